@@ -1,0 +1,1 @@
+"""The command line for people: `stowage demo | simulate | explain | snapshot | crds`."""

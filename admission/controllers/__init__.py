@@ -1,0 +1,1 @@
+"""The acting edge of the controller process: feed (watch to ledger), jobs, workloads, scheduler."""

@@ -1,0 +1,1 @@
+"""The admission webhook: `review` decides over one AdmissionReview, `server` speaks TLS."""

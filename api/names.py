@@ -1,0 +1,136 @@
+"""Every label, annotation, gate, finalizer, condition type and reason, grouped. Exact strings of the kueue.x-k8s.io API.
+
+Nothing is decided here. Sources: the API description of the field's peer (objects, lifecycle, first forms).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "kueue.x-k8s.io"
+VERSION: Final = "v1beta2"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+# ---- labels on jobs, pods and workloads
+QUEUE_NAME_LABEL: Final = f"{GROUP}/queue-name"
+PRIORITY_CLASS_LABEL: Final = f"{GROUP}/priority-class"
+PREBUILT_WORKLOAD: Final = f"{GROUP}/prebuilt-workload-name"
+MAX_EXEC_TIME_LABEL: Final = f"{GROUP}/max-exec-time-seconds"
+PODSET_LABEL: Final = f"{GROUP}/podset"
+LOCAL_QUEUE_LABEL: Final = f"{GROUP}/local-queue-name"
+CLUSTER_QUEUE_LABEL: Final = f"{GROUP}/cluster-queue-name"
+JOB_UID_LABEL: Final = f"{GROUP}/job-uid"
+MANAGED_LABEL: Final = f"{GROUP}/managed"
+POD_GROUP_INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index"
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+JOB_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+JOBSET_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+
+# ---- annotations that a user writes
+REQUIRE_TOPOLOGY: Final = f"{GROUP}/require-topology"
+PREFER_TOPOLOGY: Final = f"{GROUP}/prefer-topology"
+AUTO_LEVEL: Final = "auto"
+REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-required-topology"
+PREFERRED_TOPOLOGY: Final = f"{GROUP}/podset-preferred-topology"
+UNCONSTRAINED_TOPOLOGY: Final = f"{GROUP}/podset-unconstrained-topology"
+SLICE_REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-slice-required-topology"
+SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
+SLICE_CONSTRAINTS: Final = f"{GROUP}/podset-slice-required-topology-constraints"
+PODSET_GROUP_NAME: Final = f"{GROUP}/podset-group-name"
+POD_INDEX_OFFSET: Final = f"{GROUP}/pod-index-offset"
+MIN_PARALLELISM: Final = f"{GROUP}/job-min-parallelism"
+COMPLETIONS_EQUAL_PARALLELISM: Final = f"{GROUP}/job-completions-equal-parallelism"
+ELASTIC_JOB: Final = f"{GROUP}/elastic-job"
+ADMISSION_GATED_BY: Final = f"{GROUP}/admission-gated-by"
+PRIORITY_BOOST: Final = f"{GROUP}/priority-boost"
+
+# A pod that carries one of these is counted by its workload's assignment, not as a foreign pod.
+TAS_ANNOTATIONS: Final = (
+    REQUIRED_TOPOLOGY,
+    PREFERRED_TOPOLOGY,
+    UNCONSTRAINED_TOPOLOGY,
+    SLICE_REQUIRED_TOPOLOGY,
+    SLICE_CONSTRAINTS,
+)
+
+# ---- annotations, labels and gates that Stowage writes on pod templates
+WORKLOAD_ANNOTATION: Final = f"{GROUP}/workload"
+WORKLOAD_SLICE_NAME: Final = f"{GROUP}/workload-slice-name"
+TOPOLOGY_WORKLOAD: Final = f"{GROUP}/topology-workload"  # the first form, written beside the current one
+TOPOLOGY_PODSET: Final = f"{GROUP}/topology-podset"
+TOPOLOGY_GATE: Final = f"{GROUP}/topology"
+ADMISSION_GATE: Final = f"{GROUP}/admission"
+JOB_OWNER_GVK: Final = f"{GROUP}/job-owner-gvk"
+JOB_OWNER_NAME: Final = f"{GROUP}/job-owner-name"
+
+# ---- finalizers
+IN_USE_FINALIZER: Final = f"{GROUP}/resource-in-use"
+
+# ---- workload condition types
+QUOTA_RESERVED: Final = "QuotaReserved"
+ADMITTED: Final = "Admitted"
+FINISHED: Final = "Finished"
+EVICTED: Final = "Evicted"
+PREEMPTED: Final = "Preempted"
+REQUEUED: Final = "Requeued"
+PODS_READY: Final = "PodsReady"
+DEACTIVATION_TARGET: Final = "DeactivationTarget"
+BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
+WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
+
+# ---- condition type of queues, admission checks; and its reasons
+ACTIVE: Final = "Active"
+READY: Final = "Ready"
+
+
+class Waiting:
+    """Reasons of QuotaReserved=False, most telling first where several hold."""
+
+    NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
+    EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
+    WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+    TOPOLOGY_PLACEMENT_FAILED: Final = "TopologyPlacementFailed"
+    WAITING_FOR_PREEMPTED: Final = "WaitingForPreemptedWorkloads"
+    MISCONFIGURED: Final = "Misconfigured"
+    SUSPENDED: Final = "Suspended"
+    PENDING_EVALUATION: Final = "PendingEvaluation"
+    WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
+    ADMISSION_GATED: Final = "AdmissionGated"
+    DEACTIVATED: Final = "Deactivated"
+    ON_HOLD: Final = "OnHold"
+
+
+class Evicting:
+    """Reasons of Evicted=True."""
+
+    PREEMPTED: Final = "Preempted"
+    PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
+    ADMISSION_CHECK: Final = "AdmissionCheck"
+    CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
+    LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
+    NODE_FAILURES: Final = "NodeFailures"
+    DEACTIVATED: Final = "Deactivated"
+
+
+class Finishing:
+    """Reasons of Finished=True."""
+
+    SUCCEEDED: Final = "Succeeded"
+    FAILED: Final = "Failed"
+    OUT_OF_SYNC: Final = "OutOfSync"
+    OWNER_NOT_FOUND: Final = "OwnerNotFound"
+    FAILED_TO_START: Final = "FailedToStart"
+
+
+class Requeueing:
+    """Reasons of Requeued=True."""
+
+    BACKOFF_FINISHED: Final = "BackoffFinished"
+    REACTIVATED: Final = "Reactivated"
+    CLUSTER_QUEUE_RESTARTED: Final = "ClusterQueueRestarted"
+    LOCAL_QUEUE_RESTARTED: Final = "LocalQueueRestarted"
+
+
+# ---- ours, beyond the peer
+STOWAGE: Final = "stowage.dev"
+FIELD_MANAGER: Final = "stowage"
