@@ -1,0 +1,261 @@
+"""The little of Nodes, Pods and pod templates that is read, as projected msgspec structs, and what a pod really requests.
+
+Bulk objects are decoded straight into these (unknown fields are skipped, not kept: they are never written back).
+Effective requests follow the scheduler's rule: the larger of (containers plus sidecars) and of each ordinary init
+container at its turn, plus overhead; pod-level resources win over the sum where they are set; a limit stands in for a
+missing request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from api.names import TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
+from api.quantity import Resources, parse_list
+
+
+class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    pass
+
+
+class Meta(_Wire):
+    """Projected metadata of a bulk object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Taint(_Wire):
+    """A node's taint."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class Toleration(_Wire):
+    """A pod's or flavor's toleration; empty operator means Equal."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class Requirement(_Wire):
+    """One expression of a node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(_Wire):
+    """Expressions and fields, all ANDed; a term with neither matches nothing."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class NodeSelector(_Wire):
+    """Terms, ORed."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredTerm(_Wire):
+    """A weighted node selector term."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(_Wire):
+    """The node part of affinity."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
+
+
+class Affinity(_Wire):
+    """Affinity; only the node part is read."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class ResourceRequirements(_Wire):
+    """requests and limits, as on the wire."""
+
+    requests: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    limits: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+
+
+class Container(_Wire):
+    """A container's resources; `restart_policy` Always on an init container makes it a sidecar."""
+
+    name: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str | None = None
+
+
+class Gate(_Wire):
+    """A scheduling gate."""
+
+    name: str
+
+
+class PodSpec(_Wire):
+    """The read part of a pod's or template's spec."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    scheduling_gates: tuple[Gate, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+    priority_class_name: str = ""
+    priority: int | None = None
+
+
+class StatusCondition(_Wire):
+    """A condition's type and status."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    last_transition_time: str | None = None
+
+
+class PodStatus(_Wire):
+    """The read part of a pod's status."""
+
+    phase: str = ""
+    conditions: tuple[StatusCondition, ...] = ()
+
+
+class Pod(_Wire):
+    """A pod, projected."""
+
+    metadata: Meta = Meta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def terminated(self) -> bool:
+        """Whether it has run to its end (a terminating pod still holds its node)."""
+        return self.status.phase in ("Failed", "Succeeded")
+
+    @property
+    def gated(self) -> bool:
+        """Whether the topology gate still holds it."""
+        return any(gate.name == TOPOLOGY_GATE for gate in self.spec.scheduling_gates)
+
+    @property
+    def topology_aware(self) -> bool:
+        """Whether it declares itself part of a topology assignment (any of the topology annotations)."""
+        return any(name in self.metadata.annotations for name in TAS_ANNOTATIONS)
+
+    @property
+    def workload(self) -> str | None:
+        """Key of the Workload that its annotation names, if any."""
+        name = self.metadata.annotations.get(WORKLOAD_ANNOTATION)
+        return f"{self.metadata.namespace}/{name}" if name else None
+
+
+class NodeSpec(_Wire):
+    """The read part of a node's spec."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(_Wire):
+    """The read part of a node's status."""
+
+    allocatable: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    conditions: tuple[StatusCondition, ...] = ()
+
+
+class Node(_Wire):
+    """A node, projected."""
+
+    metadata: Meta = Meta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @property
+    def ready(self) -> bool:
+        """Condition Ready is True; a missing condition is not ready."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
+
+
+def pod_spec(template: Mapping[str, Any]) -> PodSpec:
+    """The read part of a decoded PodTemplateSpec. Raises msgspec.ValidationError naming the path of a bad field."""
+    return msgspec.convert(template.get("spec") or {}, PodSpec)
+
+
+def _add(into: Resources, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        into[name] = into.get(name, 0) + amount
+
+
+def _raise_to(floor: Resources, other: Mapping[str, int]) -> None:
+    for name, amount in other.items():
+        floor[name] = max(floor.get(name, 0), amount)
+
+
+def container_requests(resources: ResourceRequirements) -> Resources:
+    """Requests, with a limit in the place of a missing request."""
+    return {**parse_list(resources.limits, "limits"), **parse_list(resources.requests, "requests")}
+
+
+def _init_peak(init_containers: Iterable[Container]) -> tuple[Resources, Resources]:
+    """(sum of the sidecars, largest need while an ordinary init container runs beside the sidecars started before)."""
+    sidecars: Resources = {}
+    peak: Resources = {}
+    for container in init_containers:
+        own = container_requests(container.resources)
+        if container.restart_policy == "Always":
+            _add(sidecars, own)
+            _raise_to(peak, sidecars)
+        else:
+            turn = dict(sidecars)
+            _add(turn, own)
+            _raise_to(peak, turn)
+    return sidecars, peak
+
+
+def effective_requests(spec: PodSpec) -> Resources:
+    """What one pod takes of a node, in integer units, without the `pods` slot. Raises InvalidQuantity."""
+    sidecars, peak = _init_peak(spec.init_containers)
+    total = dict(sidecars)
+    for container in spec.containers:
+        _add(total, container_requests(container.resources))
+    _raise_to(total, peak)
+    if spec.resources is not None:
+        total.update(container_requests(spec.resources))
+    _add(total, parse_list(spec.overhead, "overhead"))
+    return total

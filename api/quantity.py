@@ -1,0 +1,85 @@
+"""Kubernetes quantities to integers and back. CPU counts in milli-units, every other resource in whole units, rounded up.
+
+Parsed once at the border; inside, resources are plain ints. The grammar is Kubernetes' own: decimal number with a
+binary (Ki..Ei), decimal (n, u, m, k..E) or exponent suffix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+from api.errors import InvalidQuantity
+
+_FORM = re.compile(r"^([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d+)|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?$")
+_SCALE = {
+    **{s: Fraction(10) ** e for s, e in zip("num", (-9, -6, -3), strict=True)},
+    **{s: Fraction(1000) ** i for i, s in enumerate("kMGTPE", 1)},
+    **{f"{s}i": Fraction(1024) ** i for i, s in enumerate("KMGTPE", 1)},
+}
+_ALLOWED = "must be a quantity such as 2, 500m, 1.5, 64Gi or 1e3"
+_BINARY = ("memory", "ephemeral-storage", "hugepages-")
+CPU = "cpu"
+PODS = "pods"
+
+Resources = dict[str, int]
+
+
+@lru_cache(maxsize=65536)
+def parse(text: str | int | float) -> Fraction:
+    """The exact value. Raises InvalidQuantity."""
+    match = _FORM.match(str(text).strip())
+    if match is None:
+        raise InvalidQuantity("quantity", text, _ALLOWED)
+    sign, number, exponent, suffix = match.groups()
+    value = Fraction(number)
+    if exponent:
+        value *= Fraction(10) ** int(exponent[1:])
+    elif suffix:
+        value *= _SCALE[suffix]
+    return -value if sign == "-" else value
+
+
+@lru_cache(maxsize=65536)
+def to_int(resource: str, text: str | int | float) -> int:
+    """The amount as an integer: milli-units for cpu, whole units otherwise; fractions round away from zero."""
+    value = parse(text) * (1000 if resource == CPU else 1)
+    whole = -(-abs(value.numerator) // value.denominator)
+    return whole if value >= 0 else -whole
+
+
+def parse_list(amounts: Mapping[str, str | int | float] | None, field: str = "resources") -> Resources:
+    """A ResourceList as integers. Raises InvalidQuantity naming `field[resource]`."""
+    out: Resources = {}
+    for name, text in (amounts or {}).items():
+        try:
+            out[name] = to_int(name, text)
+        except InvalidQuantity as bad:
+            raise InvalidQuantity(f"{field}[{name}]", bad.given, bad.allowed) from None
+    return out
+
+
+def _scaled(value: int, base: int, suffixes: str, tail: str) -> str:
+    step = 0
+    while value and value % base == 0 and step < len(suffixes):
+        value //= base
+        step += 1
+    return f"{value}{suffixes[step - 1] + tail if step else ''}"
+
+
+def to_text(resource: str, amount: int) -> str:
+    """The canonical quantity of an integer amount: `1500m`, `2`, `64Gi`, `5k`."""
+    if resource == CPU:
+        if amount % 1000:
+            return f"{amount}m"
+        amount //= 1000
+    elif resource.startswith(_BINARY) and abs(amount) >= 1024:
+        return _scaled(amount, 1024, "KMGTPE", "i")
+    return _scaled(amount, 1000, "kMGTPE", "")
+
+
+def to_texts(amounts: Mapping[str, int]) -> dict[str, str]:
+    """A ResourceList of integer amounts."""
+    return {name: to_text(name, amount) for name, amount in amounts.items()}
