@@ -1,1 +1,1 @@
-"""What exists: the resources as types, the access to the API server (`api.kube`), the embedded API server (`api.fake`)."""
+"""What exists: the resources as types, access to the API server (`api.kube`), the embedded one (`api.fake`)."""

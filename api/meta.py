@@ -1,7 +1,7 @@
-"""What every object has: metadata, conditions, owner references, and how a type meets the wire.
+"""What every object has: metadata, conditions, owner references; and how a type meets the wire.
 
-Types are values: frozen, sequences are tuples; a change is a copy (`model_copy(update=...)`). Fields that we do not know
-are kept on round trips. `to_wire` writes what was set and is not null, under the wire's camelCase names.
+Types are values: frozen, sequences are tuples; a change is a copy (`model_copy(update=...)`). Fields that we do not
+know are kept on round trips. `to_wire` writes what was set and is not null, under the wire's camelCase names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every label, annotation, gate, finalizer, condition type and reason, grouped. Exact strings of the kueue.x-k8s.io API.
+"""Every label, annotation, gate, finalizer, condition type and reason of the kueue.x-k8s.io API, grouped.
 
 Nothing is decided here. Sources: the API description of the field's peer (objects, lifecycle, first forms).
 """

@@ -1,4 +1,4 @@
-"""The little of Nodes, Pods and pod templates that is read, as projected msgspec structs, and what a pod really requests.
+"""The little of Nodes, Pods and pod templates that is read, as projected structs, and what a pod really requests.
 
 Bulk objects are decoded straight into these (unknown fields are skipped, not kept: they are never written back).
 Effective requests follow the scheduler's rule: the larger of (containers plus sidecars) and of each ordinary init
@@ -21,7 +21,7 @@ class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     pass
 
 
-class Meta(_Wire):
+class Meta(_Wire, frozen=True):
     """Projected metadata of a bulk object."""
 
     name: str = ""
@@ -34,7 +34,7 @@ class Meta(_Wire):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Taint(_Wire):
+class Taint(_Wire, frozen=True):
     """A node's taint."""
 
     key: str
@@ -42,7 +42,7 @@ class Taint(_Wire):
     value: str = ""
 
 
-class Toleration(_Wire):
+class Toleration(_Wire, frozen=True):
     """A pod's or flavor's toleration; empty operator means Equal."""
 
     key: str = ""
@@ -52,7 +52,7 @@ class Toleration(_Wire):
     toleration_seconds: int | None = None
 
 
-class Requirement(_Wire):
+class Requirement(_Wire, frozen=True):
     """One expression of a node selector term."""
 
     key: str
@@ -60,47 +60,47 @@ class Requirement(_Wire):
     values: tuple[str, ...] = ()
 
 
-class NodeSelectorTerm(_Wire):
+class NodeSelectorTerm(_Wire, frozen=True):
     """Expressions and fields, all ANDed; a term with neither matches nothing."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
 
 
-class NodeSelector(_Wire):
+class NodeSelector(_Wire, frozen=True):
     """Terms, ORed."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PreferredTerm(_Wire):
+class PreferredTerm(_Wire, frozen=True):
     """A weighted node selector term."""
 
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(_Wire):
+class NodeAffinity(_Wire, frozen=True):
     """The node part of affinity."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
 
 
-class Affinity(_Wire):
+class Affinity(_Wire, frozen=True):
     """Affinity; only the node part is read."""
 
     node_affinity: NodeAffinity | None = None
 
 
-class ResourceRequirements(_Wire):
+class ResourceRequirements(_Wire, frozen=True):
     """requests and limits, as on the wire."""
 
     requests: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     limits: dict[str, str | int | float] = msgspec.field(default_factory=dict)
 
 
-class Container(_Wire):
+class Container(_Wire, frozen=True):
     """A container's resources; `restart_policy` Always on an init container makes it a sidecar."""
 
     name: str = ""
@@ -108,13 +108,13 @@ class Container(_Wire):
     restart_policy: str | None = None
 
 
-class Gate(_Wire):
+class Gate(_Wire, frozen=True):
     """A scheduling gate."""
 
     name: str
 
 
-class PodSpec(_Wire):
+class PodSpec(_Wire, frozen=True):
     """The read part of a pod's or template's spec."""
 
     node_name: str = ""
@@ -130,7 +130,7 @@ class PodSpec(_Wire):
     priority: int | None = None
 
 
-class StatusCondition(_Wire):
+class StatusCondition(_Wire, frozen=True):
     """A condition's type and status."""
 
     type: str
@@ -139,14 +139,14 @@ class StatusCondition(_Wire):
     last_transition_time: str | None = None
 
 
-class PodStatus(_Wire):
+class PodStatus(_Wire, frozen=True):
     """The read part of a pod's status."""
 
     phase: str = ""
     conditions: tuple[StatusCondition, ...] = ()
 
 
-class Pod(_Wire):
+class Pod(_Wire, frozen=True):
     """A pod, projected."""
 
     metadata: Meta = Meta()
@@ -180,21 +180,21 @@ class Pod(_Wire):
         return f"{self.metadata.namespace}/{name}" if name else None
 
 
-class NodeSpec(_Wire):
+class NodeSpec(_Wire, frozen=True):
     """The read part of a node's spec."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class NodeStatus(_Wire):
+class NodeStatus(_Wire, frozen=True):
     """The read part of a node's status."""
 
     allocatable: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     conditions: tuple[StatusCondition, ...] = ()
 
 
-class Node(_Wire):
+class Node(_Wire, frozen=True):
     """A node, projected."""
 
     metadata: Meta = Meta()

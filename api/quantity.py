@@ -1,4 +1,4 @@
-"""Kubernetes quantities to integers and back. CPU counts in milli-units, every other resource in whole units, rounded up.
+"""Kubernetes quantities to integers and back. CPU in milli-units, every other resource in whole units, rounded up.
 
 Parsed once at the border; inside, resources are plain ints. The grammar is Kubernetes' own: decimal number with a
 binary (Ki..Ei), decimal (n, u, m, k..E) or exponent suffix.
