@@ -1,0 +1,116 @@
+"""The engine's outputs: Admit, Preempt, Wait, Reject; each with a reason and the numbers behind it. `explain` words them.
+
+Decisions are values: the shell writes them to the API server, metrics and events; nothing here acts. Texts are the
+field's own (cycle.md 4.6, placement.md 5.7), so that existing tools read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from admission.engine.model import Admission, Assignment
+
+
+class Reason(StrEnum):
+    """Why a workload waits: the reasons of QuotaReserved=False that the engine decides, most telling first."""
+
+    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+    WAITING_FOR_QUOTA = "WaitingForQuota"
+    TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
+    WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
+    MISCONFIGURED = "Misconfigured"
+    SUSPENDED = "Suspended"
+    PENDING_EVALUATION = "PendingEvaluation"
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusions:
+    """Why nodes did not count: how many by nodeSelector, affinity, each taint, each resource that ran short first."""
+
+    total_nodes: int = 0
+    node_selector: int = 0
+    affinity: int = 0
+    topology_domain: int = 0
+    taints: Mapping[str, int] = field(default_factory=dict)
+    resources: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlacement:
+    """A pod set that found no place. `fits` of `wanted` (pods or slices) is the best that one try could hold."""
+
+    message: str
+    fits: int = 0
+    wanted: int = 0
+    exclusions: Exclusions = Exclusions()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementResult:
+    """Per pod set name: its assignment, or why there is none. Pod sets after the first failing group are in neither."""
+
+    assignments: Mapping[str, Assignment]
+    failures: Mapping[str, NoPlacement]
+
+    @property
+    def fits(self) -> bool:
+        """Whether every pod set found its place."""
+        return not self.failures
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """The workload may start, with this admission."""
+
+    workload: str
+    admission: Admission
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The workload stays in the queue. `message` is what its QuotaReserved=False condition says.
+
+    `retry`: stays in the heap for the next cycle; otherwise it sleeps among the inadmissible until something that could
+    help it changes. `requested` is the total per pod set, for the status.
+    """
+
+    workload: str
+    reason: Reason
+    message: str
+    retry: bool = False
+    requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """These workloads must go first. (The search for victims comes with the preemption engine.)"""
+
+    workload: str
+    victims: tuple[str, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """The workload can never run as it is: its own error, not a lack of room."""
+
+    workload: str
+    reason: Reason
+    message: str
+
+
+Decision = Admit | Wait | Preempt | Reject
+
+
+def explain(decision: Decision) -> str:
+    """One sentence for people."""
+    match decision:
+        case Admit(workload, admission):
+            return f"{workload} is admitted by ClusterQueue {admission.cluster_queue}"
+        case Preempt(workload, victims, message):
+            return f"{workload} waits for {len(victims)} workload(s) to leave: {message}"
+        case Wait(workload, reason, message) | Reject(workload, reason, message):
+            return f"{workload} waits ({reason}): {message}"

@@ -1,0 +1,320 @@
+"""The engine's inputs as frozen values, and the customs office: the only engine file that imports `api`.
+
+Everything the engine reads comes in through here: wire types are parsed once into integers, tuples and plain names. Wrong
+input raises `api.errors.InvalidObject` (or InvalidQuantity) that names the field; the feed turns that into a condition.
+Not here: state (ledger.py, queue.py), answers (decision.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from api.pods import NodeSelectorTerm, PreferredTerm, Requirement, Taint, Toleration
+from api.queues import QueueingStrategy, StopPolicy
+from api.quantity import CPU, PODS
+
+__all__ = [
+    "CPU",
+    "PODS",
+    "NodeSelectorTerm",
+    "PreferredTerm",
+    "QueueingStrategy",
+    "Requirement",
+    "StopPolicy",
+    "Taint",
+    "Toleration",
+]
+
+Amounts = Mapping[str, int]
+"""Resource name to integer amount: cpu in milli-units, everything else in whole units."""
+
+FlavorResource = tuple[str, str]
+"""(flavor, resource): what quota is counted by."""
+
+AUTO_LEVEL = "auto"
+"""As the level of a preferred request: the lowest level of the flavor's topology."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node. `usable`: Ready and schedulable. `allocatable` without the pods of anybody."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Amounts
+    taints: tuple[Taint, ...] = ()
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPod:
+    """A pod that holds a node (bound, not terminated). `workload`: key of the Workload it declares itself part of."""
+
+    key: str
+    node: str
+    requests: Amounts
+    workload: str | None = None
+    pod_set: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """A kind of nodes. `levels` is None without topology; `topology` names it in messages.
+
+    `topology` set while `levels` is None means that the named Topology does not exist (yet).
+    """
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology: str | None = None
+    levels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Quota of one (flavor, resource); limits are None where not set."""
+
+    nominal: int
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorQuotas:
+    """One flavor of a resource group."""
+
+    flavor: str
+    quotas: Mapping[str, Quota]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources that get one flavor together; flavors are tried in order."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[FlavorQuotas, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FungibilityPolicy:
+    """When the search over flavors stops (fields and values as ClusterQueue.spec.flavorFungibility)."""
+
+    when_can_borrow: str = "MayStopSearch"
+    when_can_preempt: str = "TryNextFlavor"
+    preference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionPolicy:
+    """Fields and values as ClusterQueue.spec.preemption."""
+
+    reclaim_within_cohort: str = "Never"
+    within_cluster_queue: str = "Never"
+    borrow_policy: str = "Never"
+    borrow_threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    """A queue with its quota. `inactive`: why it admits nothing (its condition's message), None while active.
+
+    `allows(namespace)` is decided by the feed and comes with each workload, since namespace labels live there.
+    """
+
+    name: str
+    groups: tuple[ResourceGroup, ...] = ()
+    cohort: str | None = None
+    strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
+    stop: StopPolicy = StopPolicy.NONE
+    fungibility: FungibilityPolicy = FungibilityPolicy()
+    preemption: PreemptionPolicy = PreemptionPolicy()
+    weight_milli: int = 1000
+    checks: tuple[str, ...] = ()
+    inactive: str | None = None
+
+    @property
+    def flavors(self) -> tuple[str, ...]:
+        """All flavors, in order of the groups."""
+        return tuple(quotas.flavor for group in self.groups for quotas in group.flavors)
+
+    def group_of(self, resource: str) -> ResourceGroup | None:
+        """The resource group that covers the resource."""
+        return next((group for group in self.groups if resource in group.resources), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """A node of the cohort tree with quota of its own to share."""
+
+    name: str
+    parent: str | None = None
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    weight_milli: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLayer:
+    """Every `size` pods stay in one domain of `level`."""
+
+    level: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyAsk:
+    """What a pod set asks of the topology. At most one of required, preferred, unconstrained is in force, in that order.
+
+    `explicit` is False where only an index label was recorded: then topology is used only if the queue implies it.
+    """
+
+    required: str | None = None
+    preferred: str | None = None
+    unconstrained: bool | None = None
+    group: str | None = None
+    slices: tuple[SliceLayer, ...] = ()
+    slice_topology_only: bool = False
+    explicit: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods of one shape. `requests` are of a single pod, without the `pods` slot; affinity terms None: no affinity."""
+
+    name: str
+    count: int
+    requests: Amounts
+    min_count: int | None = None
+    topology: TopologyAsk | None = None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: tuple[NodeSelectorTerm, ...] | None = None
+    preferred_affinity: tuple[PreferredTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCount:
+    """`count` pods in the domain with these level values (widest first; only the hostname for host topologies)."""
+
+    values: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A pod set's domains, in the order that the ungater hands out ranks."""
+
+    levels: tuple[str, ...]
+    domains: tuple[DomainCount, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetAdmission:
+    """What one pod set got. `usage` is the total charged to quota; `count` may be below the asked (partial admission)."""
+
+    name: str
+    flavors: Mapping[str, str]
+    usage: Amounts
+    count: int
+    assignment: Assignment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a workload got, in which queue."""
+
+    cluster_queue: str
+    pod_sets: tuple[PodSetAdmission, ...]
+
+    def usage(self) -> dict[FlavorResource, int]:
+        """Total per (flavor, resource)."""
+        total: dict[FlavorResource, int] = {}
+        for pod_set in self.pod_sets:
+            for resource, amount in pod_set.usage.items():
+                key = (pod_set.flavors[resource], resource)
+                total[key] = total.get(key, 0) + amount
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload as the engine sees it. Times are epoch seconds.
+
+    `queue` is the LocalQueue's key, `cluster_queue` where it leads. `queued` is the time that orders it among equals
+    (creation, or an eviction's time where the rules say so). `blocked`: why it may not be considered at all (deactivated,
+    gated, queue missing or stopped, namespace refused): (reason, message), None when it may. `not_before`: backoff.
+    """
+
+    key: str
+    uid: str
+    queue: str
+    cluster_queue: str
+    pod_sets: tuple[PodSet, ...]
+    priority: int = 0
+    queued: float = 0.0
+    not_before: float = 0.0
+    blocked: tuple[str, str] | None = None
+    admission: Admission | None = None
+    evicted: bool = False
+
+
+# ---- events: what the feed tells the ledger and the queues
+
+
+class Removed(StrEnum):
+    """The kinds of objects whose disappearance is an event."""
+
+    NODE = "node"
+    POD = "pod"
+    FLAVOR = "flavor"
+    CLUSTER_QUEUE = "clusterqueue"
+    COHORT = "cohort"
+    WORKLOAD = "workload"
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The object of that kind and key is no more."""
+
+    kind: Removed
+    key: str
+
+
+Event = Node | BoundPod | Flavor | ClusterQueue | Cohort | Workload | Gone
+"""An object as it is now (created or changed, told as a whole), or that it is gone."""
+
+
+class Counting(StrEnum):
+    """Where pods are counted when the lowest level is wider than a host.
+
+    Nodes: on each node, with its taints and labels; a rack of two nodes of 3 free GPUs holds no pod of 4.
+    Domains: on the domain's sum, blind to taints and selectors, as the peer does; what the conformance cases run with.
+    """
+
+    NODES = "Nodes"
+    DOMAINS = "Domains"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementOptions:
+    """The gates of placement, with the peer's defaults (quirks A.2); `counting` is ours."""
+
+    counting: Counting = Counting.NODES
+    least_free_for_unconstrained: bool = True  # TASProfileMixed
+    balanced: bool = False  # TASBalancedPlacement
+    multi_layer: bool = True  # TASMultiLayerTopology
+    respect_preferred_affinity: bool = False  # TASRespectNodeAffinityPreferred
+    overlapping_flavors: bool = True  # TASHandleOverlappingFlavors
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRequest:
+    """One pod set to place on the nodes of one flavor. `implied`: the queue, not the user, asks for topology."""
+
+    pod_set: PodSet
+    flavor: str
+    count: int
+    implied: bool = False
