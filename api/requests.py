@@ -1,0 +1,182 @@
+"""What a pod set asks of the topology, read from annotations.
+
+Two generations of annotations say it. The current ones stand on a pod template (`podset-required-topology` and its
+kin). The first forms, `require-topology` and `prefer-topology`, stand on a Job or JobSet, where they hold for each of
+its pod sets, or on a template, where they hold for that pod set; whatever a template says of its own wins over the
+job's. `prefer-topology: auto` means the lowest level. Which level that is depends on the flavor that placement tries
+and is not known here, so the word `auto` stays in `TopologyRequest.preferred` (and so in the Workload): whoever places
+the pods reads it as the lowest level of the flavor at hand. `is_auto` asks for it by name.
+
+Pure. The webhook calls it to know whether a topology is asked for, the job adapters to build the Workload's pod sets.
+Whether the annotations are admissible at all (levels, combinations) is decided in admission/webhook/annotations.py;
+here only what cannot be read at all is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from api import names
+from api.errors import InvalidObject
+from api.workloads import SliceConstraint, TopologyRequest
+
+MAX_LAYERS = 3
+_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
+_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INT32 = range(-(2**31), 2**31)
+
+# The main request of a pod set: how all of its pods lie to each other. Slices refine it and are independent of it.
+_FIRST_FORMS = {
+    names.REQUIRE_TOPOLOGY: names.REQUIRED_TOPOLOGY,
+    names.PREFER_TOPOLOGY: names.PREFERRED_TOPOLOGY,
+}
+_MAIN_REQUESTS = (
+    names.REQUIRED_TOPOLOGY,
+    names.PREFERRED_TOPOLOGY,
+    names.UNCONSTRAINED_TOPOLOGY,
+    *_FIRST_FORMS,
+)
+
+
+class _Layer(msgspec.Struct):
+    """One entry of the constraints annotation; missing fields read as empty, unknown ones are passed over."""
+
+    topology: str = ""
+    size: int = 0
+
+
+_LAYERS = msgspec.json.Decoder(list[_Layer] | None)
+
+
+def parse_bool(text: str) -> bool | None:
+    """The truth value of an annotation (1, t, T, TRUE, true, True or their opposites), None for text that is none."""
+    if text in _TRUE:
+        return True
+    return False if text in _FALSE else None
+
+
+def parse_int32(text: str) -> int | None:
+    """The number of an annotation, None for text that is no whole number of 32 bits."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    value = int(text)
+    return value if value in _INT32 else None
+
+
+def parse_layers(text: str) -> tuple[SliceConstraint, ...]:
+    """The entries of the constraints annotation, outermost first. Raises ValueError naming the fault in the JSON."""
+    try:
+        layers = _LAYERS.decode(text) or ()
+    except msgspec.MsgspecError as bad:
+        raise ValueError(str(bad)) from None
+    return tuple(SliceConstraint(topology=layer.topology, size=layer.size) for layer in layers)
+
+
+def effective_annotations(template: Mapping[str, str] | None, job: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The template's annotations with the job's request where it has none of its own, all in the current forms."""
+    own = dict(template or {})
+    if not any(key in own for key in _MAIN_REQUESTS):
+        own.update({key: job[key] for key in _FIRST_FORMS if key in job} if job else {})
+    for first, current in _FIRST_FORMS.items():
+        if first in own:
+            own.setdefault(current, own.pop(first))
+    return own
+
+
+def topology_request(
+    annotations: Mapping[str, str] | None,
+    *,
+    job_annotations: Mapping[str, str] | None = None,
+    pod_index_label: str | None = None,
+    sub_group_index_label: str | None = None,
+    sub_group_count: int | None = None,
+    multi_layer: bool = True,
+) -> TopologyRequest | None:
+    """The request of a pod set, None where nothing is said and no index label is known.
+
+    `annotations` are the template's, `job_annotations` the Job's or JobSet's own. The labels tell the rank of a pod and
+    of its replicated job; with one of them there is always a request, though not an explicit one
+    (`TopologyRequest.explicit`). `multi_layer` off passes the constraints annotation over. Raises InvalidObject for a
+    boolean, number or JSON array that cannot be read, or 0 or more than 3 layers.
+    """
+    said = effective_annotations(annotations, job_annotations)
+    labels = {
+        "pod_index_label": pod_index_label,
+        "sub_group_index_label": sub_group_index_label,
+        "sub_group_count": sub_group_count,
+    }
+    known = {key: value for key, value in labels.items() if value is not None}
+    main = _main_request(said)
+    if not main and not known and not _has_slices(said):
+        return None
+    return TopologyRequest(**main, **_slices(said, multi_layer), **known, **_group(said))
+
+
+def asks_for_topology(annotations: Mapping[str, str] | None, job_annotations: Mapping[str, str] | None = None) -> bool:
+    """Whether a topology is asked for explicitly. What cannot be read asks for none: validation refuses it."""
+    try:
+        request = topology_request(annotations, job_annotations=job_annotations)
+    except InvalidObject:
+        return False
+    return request is not None and request.explicit
+
+
+def is_auto(request: TopologyRequest) -> bool:
+    """Whether the lowest level is preferred, whichever that is in the flavor that is tried."""
+    return request.required is None and request.preferred == names.AUTO_LEVEL
+
+
+def _main_request(said: Mapping[str, str]) -> dict[str, object]:
+    if (level := said.get(names.REQUIRED_TOPOLOGY)) is not None:
+        return {"required": level}
+    if (level := said.get(names.PREFERRED_TOPOLOGY)) is not None:
+        return {"preferred": level}
+    if (text := said.get(names.UNCONSTRAINED_TOPOLOGY)) is None:
+        return {}
+    value = parse_bool(text)
+    if value is None:
+        raise _unreadable(names.UNCONSTRAINED_TOPOLOGY, text, "invalid syntax: must be true or false")
+    return {"unconstrained": value}
+
+
+def _has_slices(said: Mapping[str, str]) -> bool:
+    return names.SLICE_CONSTRAINTS in said or (names.SLICE_REQUIRED_TOPOLOGY in said and names.SLICE_SIZE in said)
+
+
+def _slices(said: Mapping[str, str], multi_layer: bool) -> dict[str, object]:
+    if multi_layer and (text := said.get(names.SLICE_CONSTRAINTS)) is not None:
+        return {"podset_slice_required_topology_constraints": _layers(text)}
+    level, text = said.get(names.SLICE_REQUIRED_TOPOLOGY), said.get(names.SLICE_SIZE)
+    if level is None or text is None:
+        return {}
+    size = parse_int32(text)
+    if size is None:
+        raise _unreadable(names.SLICE_SIZE, text, "invalid syntax: must be a whole number of 32 bits")
+    return {"pod_set_slice_required_topology": level, "pod_set_slice_size": size}
+
+
+def _layers(text: str) -> tuple[SliceConstraint, ...]:
+    try:
+        layers = parse_layers(text)
+    except ValueError as bad:
+        problem = f"failed to parse multi-layer topology constraints annotation: {bad}"
+        raise _unreadable(names.SLICE_CONSTRAINTS, text, problem) from None
+    if not 1 <= len(layers) <= MAX_LAYERS:
+        problem = f"topology constraints must contain between 1 and {MAX_LAYERS} entries: got {len(layers)}"
+        raise _unreadable(names.SLICE_CONSTRAINTS, text, problem)
+    return layers
+
+
+def _group(said: Mapping[str, str]) -> dict[str, str]:
+    """The placement group; it needs a level that its members share."""
+    name = said.get(names.PODSET_GROUP_NAME)
+    grouped = names.REQUIRED_TOPOLOGY in said or names.PREFERRED_TOPOLOGY in said
+    return {"pod_set_group_name": name} if name is not None and grouped else {}
+
+
+def _unreadable(key: str, given: str, problem: str) -> InvalidObject:
+    return InvalidObject(f"metadata.annotations[{key}]", given, problem)
