@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from api.pods import NodeSelectorTerm, PreferredTerm, Requirement, Taint, Toleration
-from api.queues import QueueingStrategy, StopPolicy
 from api.quantity import CPU, PODS
+from api.queues import QueueingStrategy, StopPolicy
 
 __all__ = [
     "CPU",
