@@ -1,0 +1,81 @@
+"""Finds suite files, cases, gates and the handler of a suite. Decides nothing about any case; `test_suites` calls it.
+
+A suite file is `<suite>.json` in the folder that $STOWAGE_CONFORMANCE names (default: `../shared/conformance` beside
+the project): a JSON array of cases (`name`, `input`, `want`, `featureGates`, ...). Its handler is
+`tests/conformance/suites/<suite>.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+Case = dict[str, Any]
+Handler = Callable[[Case], Coroutine[Any, Any, None] | None]
+
+PROJECT = Path(__file__).resolve().parents[2]
+SUITES = Path(__file__).parent / "suites"
+GATE_DEFAULTS = "feature_gate_defaults"
+
+
+def folder() -> Path:
+    """Where the suite files are looked for."""
+    return Path(os.environ.get("STOWAGE_CONFORMANCE") or PROJECT.parent / "shared" / "conformance")
+
+
+def _read(path: Path) -> Any:
+    return msgspec.json.decode(path.read_bytes())
+
+
+@cache
+def suites() -> dict[str, list[Case]]:
+    """All cases by suite; empty where the folder is absent."""
+    files = sorted(folder().glob("*.json"))
+    return {file.stem: _read(file) for file in files if file.stem != GATE_DEFAULTS}
+
+
+@cache
+def gate_defaults() -> dict[str, bool]:
+    """The default of every gate."""
+    defaults: dict[str, bool] = _read(folder() / f"{GATE_DEFAULTS}.json")
+    return defaults
+
+
+def gates(case: Case) -> dict[str, bool]:
+    """The effective value of every gate while the case ran."""
+    return {**gate_defaults(), **(case.get("featureGates") or {})}
+
+
+def scenarios(case: Case) -> Iterator[Case]:
+    """The case itself, then once more for each further gate combination, with what is wanted under it."""
+    yield case
+    for other in case.get("otherScenarios") or ():
+        want = {**case["want"], **(other.get("want") or {})}
+        yield {**case, "featureGates": other["featureGates"], "want": want, "otherScenarios": []}
+
+
+def handler(suite: str) -> Handler | None:
+    """The suite's `run`, or None where no module of that name exists. An import error is the suite's failure."""
+    if not (SUITES / f"{suite}.py").is_file():
+        return None
+    run: Handler = importlib.import_module(f"tests.conformance.suites.{suite}").run
+    return run
+
+
+def run(suite: str, case: Case) -> bool:
+    """Run one case; False where the suite has no handler. Raises what the handler raises."""
+    check = handler(suite)
+    if check is None:
+        return False
+    outcome = check(case)
+    if inspect.iscoroutine(outcome):
+        asyncio.run(outcome)
+    return True
