@@ -1,0 +1,96 @@
+"""Where the API server is and who we are: configuration, TLS and tokens by kubernetes-asyncio, over its aiohttp session.
+
+kubernetes-asyncio reads the kubeconfig (certificates, tokens, exec plugins, OIDC) or the mounted ServiceAccount and
+builds the TLS context and the session; its generated client is not used. A token is read again when the server says
+401, at most once in ten seconds; the in-cluster token also once a minute, by the library's own hook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from typing import TYPE_CHECKING, Any
+
+from api.kube.settings import ClientSettings
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_REFRESH_INTERVAL = 10.0
+
+
+class Connection:
+    """An open session to one API server."""
+
+    def __init__(self, settings: ClientSettings, configuration: Any, rest: Any) -> None:
+        self._settings, self._configuration, self._rest = settings, configuration, rest
+        self._refreshing = asyncio.Lock()
+        self._refreshed = time.monotonic()
+        self.host: str = configuration.host
+        self.session: aiohttp.ClientSession = rest.pool_manager
+        self.request_options: dict[str, Any] = {
+            name: value
+            for name, value in (
+                ("server_hostname", configuration.tls_server_name),
+                ("proxy", configuration.proxy),
+                ("proxy_headers", configuration.proxy_headers),
+            )
+            if value
+        }
+
+    async def authorization(self) -> str | None:
+        """The Authorization header, None where a client certificate or nothing identifies us."""
+        hook = self._configuration.refresh_api_key_hook
+        if hook is not None:
+            done = hook(self._configuration)
+            if inspect.isawaitable(done):
+                await done
+        token = self._configuration.api_key.get("BearerToken")
+        return str(token) if token else None
+
+    async def refresh(self, refused: str | None) -> bool:
+        """Reads the credentials again after the server refused `refused`; whether there are other ones now."""
+        async with self._refreshing:
+            if await self.authorization() == refused and time.monotonic() - self._refreshed > _REFRESH_INTERVAL:
+                self._refreshed = time.monotonic()
+                fresh = await _load(self._settings)
+                self._configuration.api_key = fresh.api_key
+                self._configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
+            return await self.authorization() != refused
+
+    async def close(self) -> None:
+        """Closes the session and its sockets."""
+        await self._rest.close()
+
+
+async def connect(settings: ClientSettings) -> Connection:
+    """Raises kubernetes_asyncio's ConfigException (naming the missing key) when the configuration cannot be read."""
+    from kubernetes_asyncio.client import rest
+
+    configuration = await _load(settings)
+    # Pools are bounded by the client's own concurrency limit; watches come on top and must never wait for a socket.
+    configuration.connection_pool_maxsize = 0
+    client: Any = rest.RESTClientObject
+    return Connection(settings, configuration, client(configuration))
+
+
+async def _load(settings: ClientSettings) -> Any:
+    """The library's Configuration. Imported here: its hundreds of model classes cost a second that `--help` need not pay."""
+    from kubernetes_asyncio import config
+    from kubernetes_asyncio.client.configuration import Configuration
+
+    make: Any = Configuration
+    configuration = make()
+    load_in_cluster: Any = config.load_incluster_config
+    load_kubeconfig: Any = config.load_kube_config
+    if settings.kubeconfig is None:
+        load_in_cluster(client_configuration=configuration)
+    else:
+        await load_kubeconfig(
+            config_file=str(settings.kubeconfig),
+            context=settings.context,
+            client_configuration=configuration,
+            persist_config=False,
+        )
+    return configuration

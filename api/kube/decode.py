@@ -1,0 +1,129 @@
+"""From bytes to the types asked for, and what is wrong when that fails.
+
+A decoder is any function of bytes; `decoder_for` makes the fitting one of a msgspec struct, a pydantic model or dict.
+`identity` reads name, namespace, uid and resourceVersion of whatever came out. Called by the client and the informers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import msgspec
+import pydantic
+
+from api.errors import InvalidObject
+from api.meta import object_key
+
+T = TypeVar("T")
+Decoder = Callable[[bytes], T]
+
+DECODE_ERRORS = (msgspec.MsgspecError, pydantic.ValidationError, ValueError, LookupError, TypeError)
+"""What a decoder may throw at a bad object; anything else is a bug and passes."""
+
+_FIELD = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<field>.*)`)?$", re.DOTALL)
+
+
+def decode_dict(data: bytes) -> dict[str, Any]:
+    """Plain dicts and lists: for kinds that are not typed here (jobs) and must survive whole."""
+    return cast("dict[str, Any]", msgspec.json.decode(data))
+
+
+def decoder_for(item_type: type[T] | Decoder[T]) -> Decoder[T]:
+    """The decoder of a type: a msgspec struct, a pydantic model, dict; or a decoder function as it is."""
+    if not isinstance(item_type, type):
+        return item_type
+    if issubclass(item_type, pydantic.BaseModel):
+        return cast("Decoder[T]", item_type.model_validate_json)
+    if issubclass(item_type, dict):
+        return cast("Decoder[T]", decode_dict)
+    return cast("Decoder[T]", msgspec.json.Decoder(item_type).decode)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who an object is. `uid` and `resource_version` are empty where the projected type does not carry them."""
+
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name`."""
+        return object_key(self.namespace, self.name)
+
+
+def identity(obj: object) -> Identity:
+    """Reads the identity of a dict, or of any type with `metadata.name` (`namespace`, `uid`, `resource_version`)."""
+    if isinstance(obj, Mapping):
+        meta = obj["metadata"]
+        return Identity(
+            meta.get("name", ""), meta.get("namespace") or "", meta.get("uid", ""), meta.get("resourceVersion", "")
+        )
+    meta = cast("Any", obj).metadata
+    return Identity(
+        meta.name,
+        getattr(meta, "namespace", None) or "",
+        getattr(meta, "uid", None) or "",
+        getattr(meta, "resource_version", None) or "",
+    )
+
+
+class _RawMeta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _RawObject(msgspec.Struct):
+    metadata: _RawMeta
+
+
+_raw_object = msgspec.json.Decoder(_RawObject)
+
+
+def raw_identity(data: bytes | msgspec.Raw) -> Identity | None:
+    """The identity straight from the wire, for objects that do not decode as their type; None when there is none."""
+    try:
+        meta = _raw_object.decode(data).metadata
+    except msgspec.DecodeError:
+        return None
+    return Identity(meta.name, meta.namespace, meta.uid, meta.resource_version)
+
+
+def undecodable(kind: str, data: bytes | msgspec.Raw, error: Exception) -> InvalidObject:
+    """The error that names the object and the field for what a decoder threw."""
+    who = raw_identity(data)
+    name = f"{kind} {who.key}" if who else kind
+    if isinstance(error, pydantic.ValidationError):
+        first = error.errors(include_url=False)[0]
+        return InvalidObject(_dotted(first["loc"]), first.get("input"), first["msg"], name)
+    if isinstance(error, msgspec.DecodeError):
+        found = _FIELD.match(str(error))
+        what, field = (found["what"], found["field"]) if found else (str(error), None)
+        return InvalidObject(field or "$", _given(data, field), what, name)
+    return InvalidObject("$", _shown(bytes(data)), f"{type(error).__name__}: {error}", name)
+
+
+def _dotted(path: tuple[int | str, ...]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".") or "$"
+
+
+def _given(data: bytes | msgspec.Raw, field: str | None) -> object:
+    """What stood at the field, followed as far as the path is plain (`spec.levels[2].name`)."""
+    try:
+        value: Any = msgspec.json.decode(data)
+        for part in re.findall(r"[^.\[\]]+", field or ""):
+            value = value[int(part)] if isinstance(value, list) else value[part]
+    except (msgspec.DecodeError, LookupError, TypeError, ValueError):
+        return _shown(bytes(data))
+    return value if field else _shown(bytes(data))
+
+
+def _shown(data: bytes) -> str:
+    return data[:80].decode(errors="replace")

@@ -1,0 +1,47 @@
+"""Prometheus metrics of the IO layer, in the default registry. Observed by the modules beside it; served by health.py."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+REQUESTS: Final = Counter(
+    "stowage_api_requests_total",
+    "Requests to the API server, each try counted; code 0 is no answer.",
+    ("verb", "resource", "code"),
+)
+REQUEST_SECONDS: Final = Histogram(
+    "stowage_api_request_seconds",
+    "Duration of requests to the API server, watches excluded.",
+    ("verb", "resource"),
+    buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+RETRIES: Final = Counter(
+    "stowage_api_retries_total", "Requests repeated after an error that allows it.", ("verb", "resource")
+)
+
+INFORMER_OBJECTS: Final = Gauge("stowage_informer_objects", "Objects in an informer's copy.", ("resource",))
+INFORMER_EVENTS: Final = Counter("stowage_informer_events_total", "Changes shown to handlers.", ("resource", "type"))
+INFORMER_LISTS: Final = Counter("stowage_informer_lists_total", "Complete lists taken.", ("resource",))
+INFORMER_FAILURES: Final = Counter(
+    "stowage_informer_failures_total", "Lists and watches that failed, by the error's name.", ("resource", "error")
+)
+INFORMER_UNDECODABLE: Final = Counter(
+    "stowage_informer_undecodable_total", "Objects that did not decode and were left out.", ("resource",)
+)
+HANDLER_ERRORS: Final = Counter("stowage_informer_handler_errors_total", "Exceptions of handlers.", ("resource",))
+
+QUEUE_DEPTH: Final = Gauge("stowage_queue_depth", "Keys that wait for a worker.", ("queue",))
+QUEUE_SECONDS: Final = Histogram(
+    "stowage_queue_seconds", "From the moment a key was due until a worker took it.", ("queue",)
+)
+RECONCILE_SECONDS: Final = Histogram("stowage_reconcile_seconds", "Duration of one reconcile.", ("queue",))
+RECONCILE_ERRORS: Final = Counter(
+    "stowage_reconcile_errors_total", "Reconciles that raised, by the error's name.", ("queue", "error")
+)
+
+EVENTS_SENT: Final = Counter("stowage_events_sent_total", "Events written.", ("component",))
+EVENTS_DROPPED: Final = Counter("stowage_events_dropped_total", "Events lost, by why.", ("component", "why"))
+
+LEADER: Final = Gauge("stowage_leader", "1 while this process holds the Lease.", ("lease",))

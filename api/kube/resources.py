@@ -1,0 +1,117 @@
+"""The table of resources that Stowage touches: group, version, plural, kind, scope; and their paths.
+
+Nothing is discovered at run time: what is not in this table is not asked for. The client, the informers, the embedded
+API server and the RBAC check all read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from api.names import GROUP, VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of object at the API server, in the one version that Stowage speaks."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`v1` for the core group, else `group/version`: what stands in an object's apiVersion."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL path. Without a namespace a namespaced resource means all namespaces (list and watch only).
+
+        >>> Resource("batch", "v1", "jobs", "Job").path("team", "train", "status")
+        '/apis/batch/v1/namespaces/team/jobs/train/status'
+        """
+        parts = ["/apis" if self.group else "/api", self.api_version]
+        if namespace and self.namespaced:
+            parts += ["namespaces", quote(namespace, safe="")]
+        elif name and self.namespaced:
+            raise ValueError(f"{self.plural} {name!r}: the namespace is missing, {self.kind} is a namespaced kind")
+        parts.append(self.plural)
+        parts += [quote(part, safe=":") for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
+PODS: Final = Resource("", "v1", "pods", "Pod")
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+EVENTS: Final = Resource("", "v1", "events", "Event")
+SECRETS: Final = Resource("", "v1", "secrets", "Secret")
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
+SERVICES: Final = Resource("", "v1", "services", "Service")
+SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
+POD_TEMPLATES: Final = Resource("", "v1", "podtemplates", "PodTemplate")
+
+LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+JOBS: Final = Resource("batch", "v1", "jobs", "Job")
+JOBSETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+CRDS: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+VALIDATING_WEBHOOKS: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+MUTATING_WEBHOOKS: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+
+WORKLOADS: Final = Resource(GROUP, VERSION, "workloads", "Workload")
+LOCAL_QUEUES: Final = Resource(GROUP, VERSION, "localqueues", "LocalQueue")
+CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", namespaced=False)
+COHORTS: Final = Resource(GROUP, VERSION, "cohorts", "Cohort", namespaced=False)
+RESOURCE_FLAVORS: Final = Resource(GROUP, VERSION, "resourceflavors", "ResourceFlavor", namespaced=False)
+TOPOLOGIES: Final = Resource(GROUP, VERSION, "topologies", "Topology", namespaced=False)
+ADMISSION_CHECKS: Final = Resource(GROUP, VERSION, "admissionchecks", "AdmissionCheck", namespaced=False)
+WORKLOAD_PRIORITY_CLASSES: Final = Resource(
+    GROUP, VERSION, "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False
+)
+
+ALL: Final[tuple[Resource, ...]] = (
+    NODES,
+    PODS,
+    NAMESPACES,
+    EVENTS,
+    SECRETS,
+    CONFIG_MAPS,
+    SERVICES,
+    SERVICE_ACCOUNTS,
+    LIMIT_RANGES,
+    POD_TEMPLATES,
+    LEASES,
+    PRIORITY_CLASSES,
+    JOBS,
+    JOBSETS,
+    CRDS,
+    VALIDATING_WEBHOOKS,
+    MUTATING_WEBHOOKS,
+    WORKLOADS,
+    LOCAL_QUEUES,
+    CLUSTER_QUEUES,
+    COHORTS,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    ADMISSION_CHECKS,
+    WORKLOAD_PRIORITY_CLASSES,
+)

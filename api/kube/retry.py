@@ -1,0 +1,69 @@
+"""When a request may be sent again, and how long to wait first. Policy only; the client does the sending.
+
+| what happened                             | repeated                                             |
+|-------------------------------------------|------------------------------------------------------|
+| 429, or 5xx with Retry-After              | always: the server did nothing; after the time named |
+| connection refused                        | always: nothing was sent                             |
+| other 5xx, connection cut, no answer      | only if sending twice equals sending once            |
+| other 4xx, 410, fence                     | never                                                |
+
+Sending twice equals sending once for reads, for writes with a precondition (resourceVersion or uid: the second one
+conflicts instead of overwriting), for apply, and where the caller says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+
+from api.errors import ApiError, ServerError, TooManyRequests, Unreachable
+from api.kube.backoff import Backoff, jittered
+from api.kube.settings import ClientSettings
+
+NOT_SENT: Final = "NotSent"
+"""Reason of an Unreachable whose request never left."""
+NO_ANSWER: Final = "NoAnswer"
+
+
+def may_repeat(error: BaseException, repeatable: bool, longest: float) -> bool:
+    """The table above; `longest` is the largest Retry-After that is waited for."""
+    if isinstance(error, Unreachable):
+        return repeatable or error.reason == NOT_SENT
+    if isinstance(error, TooManyRequests):
+        return (error.retry_after or 0.0) <= longest
+    if isinstance(error, ServerError):
+        return error.retry_after <= longest if error.retry_after is not None else repeatable
+    return False
+
+
+def pause(error: BaseException | None, failures: int, backoff: Backoff) -> float:
+    """Seconds before the next try: what the server asks for (a little more, spread), else the backoff."""
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    return jittered(asked * 1.1, 0.09) if asked else backoff.delay(failures)
+
+
+def retrying(settings: ClientSettings, repeatable: bool) -> AsyncRetrying:
+    """The loop around one request; raises the last error as it is."""
+    backoff = Backoff(settings.backoff_base, settings.backoff_max)
+
+    def wait(state: RetryCallState) -> float:
+        return pause(state.outcome.exception() if state.outcome else None, state.attempt_number, backoff)
+
+    return AsyncRetrying(
+        retry=retry_if_exception(lambda error: may_repeat(error, repeatable, settings.retry_after_max)),
+        wait=wait,
+        stop=stop_after_attempt(settings.attempts),
+        reraise=True,
+    )
+
+
+def has_precondition(body: Mapping[str, Any] | Sequence[Any]) -> bool:
+    """Whether a body only applies to one version of the object: metadata.resourceVersion, or a JSON patch's test of it."""
+    if isinstance(body, Mapping):
+        return bool((body.get("metadata") or {}).get("resourceVersion"))
+    return any(
+        isinstance(step, Mapping) and step.get("op") == "test" and step.get("path") == "/metadata/resourceVersion"
+        for step in body
+    )
