@@ -1,0 +1,248 @@
+"""Which gated pod goes to which domain: (workload, its pods) to (pod, node labels) pairs. Pure; `controller` acts on it.
+
+Two ways of matching (ungater description, 6.4 and 6.5):
+
+- by rank, where the pod set names an index label: pod with rank r goes to the r-th place when the domains are expanded
+  in order by their counts. Ranks are absolute, so a replacement takes the domain of the pod it replaces, and neighbours
+  in rank are neighbours in the tree. One missing, doubled, out-of-range or contradicting rank makes the whole pod set
+  fall back to
+- greedy: for each domain in order, as many gated pods as it counts beyond those already let through.
+
+A pod set of an admitted workload that got no topology has its gated pods let through as they are. Pods that ended do not
+count (their replacement takes their place), terminating ones do. Never matched: pods of a workload that is not admitted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from api.assignment import Domain, decode
+from api.errors import InvalidObject
+from api.meta import is_true
+from api.names import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    HOSTNAME_LABEL,
+    POD_INDEX_OFFSET,
+    PODSET_LABEL,
+    TOPOLOGY_WORKLOAD,
+    WORKLOAD_ANNOTATION,
+    WORKLOAD_SLICE_NAME,
+)
+from api.pods import Pod
+from api.workloads import PodSetAssignment, TopologyRequest, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Let this pod through, with these additions to its nodeSelector (none: the gate opens as it is)."""
+
+    pod: Pod
+    node_labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """Where the ranks of a pod set start and end; members of one group share the numbering, the smaller one first."""
+
+    offset: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _PodSet:
+    assignment: PodSetAssignment
+    request: TopologyRequest
+    levels: tuple[str, ...]
+    domains: list[Domain]
+    ranks: _Ranks
+
+    @property
+    def count(self) -> int:
+        return self.assignment.count or 0
+
+
+def workload_key(pod: Pod) -> str | None:
+    """Key of the Workload that the pod declares, by the current annotations or the first form's."""
+    annotations = pod.metadata.annotations
+    name = (
+        annotations.get(WORKLOAD_SLICE_NAME)
+        or annotations.get(WORKLOAD_ANNOTATION)
+        or annotations.get(TOPOLOGY_WORKLOAD)
+    )
+    return f"{pod.metadata.namespace}/{name}" if name else None
+
+
+def may_open(workload: Workload) -> bool:
+    """Whether pods of this workload may pass at all: admitted, and neither evicted nor finished."""
+    conditions = workload.status.conditions
+    return (
+        workload.status.admission is not None
+        and is_true(conditions, ADMITTED)
+        and not is_true(conditions, EVICTED)
+        and not is_true(conditions, FINISHED)
+    )
+
+
+def expected_pods(workload: Workload) -> int:
+    """How many pods the assignments count: when so many were seen, waiting for more gains nothing."""
+    if workload.status.admission is None:
+        return 0
+    return sum(psa.count or 0 for psa in workload.status.admission.pod_set_assignments)
+
+
+def plan(workload: Workload, pods: Iterable[Pod]) -> list[Opening]:
+    """The openings due now. `pods` are all pods that declare this workload, in listing order.
+
+    Raises InvalidObject where a pod's index offset is no number or an assignment contradicts itself.
+    """
+    if not may_open(workload):
+        return []
+    by_pod_set: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if not pod.terminated and PODSET_LABEL in pod.metadata.labels:
+            by_pod_set.setdefault(pod.metadata.labels[PODSET_LABEL], []).append(pod)
+    unhealthy = {node.name for node in workload.status.unhealthy_nodes}
+    openings: list[Opening] = []
+    for pod_set, ranks in _ranked(workload):
+        own = by_pod_set.get(pod_set.name, [])
+        if pod_set.topology_assignment is None:
+            openings += [Opening(pod, {}) for pod in own if pod.gated]
+        elif any(pod.gated for pod in own):
+            openings += _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
+    return openings
+
+
+def _ranked(workload: Workload) -> list[tuple[PodSetAssignment, _Ranks]]:
+    """Each pod set's assignment with its ranks."""
+    assert workload.status.admission is not None  # noqa: S101  may_open has seen it
+    assignments = workload.status.admission.pod_set_assignments
+    groups: dict[str, list[PodSetAssignment]] = {}
+    for index, psa in enumerate(assignments):
+        name = _request(workload, psa.name).pod_set_group_name
+        groups.setdefault(f"group {name}" if name else f"single {index}", []).append(psa)
+    ranks: dict[str, _Ranks] = {}
+    for members in groups.values():
+        # The leader is the smaller one; at equal counts the first.
+        start = 0
+        for psa in sorted(members, key=lambda member: member.count or 0):
+            ranks[psa.name] = _Ranks(start, start + (psa.count or 0))
+            start += psa.count or 0
+    return [(psa, ranks[psa.name]) for psa in assignments]
+
+
+def _request(workload: Workload, pod_set: str) -> TopologyRequest:
+    found = next((ps.topology_request for ps in workload.spec.pod_sets if ps.name == pod_set), None)
+    return found or TopologyRequest()
+
+
+def _resolve(workload: Workload, psa: PodSetAssignment, pods: Sequence[Pod], ranks: _Ranks) -> _PodSet:
+    assert psa.topology_assignment is not None  # noqa: S101  the caller has checked
+    offset = _index_offset(pods)
+    return _PodSet(
+        assignment=psa,
+        request=_request(workload, psa.name),
+        levels=psa.topology_assignment.levels,
+        domains=decode(psa.topology_assignment),
+        ranks=_Ranks(ranks.offset + offset, ranks.end + offset),
+    )
+
+
+def _index_offset(pods: Sequence[Pod]) -> int:
+    """Kinds whose index does not start at 0 say so on their pods."""
+    text = pods[0].metadata.annotations.get(POD_INDEX_OFFSET) if pods else None
+    if text is None:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        field, allowed = (
+            f"metadata.annotations[{POD_INDEX_OFFSET}]",
+            "failed to parse offset annotation: must be an integer",
+        )
+        raise InvalidObject(field, text, allowed, f"Pod {pods[0].key}") from None
+
+
+def _open_pod_set(pod_set: _PodSet, pods: Sequence[Pod], unhealthy: set[str]) -> list[Opening]:
+    pairs = _by_rank(pod_set, pods)
+    if pairs is None:
+        pairs = _greedy(pod_set, pods)
+    host = pod_set.levels[-1] == HOSTNAME_LABEL
+    return [
+        Opening(pod, dict(zip(pod_set.levels, values, strict=True)))
+        for pod, values in pairs
+        if pod.gated and not (host and values[-1] in unhealthy)
+    ]
+
+
+def _domain_of(pod: Pod, levels: Sequence[str]) -> tuple[str, ...]:
+    """Where an ungated pod was sent, by its nodeSelector."""
+    return tuple(pod.spec.node_selector.get(level, "") for level in levels)
+
+
+def _by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str, ...]]] | None:
+    """Pairs by rank, or None where the ranks do not tell."""
+    ranked = _pods_by_rank(pod_set, pods)
+    if ranked is None:
+        return None
+    places = [values for values, count in pod_set.domains for _ in range(count)]
+    if any(rank >= len(places) for rank in ranked):
+        return None
+    for rank, pod in ranked.items():
+        if not pod.gated and _domain_of(pod, pod_set.levels) != places[rank]:
+            return None
+    return [(pod, places[rank]) for rank, pod in sorted(ranked.items())]
+
+
+def _pods_by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> dict[int, Pod] | None:
+    request = pod_set.request
+    if request.pod_index_label is None:
+        return None
+    per_job = pod_set.count
+    if request.sub_group_index_label is not None:
+        if not request.sub_group_count or request.sub_group_count < 0:
+            return None
+        per_job = pod_set.count // request.sub_group_count
+    ranked: dict[int, Pod] = {}
+    for pod in pods:
+        rank = _rank(pod, pod_set, per_job)
+        if rank is None or rank in ranked:
+            return None
+        ranked[rank] = pod
+    return ranked
+
+
+def _rank(pod: Pod, pod_set: _PodSet, per_job: int) -> int | None:
+    """The pod's place among 0..count-1, None where its labels do not give one."""
+    request = pod_set.request
+    index = _index(pod, request.pod_index_label, pod_set.ranks.end)
+    if index is None:
+        return None
+    rank = index - pod_set.ranks.offset
+    if request.sub_group_index_label is not None:
+        job = _index(pod, request.sub_group_index_label, request.sub_group_count or 0)
+        if job is None or index >= per_job:
+            return None
+        rank += job * per_job
+    return rank if 0 <= rank < pod_set.count else None
+
+
+def _index(pod: Pod, label: str | None, end: int) -> int | None:
+    text = pod.metadata.labels.get(label or "", "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) < end else None
+
+
+def _greedy(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str, ...]]]:
+    through = Counter(_domain_of(pod, pod_set.levels) for pod in pods if not pod.gated)
+    waiting = iter([pod for pod in pods if pod.gated])
+    pairs: list[tuple[Pod, tuple[str, ...]]] = []
+    for values, count in pod_set.domains:
+        for _ in range(count - through[values]):
+            pod = next(waiting, None)
+            if pod is None:
+                return pairs
+            pairs.append((pod, values))
+    return pairs
