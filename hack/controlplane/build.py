@@ -1,0 +1,158 @@
+"""Builds the control plane's programs once and keeps them in a cache folder that every checkout on the machine shares.
+
+A build is a folder `controlplane/<key>-go<version>` of the cache, `key` being a hash of go.mod, go.sum and the build
+flags. It holds `bin/` and the JobSet objects as JSON, so that starting a cluster needs neither Go nor its module cache.
+A folder appears whole (rename) or not at all, and a lock keeps two builders from doing the work twice. Called by the
+commands and by fixtures.py.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack.controlplane import manifests, toolchain
+from hack.controlplane.errors import BuildError
+from hack.controlplane.progress import Progress, follow
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = ("etcd", "jobset", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
+KUBERNETES = "v1.36.3"  # what the servers call themselves; equal to k8s.io/kubernetes in go.mod (a test compares them)
+_VERSION = "k8s.io/component-base/version"
+LDFLAGS = (
+    f"-s -w -X {_VERSION}.gitVersion={KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=36"
+    f" -X {_VERSION}.gitTreeState=clean -X {_VERSION}.gitCommit=module -X {_VERSION}.buildDate=1970-01-01T00:00:00Z"
+)
+FLAGS = ("-trimpath", f"-ldflags={LDFLAGS}")
+# No cgo: static binaries, no C compiler needed. GOTOOLCHAIN=local: build with the Go that was chosen, fetch no other.
+GO_ENV = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOWORK": "off", "GOTOOLCHAIN": "local"}
+USUAL = "usually 5 to 15 minutes the first time on 2 cores"
+# `go list` says this of a package whose compiled form is in Go's build cache already.
+_CACHED = "not installed but available in build cache"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """A finished build."""
+
+    folder: Path
+
+    def program(self, name: str) -> Path:
+        """Path of one of PROGRAMS."""
+        return self.folder / "bin" / name
+
+    def jobset_crds(self) -> list[manifests.Manifest]:
+        return _read_list(self.folder / "jobset-crds.json")
+
+    def jobset_webhooks(self) -> list[manifests.Manifest]:
+        return _read_list(self.folder / "jobset-webhooks.json")
+
+
+def _read_list(path: Path) -> list[manifests.Manifest]:
+    loaded: list[manifests.Manifest] = json.loads(path.read_text())
+    return loaded
+
+
+def cache_root() -> Path:
+    """$STOWAGE_CACHE, else stowage/ below the user's cache folder."""
+    if own := os.environ.get("STOWAGE_CACHE"):
+        return Path(own).resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stowage"
+
+
+def key(module_files: tuple[bytes, ...], flags: tuple[str, ...] = FLAGS, machine: str = platform.machine()) -> str:
+    """Names a build by its inputs. Go's version is not among them: any build of the same sources will do."""
+    digest = hashlib.sha256()
+    for part in (*module_files, *(flag.encode() for flag in flags), machine.encode()):
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:16]
+
+
+def current_key() -> str:
+    return key(((HERE / "go.mod").read_bytes(), (HERE / "go.sum").read_bytes()))
+
+
+def installed(root: Path | None = None) -> Tools | None:
+    """The finished build of the checked-out go.mod, if there is one."""
+    builds = sorted(((root or cache_root()) / "controlplane").glob(f"{current_key()}-go*/bin"))
+    return Tools(builds[-1].parent) if builds else None
+
+
+def ensure(root: Path | None = None) -> Tools:
+    """The finished build; makes it first where it is missing. Raises BuildError."""
+    root = root or cache_root()
+    if (tools := installed(root)) is not None:
+        return tools
+    with _lock(root / "controlplane" / f"{current_key()}.lock"):
+        # another builder may have finished while this one waited for the lock
+        return installed(root) or _build(root)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another process builds the control plane: waiting for it", file=sys.stderr, flush=True)
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _build(root: Path) -> Tools:
+    chosen = toolchain.find((HERE / "go.mod").read_text(), root)
+    target = root / "controlplane" / f"{current_key()}-go{chosen.version}"
+    partial = Path(tempfile.mkdtemp(prefix="building-", dir=target.parent))
+    try:
+        _compile(chosen.go, partial / "bin")
+        _extract_jobset(chosen.go, partial)
+        partial.chmod(0o755)
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Tools(target)
+
+
+def _compile(go: Path, out: Path) -> None:
+    progress = Progress(sys.stderr, USUAL)
+    progress.stage("downloading modules", None)
+    stale = _run(go, progress, "list", "-deps", *FLAGS, "-f", "{{.StaleReason}}", "tool").splitlines()
+    progress.stage("compiling", sum(reason != _CACHED for reason in stale))
+    _run(go, progress, "build", "-v", *FLAGS, "-o", f"{out}/", "tool")
+    # etcd's main package is called `server`, and a folder build names programs by their packages
+    (out / "server").rename(out / "etcd")
+    missing = [name for name in PROGRAMS if not (out / name).exists()]
+    if missing:
+        raise BuildError(f"go build succeeded but did not make {', '.join(missing)}: see the tool lines of go.mod")
+    progress.done(f"built {', '.join(PROGRAMS)}")
+
+
+def _run(go: Path, progress: Progress, *args: str) -> str:
+    """Runs a Go command in the module's folder, its stderr shown as progress; returns its stdout."""
+    with tempfile.TemporaryFile("w+") as stdout:
+        process = subprocess.Popen(
+            [go, *args], cwd=HERE, env={**os.environ, **GO_ENV}, stdout=stdout, stderr=subprocess.PIPE
+        )
+        said = follow(process, progress)
+        if process.returncode:
+            raise BuildError(f"go {args[0]} failed with {process.returncode}:\n" + "\n".join(said[-40:]))
+        stdout.seek(0)
+        return stdout.read()
+
+
+def _extract_jobset(go: Path, folder: Path) -> None:
+    module = Path(_run(go, Progress(sys.stderr, ""), "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/jobset").strip())
+    (folder / "jobset-crds.json").write_text(json.dumps(manifests.jobset_crds(module)))
+    (folder / "jobset-webhooks.json").write_text(json.dumps(manifests.jobset_webhooks(module)))

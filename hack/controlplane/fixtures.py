@@ -1,0 +1,91 @@
+"""Pytest fixtures that give each test module a cluster of its own. tests/e2e/conftest.py imports them; other suites may
+too.
+
+A module says what it needs in a constant: `CONTROL_PLANE = Options(jobset=True)`. The cluster is gone when the module's
+tests are done; if one of them failed, its run folder (logs, kubeconfigs) stays in pytest's cache folder and the summary
+says where.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hack.controlplane import build
+from hack.controlplane.build import Tools
+from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.options import Options
+
+
+@pytest.fixture(scope="session")
+def control_plane_tools() -> Tools:
+    """The built programs. Missing ones are built if STOWAGE_E2E is set; else the test is skipped."""
+    tools = build.installed()
+    if tools is None and not os.environ.get("STOWAGE_E2E"):
+        pytest.skip("the control plane is not built: `make controlplane` builds it, `make e2e` builds it and runs this")
+    return tools or build.ensure()
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Iterator[ControlPlane]:
+    """A cluster for this module, with the options that its constant CONTROL_PLANE gives."""
+    chosen: Options = getattr(request.module, "CONTROL_PLANE", None) or Options()
+    with (
+        _kept_on_failure(request, request.module.__name__) as folder,
+        ControlPlane(folder, chosen, control_plane_tools) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def new_cluster(
+    request: pytest.FixtureRequest, control_plane_tools: Tools
+) -> Iterator[Callable[[Options], ControlPlane]]:
+    """Starts clusters for one test that needs other options or breaks things; they end with the test."""
+    started: list[ControlPlane] = []
+    with _kept_on_failure(request, f"{request.module.__name__}.{request.node.name}") as folder:
+
+        def start(chosen: Options) -> ControlPlane:
+            control_plane = ControlPlane(folder / str(len(started)), chosen, control_plane_tools)
+            started.append(control_plane)
+            control_plane.start()
+            return control_plane
+
+        try:
+            yield start
+        finally:
+            for control_plane in reversed(started):
+                control_plane.stop()
+
+
+@contextmanager
+def _kept_on_failure(request: pytest.FixtureRequest, name: str) -> Iterator[Path]:
+    """A run folder; kept in pytest's cache if a test failed, or the cluster did not start, while it was in use."""
+    failed_before = request.session.testsfailed
+    folder = Path(tempfile.mkdtemp(prefix="stowage-"))
+    complete = False
+    try:
+        yield folder
+        complete = request.session.testsfailed == failed_before
+    finally:
+        if not complete:
+            _keep(request.config, folder, name)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _keep(config: pytest.Config, folder: Path, name: str) -> None:
+    cache = config.cache
+    if cache is None:  # pytest was told to run without its cache plugin
+        return
+    target = cache.mkdir("stowage-clusters") / name.replace("/", "_")
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(folder, target, ignore=shutil.ignore_patterns("etcd", "kubectl-cache"))
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(f"\ncluster logs of {name} kept in {target}", yellow=True)

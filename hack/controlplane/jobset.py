@@ -1,0 +1,75 @@
+"""Installs JobSet in a fresh cluster: its CRD, its webhook registrations, and a probe that proves that both serve.
+
+The controller process itself is started by cluster.py between `prepare` and `probe`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+from hack.controlplane import flags, manifests
+from hack.controlplane.api import Api, Object, eventually
+from hack.controlplane.build import Tools
+from hack.controlplane.errors import RequestError
+from hack.controlplane.options import Site
+from hack.controlplane.pki import Authority
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
+
+
+def prepare(api: Api, site: Site, authority: Authority, tools: Tools) -> None:
+    """Everything that the controller reads at its start."""
+    for crd in tools.jobset_crds():
+        establish(api, crd)
+    pair = authority.serving("jobset", "jobset-webhook")
+    certificates = site.folder / "jobset-certs"
+    certificates.mkdir(exist_ok=True)
+    shutil.copy(pair.certificate, certificates / "tls.crt")
+    shutil.copy(pair.key, certificates / "tls.key")
+    (site.folder / "jobset.json").write_text(json.dumps(flags.jobset_config(site)))
+
+
+def establish(api: Api, crd: Object) -> None:
+    """Creates a CRD and waits until it is served; its conditions are null at first."""
+    api.create(_CRDS, crd)
+    path = f"{_CRDS}/{crd['metadata']['name']}"
+    eventually(f"CRD {crd['metadata']['name']} established", lambda: _established(api.get(path)))
+
+
+def register(api: Api, site: Site, ca: bytes, tools: Tools) -> None:
+    """The webhooks, called on loopback. After the CRD, before any JobSet."""
+    base = f"https://127.0.0.1:{site.ports.jobset_webhook}"
+    for registration in manifests.at_url(tools.jobset_webhooks(), base, ca):
+        api.create(f"/apis/admissionregistration.k8s.io/v1/{registration['kind'].lower()}s", registration)
+
+
+def probe(api: Api) -> None:
+    """A dry-run create, until it passes: the webhooks serve a moment after the health port, and the first takes 2 s."""
+    eventually("a JobSet passes its webhooks", lambda: _accepted(api))
+
+
+def example(name: str) -> Object:
+    """The smallest JobSet: one Job of one pod."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+    job = {"name": "main", "template": {"spec": {"template": {"spec": pod}}}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name},
+        "spec": {"replicatedJobs": [job]},
+    }
+
+
+def _accepted(api: Api) -> bool:
+    try:
+        api.create(f"{_JOBSETS}?dryRun=All", example("probe"))
+    except RequestError:
+        return False
+    return True
+
+
+def _established(crd: Object) -> bool:
+    conditions = crd.get("status", {}).get("conditions") or []
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

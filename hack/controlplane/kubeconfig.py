@@ -1,0 +1,39 @@
+"""Writes kubeconfig files, as JSON (which is YAML too, and which a benchmark can read without a YAML parser)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from hack.controlplane.pki import Pair
+
+
+def certificate_user(pair: Pair) -> dict[str, str]:
+    """Credentials by client certificate, embedded."""
+    return {"client-certificate-data": _embedded(pair.certificate), "client-key-data": _embedded(pair.key)}
+
+
+def token_user(token: str) -> dict[str, str]:
+    """Credentials by bearer token."""
+    return {"token": token}
+
+
+def write(path: Path, server: str, ca: Path, user: dict[str, str], namespace: str = "default") -> Path:
+    """A kubeconfig with one cluster, one user and one context; readable by its owner only. Returns `path`."""
+    content: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": server, "certificate-authority-data": _embedded(ca)}}],
+        "users": [{"name": "test", "user": user}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": namespace}}],
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(content, indent=1))
+    return path
+
+
+def _embedded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

@@ -1,0 +1,102 @@
+"""What a caller may choose about a cluster, and where one cluster's files and ports are."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+STAGES = Path(__file__).resolve().parent / "kwok-stages.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Defaults suit a test with some tens of nodes.
+
+    For hundreds of nodes add "TaintNodesByCondition" to `disable_admission` and post nodes that are Ready already
+    (nodes.node does): without the not-ready taint, which the controller manager must lift node by node, 1000 nodes are
+    usable in 2 s instead of 24.
+    """
+
+    jobset: bool = False
+    kwok: bool = True
+    scheduler: bool = True
+    controller_manager: bool = True
+    tmpfs: bool = False  # etcd's data in memory (/dev/shm)
+    gogc: int | None = None  # 400: a quarter less CPU, twice the memory
+    # With ServiceAccount admission on, a pod in a new namespace is refused until the controller manager has made its
+    # default account.
+    disable_admission: tuple[str, ...] = ("ServiceAccount",)
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    node_lease_seconds: int = 0  # 0: none, nodes never time out; 40 as kubelets have it: lost ones fail after 50 s
+    node_monitor_period: str = "1s"  # 5s for thousands of nodes: looking at 5000 each second costs a tenth of a core
+    kwok_stages: Path = STAGES
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Loopback ports of one cluster's servers."""
+
+    etcd: int
+    etcd_peer: int
+    apiserver: int
+    controller_manager: int
+    scheduler: int
+    kwok: int
+    jobset_webhook: int
+    jobset_health: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One cluster's run folder, its ports and where etcd writes."""
+
+    folder: Path
+    ports: Ports
+    etcd_data: Path
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return f"https://127.0.0.1:{self.ports.apiserver}"
+
+    def pki(self, name: str) -> Path:
+        return self.folder / "pki" / name
+
+    def kubeconfig(self, user: str) -> Path:
+        return self.folder / f"{user}.kubeconfig"
+
+    def log(self, program: str) -> Path:
+        return self.folder / f"{program}.log"
+
+
+def site(folder: Path, options: Options) -> Site:
+    """Chooses free ports for a cluster in `folder`."""
+    ports = Ports(*free_ports(8))
+    data = Path("/dev/shm") / f"stowage-etcd-{ports.etcd}" if options.tmpfs else folder / "etcd"
+    return Site(folder, ports, data)
+
+
+def free_ports(count: int) -> list[int]:
+    """Distinct loopback ports below the range from which the kernel serves outgoing connections.
+
+    A port from that range could be taken by a connection of a server that starts before the one the port is meant for.
+    """
+    first_ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    candidates = list(range(max(1024, first_ephemeral // 2), first_ephemeral)) or list(range(1024, 65536))
+    random.shuffle(candidates)
+    ports = [port for port in (candidates.pop() for _ in range(min(len(candidates), count * 50))) if _is_free(port)]
+    if len(ports) < count:
+        raise OSError(f"fewer than {count} free ports below {first_ephemeral}")
+    return ports[:count]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,19 @@
+"""Every test here runs on a real control plane and is marked e2e; fixtures `cluster` (a module's own) and `new_cluster`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hack.controlplane.fixtures import cluster, control_plane_tools, new_cluster
+
+__all__ = ["cluster", "control_plane_tools", "new_cluster"]
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.e2e)
