@@ -1,0 +1,172 @@
+"""The steps of a Workload's life as functions from status to status: wait, reserve, admit, evict, release, finish. Pure.
+
+Types, reasons and messages are the field's (lifecycle description, 3.2 and 3.5); times come in as `now`, epoch seconds.
+The writers (scheduler, workloads, jobs) call these and hand the result to `status.patch_status`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from api.meta import Condition, find_condition, is_true, parse_time, rfc3339, set_condition
+from api.names import (
+    ADMITTED,
+    BLOCKED_ON_PREEMPTION_GATES,
+    EVICTED,
+    FINISHED,
+    PREEMPTED,
+    QUOTA_RESERVED,
+    REQUEUED,
+    Evicting,
+    Waiting,
+)
+from api.quantity import to_texts
+from api.workloads import (
+    Admission,
+    AdmissionCheckState,
+    EvictionCount,
+    PodSetRequest,
+    SchedulingStats,
+    WorkloadStatus,
+)
+
+MESSAGE_LIMIT = 32 * 1024
+
+
+def with_condition(
+    status: WorkloadStatus, kind: str, value: bool, reason: str, message: str, now: float, generation: int = 0
+) -> WorkloadStatus:
+    """The status with that condition; its transition time moves only when its value does."""
+    condition = Condition(
+        type=kind,
+        status="True" if value else "False",
+        reason=reason,
+        message=message[:MESSAGE_LIMIT],
+        last_transition_time=rfc3339(now),
+        observed_generation=generation,
+    )
+    return status.model_copy(update={"conditions": set_condition(status.conditions, condition)})
+
+
+def waiting(
+    status: WorkloadStatus,
+    reason: str,
+    message: str,
+    requested: Mapping[str, Mapping[str, int]],
+    now: float,
+    generation: int = 0,
+) -> WorkloadStatus:
+    """QuotaReserved=False with the reason for the wait, and what is asked for."""
+    new = with_condition(status, QUOTA_RESERVED, False, reason, message, now, generation)
+    if not requested:
+        return new
+    requests = tuple(PodSetRequest(name=name, resources=to_texts(amounts)) for name, amounts in requested.items())
+    return new.model_copy(update={"resource_requests": requests})
+
+
+def reserved(status: WorkloadStatus, admission: Admission, now: float, generation: int = 0) -> WorkloadStatus:
+    """Quota is reserved; what stood against it is turned off, with its message kept."""
+    new = status.model_copy(update={"admission": admission, "resource_requests": ()})
+    for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
+        old = find_condition(new.conditions, kind)
+        if old is not None and old.status == "True":
+            new = with_condition(new, kind, False, QUOTA_RESERVED, f"Previously: {old.message}", now, generation)
+    message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
+    return with_condition(new, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now, generation)
+
+
+def checks_ready(status: WorkloadStatus) -> bool:
+    """Whether nothing but the admission itself is missing for Admitted."""
+    delayed = status.admission is not None and any(
+        psa.delayed_topology_request == "Pending" and psa.topology_assignment is None
+        for psa in status.admission.pod_set_assignments
+    )
+    return not delayed and all(check.state == "Ready" for check in status.admission_checks)
+
+
+def synced_admitted(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
+    """Admitted brought in line with the reservation and the checks; time spent admitted is added up when it ends."""
+    if is_true(status.conditions, QUOTA_RESERVED) and checks_ready(status):
+        if is_true(status.conditions, ADMITTED):
+            return status
+        return with_condition(status, ADMITTED, True, ADMITTED, "The workload is admitted", now, generation)
+    was = find_condition(status.conditions, ADMITTED)
+    if was is None:
+        return status
+    if is_true(status.conditions, QUOTA_RESERVED):
+        reason, message = "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
+    else:
+        reason, message = "NoReservation", "The workload has no reservation"
+    if was.status == "True":
+        spent = int(now - (parse_time(was.last_transition_time) or now))
+        past = (status.accumulated_past_execution_time_seconds or 0) + max(0, spent)
+        status = status.model_copy(update={"accumulated_past_execution_time_seconds": past})
+    return with_condition(status, ADMITTED, False, reason, message, now, generation)
+
+
+def with_checks(status: WorkloadStatus, names: tuple[str, ...], now: float) -> WorkloadStatus:
+    """The list of checks brought in line with the queue's: missing ones Pending, others dropped, sorted by name."""
+    known = {check.name: check for check in status.admission_checks}
+    checks = tuple(
+        known.get(name) or AdmissionCheckState(name=name, state="Pending", last_transition_time=rfc3339(now))
+        for name in sorted(names)
+    )
+    return status if checks == status.admission_checks else status.model_copy(update={"admission_checks": checks})
+
+
+def evicted(
+    status: WorkloadStatus, reason: str, message: str, now: float, cause: str = "", generation: int = 0
+) -> WorkloadStatus:
+    """Evicted=True. Admission and quota stay until the job has stopped: its pods still hold their nodes."""
+    full = f"{Evicting.DEACTIVATED}DueTo{cause}" if reason == Evicting.DEACTIVATED and cause else reason
+    new = with_condition(status, EVICTED, True, full, message, now, generation)
+    update: dict[str, object] = {"scheduling_stats": _counted(status, reason, cause)}
+    if status.unhealthy_nodes:
+        update["unhealthy_nodes"] = ()
+    if status.admission_checks:
+        update["admission_checks"] = tuple(_reset(check, now) for check in status.admission_checks)
+    return new.model_copy(update=update)
+
+
+def _reset(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
+    if check.state == "Pending":
+        return check
+    return check.model_copy(
+        update={
+            "state": "Pending",
+            "message": f"Reset to Pending after eviction. Previously: {check.state}",
+            "last_transition_time": rfc3339(now),
+            "retry_count": (check.retry_count or 0) + 1 if check.state == "Retry" else check.retry_count,
+            "pod_set_updates": (),
+        }
+    )
+
+
+def _counted(status: WorkloadStatus, reason: str, cause: str) -> SchedulingStats:
+    counts = {(c.reason, c.underlying_cause): c for c in (status.scheduling_stats or SchedulingStats()).evictions}
+    old = counts.get((reason, cause)) or EvictionCount(reason=reason, underlying_cause=cause, count=0)
+    counts[reason, cause] = old.model_copy(update={"count": old.count + 1})
+    return SchedulingStats(evictions=tuple(counts.values()))
+
+
+def released(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
+    """The job of an evicted workload has stopped: the reservation is given back and the workload may queue again."""
+    eviction = find_condition(status.conditions, EVICTED)
+    new = status.model_copy(update={"admission": None})
+    message = eviction.message if eviction else "The workload has no reservation"
+    new = with_condition(new, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, message, now, generation)
+    new = synced_admitted(new, now, generation)
+    if eviction is None:
+        return new
+    again = eviction.reason in (Evicting.PREEMPTED, Evicting.NODE_FAILURES)
+    return with_condition(new, REQUEUED, again, eviction.reason, eviction.message, now, generation)
+
+
+def requeued(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """What kept an evicted workload out of the queue is over."""
+    return with_condition(status, REQUEUED, True, reason, message, now, generation)
+
+
+def finished(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """The end; nothing follows."""
+    return with_condition(status, FINISHED, True, reason, message, now, generation)

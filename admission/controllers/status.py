@@ -1,0 +1,43 @@
+"""The one way a Workload's status is written: the difference only, and only onto the version it was made from.
+
+Several writers live in this process (scheduler, workloads, jobs). Each makes a new status value from the Workload it saw;
+a merge patch carries just what differs, with that version as its precondition, so that none overwrites another: the later
+one gets Conflict, looks again and decides again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from api.kube.client import Kube, PatchKind
+from api.kube.resources import WORKLOADS
+from api.workloads import Workload, WorkloadStatus
+
+
+def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7396) from old to new: changed members, null for those that went, lists whole."""
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            inner = merge_diff(before, value)
+            if inner:
+                patch[name] = inner
+        elif value != before:
+            patch[name] = value
+    return patch
+
+
+async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatus) -> Workload:
+    """Writes the new status; returns the Workload as answered (or as it was, where nothing differs).
+
+    Raises api.errors.Conflict where somebody else wrote since `workload` was seen, NotFound where it is gone.
+    """
+    diff = merge_diff(workload.status.to_wire(), new_status.to_wire())
+    if not diff:
+        return workload
+    meta = workload.metadata
+    body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": diff}
+    answer = await kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, subresource="status")
+    return Workload.from_wire(answer)

@@ -1,0 +1,127 @@
+"""The settings that every process shares, read once from a YAML file and the environment, then handed on as values.
+
+`STOWAGE_CONFIG` names the file; variables `STOWAGE_<NAME>` (nested with `__`, as `STOWAGE_CLIENT__QPS`) win over it.
+In the file keys are camelCase, as in every manifest. An unknown key is an error, so that a typo does not pass.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from api.kube.settings import ClientSettings, LeaderSettings, ProcessSettings
+
+CONFIG_VARIABLE = "STOWAGE_CONFIG"
+
+
+class Section(BaseModel):
+    """A nested group of settings: frozen, camelCase in files, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, alias_generator=to_camel)
+
+
+class ClientSection(Section):
+    """Requests to the API server."""
+
+    qps: float = Field(0.0, ge=0, description="requests per second; 0 leaves the limit to the server")
+    burst: int = Field(200, ge=1)
+    concurrency: int = Field(64, ge=1)
+    timeout: float = Field(30.0, gt=0, description="seconds for one try of one request")
+
+
+class LeaseSection(Section):
+    """Leader election, seconds."""
+
+    enabled: bool = True
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+
+class Environment(BaseSettings):
+    """What each process needs to run at all."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        env_prefix="STOWAGE_",
+        env_nested_delimiter="__",
+        populate_by_name=True,
+        alias_generator=None,
+    )
+
+    config: Path | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str = "stowage-system"
+    identity: str = Field(default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}")
+    health_host: str = "0.0.0.0"
+    health_port: int = 8081
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_json: bool = True
+    client: ClientSection = ClientSection()
+    lease: LeaseSection = LeaseSection()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments win over variables, variables over the file."""
+        path = os.environ.get(CONFIG_VARIABLE)
+        sources = (init_settings, env_settings)
+        return (*sources, _File(settings_cls, Path(path))) if path else sources
+
+    def client_settings(self, process: str) -> ClientSettings:
+        """For Kube.connect."""
+        return ClientSettings(
+            kubeconfig=self.kubeconfig,
+            context=self.context,
+            user_agent=f"stowage-{process}",
+            timeout=self.client.timeout,
+            concurrency=self.client.concurrency,
+            qps=self.client.qps,
+            burst=self.client.burst,
+        )
+
+    def process_settings(self, process: str) -> ProcessSettings:
+        """For api.kube.process."""
+        return ProcessSettings(
+            name=f"stowage-{process}",
+            health_host=self.health_host,
+            health_port=self.health_port,
+            log_level=self.log_level,
+            log_json=self.log_json,
+        )
+
+    def leader_settings(self, process: str) -> LeaderSettings:
+        """For the process's Lease. Raises ValueError where the durations contradict each other."""
+        return LeaderSettings(
+            namespace=self.namespace,
+            name=f"stowage-{process}",
+            identity=self.identity,
+            lease_duration=self.lease.duration,
+            renew_deadline=self.lease.renew_deadline,
+            retry_period=self.lease.retry_period,
+        )
+
+
+class _File(YamlConfigSettingsSource):
+    """The YAML file, its camelCase keys as field names at the top (sections know both spellings)."""
+
+    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
+        super().__init__(settings_cls, yaml_file=path)
+
+    def __call__(self) -> dict[str, Any]:
+        names = {to_camel(name): name for name in self.settings_cls.model_fields}
+        return {names.get(key, key): value for key, value in super().__call__().items()}

@@ -1,0 +1,192 @@
+"""Watches admitted Workloads and their pods, and opens the topology gates in batches.
+
+A Workload's change is looked at at once; a pod's change after the batch period, counted from the first, so that a burst
+of pods costs one pass; and at once when as many pods were seen as the assignments count. What goes where is `plan`'s;
+this module keeps the views, sends one patch per pod with a bound on those in flight, and remembers what it sent.
+
+Only the leader runs it. A pass may run twice without harm: it starts from the pods as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from api.errors import ApiError, Conflict, Invalid, InvalidObject, NotFound, Unreachable
+from api.kube.client import Kube, PatchKind
+from api.kube.informer import Change, ChangeType, Informer
+from api.kube.reconcile import Reconciler
+from api.kube.resources import PODS
+from api.meta import find_condition, parse_time
+from api.names import ADMITTED, HOSTNAME_LABEL, TOPOLOGY_GATE
+from api.pods import Node, Pod
+from api.workloads import Workload
+from ungater.expectations import PENDING, Expectations
+from ungater.metrics import GATE_REMOVAL, OPENINGS
+from ungater.patches import opening_patch
+from ungater.plan import Opening, expected_pods, may_open, plan, workload_key
+from ungater.settings import UngaterSection
+
+log = logging.getLogger(__name__)
+
+_BY_WORKLOAD = "workload"
+_BY_HOSTNAME = "hostname"
+_decode_pod = msgspec.json.Decoder(Pod).decode
+
+
+class Ungater:
+    """Opens gates while it runs."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        workloads: Informer[Workload],
+        pods: Informer[Pod],
+        nodes: Informer[Node],
+        settings: UngaterSection,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._workloads, self._pods, self._nodes = kube, workloads, pods, nodes
+        self._settings, self._now = settings, now
+        self._slots = asyncio.Semaphore(settings.patches)
+        self._expectations = Expectations()
+        # Pods as the answers to our patches showed them, until the watch catches up.
+        self._answered: dict[str, Pod] = {}
+        self._reconciler = Reconciler("ungater", self._reconcile, workers=settings.workers)
+        pods.add_index(_BY_WORKLOAD, lambda pod: [key] if (key := workload_key(pod)) else [])
+        nodes.add_index(_BY_HOSTNAME, lambda node: [node.metadata.labels.get(HOSTNAME_LABEL, "")])
+        workloads.add_handler(self._workload_changed)
+        pods.add_handler(self._pod_changed)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._reconciler.run()
+
+    # ---- what wakes it
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.type is not ChangeType.DELETED and may_open(change.object) and self._pods_of(change.key):
+            self._reconciler.add(change.key)
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        pod, key = change.object, workload_key(change.object)
+        if key is None:
+            return
+        if change.type is ChangeType.DELETED or not pod.gated:
+            self._expectations.observed(key, pod.metadata.uid)
+            self._answered.pop(pod.metadata.uid, None)
+        elif change.type is ChangeType.ADDED:
+            self._batch(key)
+            return
+        if change.type is ChangeType.DELETED or pod.terminated:
+            # Somebody may be waiting for this pod's place.
+            self._batch(key)
+
+    def _batch(self, key: str) -> None:
+        workload = self._workloads.objects.get(key)
+        if workload is None or not may_open(workload):
+            return  # its admission will be the event
+        complete = len(self._pods_of(key)) >= expected_pods(workload)
+        self._reconciler.add_after(key, 0.0 if complete else self._settings.batch_period)
+
+    def _pods_of(self, key: str) -> list[Pod]:
+        """The workload's pods as far as known: what a patch answered stands before what the watch has shown so far."""
+        return [self._answered.get(pod.metadata.uid, pod) for pod in self._pods.by_index(_BY_WORKLOAD, key)]
+
+    # ---- one pass
+
+    async def _reconcile(self, key: str) -> float | None:
+        workload = self._workloads.objects.get(key)
+        if workload is None or not may_open(workload):
+            return None
+        for uid in self._expectations.pending(key):
+            await self._settle(key, uid)
+        if self._expectations.pending(key):
+            log.info(PENDING, extra={"workload": key})
+            return self._settings.batch_period
+        try:
+            openings = plan(workload, self._pods_of(key))
+        except InvalidObject as bad:
+            log.warning("pods stay gated: %s", bad, extra={"workload": key})
+            return None
+        if openings:
+            await self._open_all(key, workload, openings)
+        return None
+
+    async def _open_all(self, key: str, workload: Workload, openings: list[Opening]) -> None:
+        """All openings of one pass, concurrently. Raises the first failure when all are through, so that it is retried."""
+        self._expectations.expect(key, (opening.pod.metadata.uid for opening in openings))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._open(key, workload, opening)) for opening in openings]
+        failed = [error for task in tasks if (error := task.result()) is not None]
+        if failed:
+            raise failed[0]
+
+    async def _open(self, key: str, workload: Workload, opening: Opening) -> ApiError | None:
+        pod = opening.pod
+        body = opening_patch(pod, opening.node_labels, self._node_of(opening))
+        try:
+            async with self._slots:
+                answer = await self._kube.patch(
+                    PODS, pod.metadata.name, body, pod.metadata.namespace, kind=PatchKind.STRATEGIC
+                )
+        except (NotFound, Conflict, Invalid) as gone:
+            # The pod is gone, another one took its name, or its gate was opened by somebody else: an event tells.
+            OPENINGS.labels("refused").inc()
+            log.info("a gate could not be opened: %s", gone, extra={"pod": pod.key, "workload": key})
+            self._expectations.observed(key, pod.metadata.uid)
+            return None
+        except Unreachable as unknown:
+            OPENINGS.labels("unknown").inc()
+            return unknown  # it may have been applied: the expectation stays until a read or an event tells
+        except ApiError as error:
+            OPENINGS.labels("failed").inc()
+            self._expectations.observed(key, pod.metadata.uid)
+            return error
+        self._opened(key, workload, pod, msgspec.convert(answer, Pod))
+        return None
+
+    def _opened(self, key: str, workload: Workload, before: Pod, after: Pod) -> None:
+        OPENINGS.labels("opened").inc()
+        seen = self._pods.objects.get(before.key)
+        if seen is not None and seen.metadata.uid == after.metadata.uid and seen.gated:
+            self._answered[after.metadata.uid] = after
+        self._expectations.observed(key, after.metadata.uid)
+        admission = workload.status.admission
+        if admission is not None:
+            GATE_REMOVAL.labels(TOPOLOGY_GATE, admission.cluster_queue, "false").observe(self._waited(workload, before))
+
+    def _waited(self, workload: Workload, pod: Pod) -> float:
+        admitted = find_condition(workload.status.conditions, ADMITTED)
+        since = max(
+            parse_time(admitted.last_transition_time if admitted else None) or 0.0,
+            parse_time(pod.metadata.creation_timestamp) or 0.0,
+        )
+        return max(0.0, self._now() - since)
+
+    async def _settle(self, key: str, uid: str) -> None:
+        """Reads a pod whose patch was cut off, to learn whether it was applied."""
+        pod = next((pod for pod in self._pods_of(key) if pod.metadata.uid == uid), None)
+        if pod is None:
+            self._expectations.observed(key, uid)
+            return
+        try:
+            now = await self._kube.get(PODS, pod.metadata.name, pod.metadata.namespace, decode=_decode_pod)
+        except NotFound:
+            self._expectations.observed(key, uid)
+            return
+        if now.metadata.uid == uid and not now.gated:
+            self._answered[uid] = now
+        self._expectations.observed(key, uid)
+
+    def _node_of(self, opening: Opening) -> str | None:
+        """The one node of a host domain; its name need not equal its hostname label. None where it is not certain."""
+        hostname = opening.node_labels.get(HOSTNAME_LABEL)
+        if hostname is None or not self._settings.pin_nodes:
+            return None
+        nodes = self._nodes.by_index(_BY_HOSTNAME, hostname)
+        return nodes[0].metadata.name if len(nodes) == 1 else None
