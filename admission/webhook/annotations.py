@@ -1,0 +1,257 @@
+"""Whether the topology annotations of a pod template, and the first forms on a job, may stand as they are.
+
+Two rules beyond the field's own come from the first forms (`require-topology`, `prefer-topology`, on the job or on a
+template): not both on one object, and no level that none of the queue's flavors has, once those are known. For the
+current forms (`podset-required-topology` and its kin) the existence of a level is a matter of placement, as it is for
+the peer: the workload waits and says why.
+
+Pure. What the annotations come to is api/requests.py's; the counts of pods come from the job kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.webhook.fields import OMIT, Errors, FieldError, Path, duplicate, forbidden, invalid, required
+from admission.webhook.formats import label_name
+from api import names
+from api.requests import MAX_LAYERS, effective_annotations, parse_bool, parse_int32, parse_layers
+from api.workloads import SliceConstraint
+
+Annotations = Mapping[str, str]
+
+_CURRENT: Final = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
+_FIRST: Final = (names.REQUIRE_TOPOLOGY, names.PREFER_TOPOLOGY)
+_LAYERS_FORM: Final = f"topology constraints must contain between 1 and {MAX_LAYERS} entries"
+_AT_LEAST_ONE: Final = "must be greater than or equal to 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A pod template of a job: where it stands (`path`, of the template itself), which pod set it is, how many pods."""
+
+    path: Path
+    pod_set: str
+    count: int
+    body: dict[str, Any]
+
+    @property
+    def metadata(self) -> Path:
+        """Path of the template's metadata."""
+        return self.path.child("metadata")
+
+    @property
+    def annotations(self) -> Annotations:
+        """The template's annotations."""
+        return (self.body.get("metadata") or {}).get("annotations") or {}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLevels:
+    """The levels of the flavors of a ClusterQueue, widest first; what a first form may name."""
+
+    cluster_queue: str
+    levels: tuple[str, ...]
+
+    def fault(self, level: str) -> str | None:
+        """Why the level can not be had from this queue, None when it can."""
+        if level in self.levels:
+            return None
+        if not self.levels:
+            return f'none of the flavors of ClusterQueue "{self.cluster_queue}" has a topology'
+        return f"must be one of {self}"
+
+    def __str__(self) -> str:
+        return f'the levels of ClusterQueue "{self.cluster_queue}": {", ".join(self.levels)}'
+
+
+def first_forms(metadata: Path, given: Annotations, known: QueueLevels | None) -> Errors:
+    """The errors of `require-topology` and `prefer-topology` on one object (a job or a template)."""
+    at = metadata.child("annotations")
+    errors = _one_of(at, given, _FIRST) if all(key in given for key in _FIRST) else []
+    for key in _FIRST:
+        if (level := given.get(key)) is not None:
+            errors += _first_form(at.key(key), key, level, known)
+    return errors
+
+
+def _first_form(at: Path, key: str, level: str, known: QueueLevels | None) -> Errors:
+    if level == names.AUTO_LEVEL:
+        return [] if key == names.PREFER_TOPOLOGY else [invalid(at, level, _no_auto(known))]
+    if errors := label_name(at, level):
+        return errors
+    fault = known.fault(level) if known else None
+    return [invalid(at, level, fault)] if fault else []
+
+
+def _no_auto(known: QueueLevels | None) -> str:
+    levels = f" ({known})" if known and known.levels else ""
+    return f"must name a level{levels}: '{names.AUTO_LEVEL}' is only for '{names.PREFER_TOPOLOGY}'"
+
+
+def template_annotations(
+    metadata: Path, given: Annotations, job: Annotations | None = None, *, multi_layer: bool = True
+) -> Errors:
+    """The errors of a template's annotations; `metadata` is the path of what holds them, `job` the job's own."""
+    at = metadata.child("annotations")
+    effective = effective_annotations(given, job)
+    return [
+        *_main(at, given),
+        *_group(at, given, effective),
+        *_unconstrained(at, given),
+        *_slice(at, given),
+        *_constraints(at, given, multi_layer),
+    ]
+
+
+def _main(at: Path, given: Annotations) -> Errors:
+    first = [key for key in _FIRST if key in given]
+    present = [key for key in _CURRENT if key in given]
+    # Two first forms by themselves are reported by `first_forms`.
+    errors = _one_of(at, given, (*_CURRENT, *first)) if len(present) + len(first) > 1 and present else []
+    for key in _CURRENT[:2]:
+        if key in given:
+            errors += label_name(at.key(key), given[key])
+    return errors
+
+
+def _one_of(at: Path, given: Annotations, keys: Sequence[str]) -> Errors:
+    named = ", ".join(f'"{key}"' for key in keys)
+    return [invalid(at, OMIT, f"must not contain more than one topology annotation: [{named}]")]
+
+
+def _unconstrained(at: Path, given: Annotations) -> Errors:
+    value = given.get(names.UNCONSTRAINED_TOPOLOGY)
+    if value is None or parse_bool(value) is not None:
+        return []
+    return [invalid(at.key(names.UNCONSTRAINED_TOPOLOGY), value, "must be a boolean value")]
+
+
+def _group(at: Path, given: Annotations, effective: Annotations) -> Errors:
+    name = given.get(names.PODSET_GROUP_NAME)
+    if name is None:
+        return []
+    path = at.key(names.PODSET_GROUP_NAME)
+    errors = [invalid(path, name, "must not be a number")] if name.isascii() and name.isdigit() else []
+    errors += _not_beside(path, given, names.SLICE_SIZE, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_CONSTRAINTS)
+    if names.PREFERRED_TOPOLOGY not in effective and names.REQUIRED_TOPOLOGY not in effective:
+        neither = (
+            f"may not be set when neither '{names.PREFERRED_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
+        )
+        errors.append(forbidden(path, neither))
+    return errors
+
+
+def _not_beside(path: Path, given: Annotations, *others: str) -> Errors:
+    return [forbidden(path, f"may not be set when '{other}' is specified") for other in others if other in given]
+
+
+def _slice(at: Path, given: Annotations) -> Errors:
+    level, size = given.get(names.SLICE_REQUIRED_TOPOLOGY), given.get(names.SLICE_SIZE)
+    errors = label_name(at.key(names.SLICE_REQUIRED_TOPOLOGY), level) if level is not None else []
+    path = at.key(names.SLICE_SIZE)
+    if size is None:
+        missing = f"must be set when '{names.SLICE_REQUIRED_TOPOLOGY}' is specified"
+        return [*errors, required(path, missing)] if level is not None else errors
+    if level is None:
+        return [*errors, forbidden(path, f"may not be set when '{names.SLICE_REQUIRED_TOPOLOGY}' is not specified")]
+    number = parse_int32(size)
+    if number is None:
+        return [*errors, invalid(path, size, "must be a numeric value")]
+    return [*errors, invalid(path, size, _AT_LEAST_ONE)] if number < 1 else errors
+
+
+def _constraints(at: Path, given: Annotations, multi_layer: bool) -> Errors:
+    text = given.get(names.SLICE_CONSTRAINTS)
+    if text is None:
+        return []
+    path = at.key(names.SLICE_CONSTRAINTS)
+    if not multi_layer:
+        return [forbidden(path, "the TASMultiLayerTopology feature gate must be enabled to use this annotation")]
+    errors = _not_beside(path, given, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_SIZE)
+    try:
+        layers = parse_layers(text)
+    except ValueError as bad:
+        return [*errors, invalid(path, text, f"must be a valid JSON array: {bad}")]
+    if not 1 <= len(layers) <= MAX_LAYERS:
+        return [*errors, invalid(path, text, _LAYERS_FORM)]
+    return [*errors, *_layers(path, layers)]
+
+
+def _layers(path: Path, layers: Sequence[SliceConstraint]) -> Errors:
+    errors: Errors = []
+    first_at: dict[str, int] = {}
+    for i, layer in enumerate(layers):
+        at = path.item(i)
+        errors += label_name(at.child("topology"), layer.topology)
+        if layer.topology in first_at:
+            twice = f"{layer.topology} (also at index {first_at[layer.topology]})"
+            errors.append(duplicate(at.child("topology"), twice))
+        first_at.setdefault(layer.topology, i)
+        if layer.size < 1:
+            errors.append(invalid(at.child("size"), layer.size, _AT_LEAST_ONE))
+        elif i and layers[i - 1].size > 0 and layers[i - 1].size % layer.size:
+            outer = layers[i - 1].size
+            errors.append(invalid(at.child("size"), layer.size, f"must evenly divide the parent layer size {outer}"))
+    return errors
+
+
+def slice_bound(metadata: Path, given: Annotations, count: int) -> Errors:
+    """An error when a slice (or the outermost layer) is larger than the pod set; unreadable sizes are not judged here."""
+    at, detail = metadata.child("annotations"), f"must not be greater than pod set count {count}"
+    text = given.get(names.SLICE_CONSTRAINTS)
+    if text is not None:
+        try:
+            layers = parse_layers(text)
+        except ValueError:
+            return []
+        outermost = layers[0].size if layers else 0
+        return [invalid(at.key(names.SLICE_CONSTRAINTS), outermost, detail)] if outermost > count else []
+    size = given.get(names.SLICE_SIZE)
+    number = parse_int32(size) if size is not None else None
+    return [invalid(at.key(names.SLICE_SIZE), size, detail)] if number is not None and number > count else []
+
+
+def groups(templates: Sequence[Template], job: Annotations | None = None) -> Errors:
+    """The errors of placement groups: two pod sets each, one of them a single pod, both with the same request."""
+    members: dict[str, list[Template]] = {}
+    for template in templates:
+        if (name := template.annotations.get(names.PODSET_GROUP_NAME)) is not None:
+            members.setdefault(name, []).append(template)
+    return [error for name, group in members.items() for error in _placement_group(name, group, job)]
+
+
+def _placement_group(name: str, group: Sequence[Template], job: Annotations | None) -> Errors:
+    if len(group) != 2:
+        size = f"can only define groups of exactly 2 pod sets, got: {len(group)} pod set(s)"
+        return [invalid(_group_path(one), name, size) for one in group]
+    first, second = group
+    errors: Errors = []
+    if first.count != 1 and second.count != 1:
+        counts = (
+            "can only define groups where at least one pod set has only 1 replica, got: "
+            f"{first.count} replica(s) and {second.count} replica(s) in the group"
+        )
+        errors += [invalid(_group_path(one), name, counts) for one in group]
+    if _levels(first, job) != _levels(second, job):
+        errors += [_inconsistent(name, first, second), _inconsistent(name, second, first)]
+    return errors
+
+
+def _levels(template: Template, job: Annotations | None) -> tuple[str | None, str | None]:
+    said = effective_annotations(template.annotations, job)
+    return said.get(names.REQUIRED_TOPOLOGY), said.get(names.PREFERRED_TOPOLOGY)
+
+
+def _group_path(template: Template) -> Path:
+    return template.metadata.child("annotations").key(names.PODSET_GROUP_NAME)
+
+
+def _inconsistent(name: str, here: Template, there: Template) -> FieldError:
+    detail = (
+        f"must specify '{names.REQUIRED_TOPOLOGY}' or '{names.PREFERRED_TOPOLOGY}' topology consistent with "
+        f"'{there.metadata.child('annotations')}' in group '{name}'"
+    )
+    return invalid(here.metadata.child("annotations"), OMIT, detail)

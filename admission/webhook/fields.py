@@ -1,0 +1,151 @@
+"""Field errors as values, printed as the API server prints its own: `field: type: value: detail`.
+
+Every validator of this package returns a list of them, empty when all is well; nothing is raised. Whoever answers a
+review joins them into one message (`aggregate`) and lists them as causes (`cause`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Any, Final
+
+IMMUTABLE: Final = "field is immutable"
+
+
+class Omit(Enum):
+    """The value is too large or says nothing: it is left out of the message."""
+
+    VALUE = "omitted"
+
+
+OMIT: Final = Omit.VALUE
+
+
+class ErrorType(StrEnum):
+    """Reason of a field error: the word of the API, and with `text` the words of the message."""
+
+    NOT_FOUND = "FieldValueNotFound"
+    REQUIRED = "FieldValueRequired"
+    DUPLICATE = "FieldValueDuplicate"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+
+    @property
+    def text(self) -> str:
+        """As it stands in the message."""
+        return _TEXT[self]
+
+
+_TEXT = {
+    ErrorType.NOT_FOUND: "Not found",
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.TOO_LONG: "Too long",
+}
+# Types whose message never shows the value.
+_BARE = frozenset((ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG))
+
+
+class Path(str):
+    """A field path such as `spec.levels[2].nodeLabel`."""
+
+    __slots__ = ()
+
+    def child(self, *names: str) -> Path:
+        """Fields below this one."""
+        return Path(".".join((self, *names) if self else names))
+
+    def item(self, position: int) -> Path:
+        """An item of a list."""
+        return Path(f"{self}[{position}]")
+
+    def key(self, name: str) -> Path:
+        """An entry of a map, or of a list keyed by name."""
+        return Path(f"{self}[{name}]")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field."""
+
+    type: ErrorType
+    field: str
+    bad_value: Any = ""
+    detail: str = ""
+
+    @property
+    def message(self) -> str:
+        """The whole line."""
+        parts = [self.field, self.type.text]
+        if self.type not in _BARE and self.bad_value is not OMIT:
+            parts.append(_shown(self.bad_value))
+        if self.detail:
+            parts.append(self.detail)
+        return ": ".join(parts)
+
+    def cause(self) -> dict[str, str]:
+        """As an entry of status.details.causes."""
+        message = self.message.removeprefix(f"{self.field}: ")
+        return {"reason": self.type.value, "field": self.field, "message": message}
+
+
+Errors = list[FieldError]
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def invalid(field: str, value: Any, detail: str = "") -> FieldError:
+    """The value is not allowed."""
+    return FieldError(ErrorType.INVALID, field, value, detail)
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    """A value is missing."""
+    return FieldError(ErrorType.REQUIRED, field, "", detail)
+
+
+def forbidden(field: str, detail: str = "") -> FieldError:
+    """The field may not be set here, or not be changed now."""
+    return FieldError(ErrorType.FORBIDDEN, field, "", detail)
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    """The value is there already."""
+    return FieldError(ErrorType.DUPLICATE, field, value)
+
+
+def not_found(field: str, value: Any) -> FieldError:
+    """The value names something that is not there."""
+    return FieldError(ErrorType.NOT_FOUND, field, value)
+
+
+def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
+    """The value is none of the few that are allowed."""
+    named = ", ".join(_shown(one) for one in sorted(supported))
+    return FieldError(ErrorType.NOT_SUPPORTED, field, value, f"supported values: {named}" if named else "")
+
+
+def too_long(field: str, limit: int) -> FieldError:
+    """The value has more than `limit` bytes."""
+    return FieldError(ErrorType.TOO_LONG, field, "<value omitted>", f"may not be more than {limit} bytes")
+
+
+def unchanged(field: str, new: Any, old: Any) -> Errors:
+    """An error when the value of an immutable field differs."""
+    return [] if new == old else [invalid(field, new, IMMUTABLE)]
+
+
+def aggregate(errors: Iterable[FieldError]) -> str:
+    """One message for all, each line once: `a`, or `[a, b]`."""
+    lines = list(dict.fromkeys(error.message for error in errors))
+    return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"

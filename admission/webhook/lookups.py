@@ -1,0 +1,83 @@
+"""What a review may look up: the queues, flavors and topologies as the process knows them at that moment.
+
+The maps are those of the informers (keys `namespace/name` or `name`), so a look-up never waits. A thing that is not
+there may just not be known yet: nothing is refused on that ground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.meta import object_key
+from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
+from api.topology import ResourceFlavor, Topology
+
+MULTIKUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"
+
+
+def _no_labels(_: str) -> Mapping[str, str] | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """The maps; `namespace_labels` gives None for a namespace that is not known."""
+
+    local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
+    cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
+    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
+    topologies: Mapping[str, Topology] = field(default_factory=dict)
+    admission_checks: Mapping[str, AdmissionCheck] = field(default_factory=dict)
+    namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_labels
+
+    def cluster_queue_of(self, namespace: str, queue: str) -> ClusterQueue | None:
+        """The ClusterQueue behind a LocalQueue, None while either is not known."""
+        local = self.local_queues.get(object_key(namespace, queue))
+        return self.cluster_queues.get(local.spec.cluster_queue) if local else None
+
+    def levels_of(self, queue: ClusterQueue) -> tuple[str, ...] | None:
+        """The levels of all flavors of the queue, widest first, each once; None while one of them is not known."""
+        levels: dict[str, None] = {}
+        for group in queue.spec.resource_groups:
+            for quotas in group.flavors:
+                known = self._flavor_levels(quotas.name)
+                if known is None:
+                    return None
+                levels.update(dict.fromkeys(known))
+        return tuple(levels)
+
+    def _flavor_levels(self, name: str) -> tuple[str, ...] | None:
+        flavor = self.flavors.get(name)
+        if flavor is None:
+            return None
+        if flavor.spec.topology is not None:
+            return flavor.spec.topology.levels
+        if flavor.spec.topology_name is None:
+            return ()
+        topology = self.topologies.get(flavor.spec.topology_name)
+        return topology.levels if topology else None
+
+    def uses_multikueue(self, queue: ClusterQueue) -> bool:
+        """Whether one of the queue's known checks hands its workloads to other clusters."""
+        strategy = queue.spec.admission_checks_strategy
+        checks = (self.admission_checks.get(rule.name) for rule in strategy.admission_checks) if strategy else ()
+        return any(check is not None and check.spec.controller_name == MULTIKUEUE_CONTROLLER for check in checks)
+
+
+def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a label selector that is known to be valid matches the labels."""
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, operator, values = expression["key"], expression["operator"], expression.get("values") or ()
+    if operator == "Exists":
+        return key in labels
+    if operator == "DoesNotExist":
+        return key not in labels
+    named: bool = labels.get(key) in values
+    return named == (operator == "In")

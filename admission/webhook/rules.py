@@ -1,0 +1,50 @@
+"""The settings of the webhook's rules, as one frozen value: what is on, which namespaces and owners are managed.
+
+Read once by the application and passed into every review; a conformance case makes its own from its feature gates.
+The defaults are ours, which differ from the peer's in `gate_at_creation` (the first forms ask for it), `multikueue`
+(there is no MultiKueue here: handing a job to it by spec.managedBy, which is immutable, would strand the job) and
+`in_use_finalizer` (only on where a controller takes the finalizer away again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Selector = Mapping[str, Any]
+GroupKind = tuple[str, str]
+
+JOBSET: GroupKind = ("jobset.x-k8s.io", "JobSet")
+
+
+def _unmanaged(*namespaces: str) -> dict[str, Any]:
+    key = "kubernetes.io/metadata.name"
+    return {"matchExpressions": [{"key": key, "operator": "NotIn", "values": list(namespaces)}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the reviews go by."""
+
+    topology_aware: bool = True
+    multi_layer: bool = True
+    slice_sizes: bool = True
+    partial_admission: bool = True
+    elastic_jobs: bool = True
+    admission_gated_by: bool = True
+    identifier_annotations: bool = True
+    pod_set_metadata: bool = True
+    non_negative_resources: bool = True
+    priority_boost: bool = False
+    reject_invalid_on_flavors: bool = False
+    concurrent_admission: bool = False
+    multikueue: bool = False
+    # the topology gate goes into the templates of a job when it is created, not only when it starts
+    gate_at_creation: bool = True
+    in_use_finalizer: bool = False
+    manage_jobs_without_queue_name: bool = False
+    # jobs in other namespaces are left alone, whatever labels they bear; None manages all
+    managed_namespaces: Selector | None = field(default_factory=lambda: _unmanaged("kube-system", "stowage-system"))
+    # a job whose controller is one of these is part of that job, and not queued itself
+    managed_owners: frozenset[GroupKind] = frozenset((JOBSET,))
