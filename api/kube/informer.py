@@ -1,41 +1,62 @@
-"""A local, always current copy of one resource: list, then watch. (Signatures; the body follows.)"""
+"""A local, always current copy of one resource: list it, then watch it, and never give up.
+
+One task (`run`) does all:
+
+1. list in pages (or stream the first list through the watch), and show the difference to what was known;
+2. watch from the list's resourceVersion, with bookmarks that keep that version young;
+3. when the watch ends, breaks or falls silent: wait a little, watch on from the last version seen;
+4. when the version is too old (410) or nothing works for a while: back to 1.
+
+An object that does not decode is logged with its name and field and left out (its last good state stays); a handler's
+exception is logged; neither stops the watch. Controllers read `objects` and react in handlers; they never list again.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Generic, TypeVar
+from contextlib import aclosing
+from typing import Any, Generic, TypeVar
 
-from api.kube.client import Kube
-from api.kube.decode import Decoder
+import msgspec
+
+from api.errors import ApiError, BadRequest, Forbidden, Gone, Invalid, StowageError
+from api.kube import metrics
+from api.kube.backoff import Backoff
+from api.kube.client import Kube, Page
+from api.kube.clock import SYSTEM, Clock
+from api.kube.decode import DECODE_ERRORS, Decoder, decode_dict, decoder_for, identity, raw_identity, undecodable
 from api.kube.resources import Resource
+from api.kube.settings import InformerSettings
+from api.kube.store import Change, ChangeType, Store
+from api.kube.stream import BOOKMARK, WatchEvent
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+# Handlers of a large first list must not hold the loop for all of it.
+_SHOW_AT_ONCE = 500
+# A watch that the server ends in order after so many seconds was a good one, even if nothing happened.
+_QUIET = 1.0
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-class ChangeType(StrEnum):
-    """What happened to an object."""
-
-    ADDED = "ADDED"
-    MODIFIED = "MODIFIED"
-    DELETED = "DELETED"
+class _BookmarkMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
-    """One change, as handlers get it; `old` is None for ADDED, `object` is the last known state for DELETED."""
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMeta
 
-    type: ChangeType
-    key: str
-    object: T
-    old: T | None
+
+_bookmark_decoder = msgspec.json.Decoder(_Bookmark)
 
 
 class Informer(Generic[T]):
-    """See the module."""
-
-    objects: Mapping[str, T]
+    """See the module. `item_type` is a msgspec struct, a pydantic model, dict, or a decoder function."""
 
     def __init__(
         self,
@@ -46,30 +67,197 @@ class Informer(Generic[T]):
         namespace: str | None = None,
         label_selector: str | None = None,
         field_selector: str | None = None,
+        settings: InformerSettings | None = None,
+        clock: Clock = SYSTEM,
     ) -> None:
-        raise NotImplementedError
+        self.resource = resource
+        self.last_error: StowageError | None = None
+        self._kube, self._clock = kube, clock
+        self._settings = settings or InformerSettings()
+        self._selection: dict[str, Any] = {
+            "namespace": namespace,
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+        }
+        self._decoder = decoder_for(item_type)
+        # Items of a list come without apiVersion and kind for built-in kinds; only plain dicts would show that.
+        self._name_kind = self._decoder is decode_dict
+        self._store: Store[T] = Store(resource.plural)
+        self._backoff = Backoff(self._settings.backoff_base, self._settings.backoff_max)
+        self._synced = asyncio.Event()
+        self._version = ""
+        self._failures = 0
+        self._watch_list = self._settings.watch_list
+        self._initial: dict[str, T] | None = None
+
+    @property
+    def objects(self) -> Mapping[str, T]:
+        """The copy, by key; a live view."""
+        return self._store.objects
 
     @property
     def has_synced(self) -> bool:
         """Whether the first list is in `objects` and was shown to the handlers."""
-        raise NotImplementedError
+        return self._synced.is_set()
 
     def add_handler(self, fn: Callable[[Change[T]], None]) -> None:
         """Sync, called on the loop in order; objects already known are shown as ADDED at once."""
-        raise NotImplementedError
+        self._store.add_handler(fn)
 
     def add_index(self, name: str, fn: Callable[[T], Iterable[str]]) -> None:
-        """Group the objects by the values that `fn` gives."""
-        raise NotImplementedError
+        """Groups the objects by the values that `fn` gives for each."""
+        self._store.add_index(name, fn)
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """The objects under that value, by key."""
-        raise NotImplementedError
+        """The objects under that value."""
+        return self._store.by_index(name, value)
+
+    async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - its error says what is wrong
+        """Waits for the first list. Raises TimeoutError with the resource and the last error."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._synced.wait()
+        except TimeoutError:
+            why = f": {self.last_error}" if self.last_error else ""
+            raise TimeoutError(f"{self.resource.plural}: not listed within {timeout} s{why}") from None
 
     async def run(self) -> None:
         """Until cancelled."""
-        raise NotImplementedError
+        while True:
+            try:
+                await self._round()
+            except StowageError as error:
+                self._note(error)
+            # Even after an orderly end: a server that ends every watch at once must not be hammered.
+            await self._clock.sleep(self._backoff.delay(self._failures))
 
-    async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - its error says what is wrong
-        """Waits for the first list; TimeoutError names the resource and the last error."""
-        raise NotImplementedError
+    async def _round(self) -> None:
+        """One list if needed, one watch until it ends."""
+        self._failures += 1  # taken back by the watch's first sign of life
+        self._initial = {} if not self._version and self._watch_list else None
+        if not self._version and self._initial is None:
+            await self._relist()
+        started = self._clock.now()
+        watch = self._kube.watch(
+            self.resource,
+            resource_version=self._version,
+            timeout_seconds=int(random.uniform(self._settings.watch_min, self._settings.watch_max)),  # noqa: S311 - spread
+            silence=self._settings.silence,
+            initial_events=self._initial is not None,
+            **self._selection,
+        )
+        async with aclosing(watch) as events:
+            async for event in events:
+                self._failures = 0
+                await self._take(event)
+        if self._clock.now() - started > _QUIET:
+            self._failures = 0
+
+    def _note(self, error: StowageError) -> None:
+        """Remembers a failure and decides whether the next round starts with a list."""
+        self.last_error = error
+        self._failures = max(self._failures, 1)  # 0 when a watch broke that had lived
+        metrics.INFORMER_FAILURES.labels(self.resource.plural, type(error).__name__).inc()
+        if self._initial is not None and isinstance(error, BadRequest | Forbidden | Invalid):
+            self._watch_list = False
+        if isinstance(error, Gone) or self._failures >= self._settings.relist_after:
+            self._version = ""
+        # A cut connection is daily bread; a refusal or a long silence is news.
+        expected = isinstance(error, Gone) or (isinstance(error, ApiError) and error.status == 0)
+        level = logging.INFO if expected and self._failures < self._settings.relist_after else logging.WARNING
+        log.log(level, "watch interrupted", extra={"resource": self.resource.plural, "error": str(error)})
+
+    # ---- listing
+
+    async def _relist(self) -> None:
+        try:
+            items, version = await self._pages(self._settings.page_size)
+        except Gone:
+            # The list went stale between two pages: whole then, which needs no token.
+            items, version = await self._pages(None)
+        await self._show(items)
+        self._version = version
+
+    async def _pages(self, limit: int | None) -> tuple[dict[str, T], str]:
+        items: dict[str, T] = {}
+        token: str | None = None
+        while True:
+            page: Page[msgspec.Raw] = await self._kube.list_raw(
+                self.resource, limit=limit, continue_=token, **self._selection
+            )
+            for raw in page.items:
+                self._collect(items, raw)
+            token = page.continue_
+            if not token:
+                return items, page.resource_version
+
+    def _collect(self, items: dict[str, T], raw: msgspec.Raw) -> None:
+        obj = self._decode(raw)
+        if obj is not None:
+            if self._name_kind and isinstance(obj, dict):
+                obj.setdefault("apiVersion", self.resource.api_version)
+                obj.setdefault("kind", self.resource.kind)
+            items[identity(obj).key] = obj
+        elif (who := raw_identity(raw)) is not None and who.key in self.objects:
+            items[who.key] = self.objects[who.key]
+
+    async def _show(self, items: dict[str, T]) -> None:
+        """Makes the copy equal to `items`."""
+        metrics.INFORMER_LISTS.labels(self.resource.plural).inc()
+        for count, _ in enumerate(self._store.replace(items), 1):
+            if count % _SHOW_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        self._synced.set()
+
+    # ---- watching
+
+    async def _take(self, event: WatchEvent) -> None:
+        if event.type == BOOKMARK:
+            await self._bookmark(event.object)
+        elif self._initial is not None:
+            self._gather(self._initial, event)
+        else:
+            self._apply(event)
+
+    async def _bookmark(self, raw: msgspec.Raw) -> None:
+        try:
+            meta = _bookmark_decoder.decode(raw).metadata
+        except msgspec.DecodeError as error:
+            raise ApiError(200, "MalformedWatch", f"{self.resource.plural}: a bookmark is none: {error}") from error
+        if self._initial is None:
+            self._version = meta.resource_version or self._version
+        elif _INITIAL_EVENTS_END in meta.annotations:
+            items, self._initial = self._initial, None
+            await self._show(items)
+            self._version = meta.resource_version
+
+    def _gather(self, items: dict[str, T], event: WatchEvent) -> None:
+        """An event before the streamed list is complete."""
+        if event.type != ChangeType.DELETED:
+            self._collect(items, event.object)
+        elif (who := raw_identity(event.object)) is not None:
+            items.pop(who.key, None)
+
+    def _apply(self, event: WatchEvent) -> None:
+        obj = self._decode(event.object)
+        who = identity(obj) if obj is not None else raw_identity(event.object)
+        if event.type != ChangeType.DELETED:
+            if obj is not None:
+                self._store.upsert(obj)
+        elif obj is not None:
+            self._store.delete(obj)
+        elif who is not None:
+            self._store.delete_key(who.key)
+        if who is not None and not who.resource_version:  # a projected type that does not carry it
+            who = raw_identity(event.object)
+        if who is not None:
+            self._version = who.resource_version
+
+    def _decode(self, raw: msgspec.Raw) -> T | None:
+        """The typed object; None, logged, when it is bad."""
+        try:
+            return self._decoder(bytes(raw))
+        except DECODE_ERRORS as error:
+            metrics.INFORMER_UNDECODABLE.labels(self.resource.plural).inc()
+            log.error("object left out", extra={"error": str(undecodable(self.resource.kind, bytes(raw), error))})
+            return None

@@ -1,32 +1,169 @@
-"""A keyed queue with workers. (Signatures; the body follows.)"""
+"""A keyed queue and its workers: the heart of every controller.
+
+A key stands in the queue once, however often it is added; one worker at a time holds it; added while held, it comes
+again afterwards. Keys planned for later come when due; of several plans, and of a plan and "now", the earliest wins:
+a reconcile looks at the whole state and plans anew. What a reconcile does, and with which objects, is its own.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable
+
+from api.errors import Conflict, StowageError
+from api.kube import metrics
+from api.kube.backoff import Backoff
+from api.kube.clock import SYSTEM, Clock, Timer
+
+log = logging.getLogger(__name__)
+
+Reconcile = Callable[[str], Awaitable[float | None]]
+"""Makes the world fit one key. Returns the seconds after which to look again, or None; raises to be called again soon."""
+
+
+class Queue:
+    """The keys; see the module for its rules. Not thread-safe: for the tasks of one loop."""
+
+    def __init__(self, name: str, clock: Clock = SYSTEM) -> None:
+        self.name = name
+        self._clock = clock
+        self._ready: deque[str] = deque()
+        self._since: dict[str, float] = {}  # due and not yet taken, or held and to come again
+        self._held: set[str] = set()
+        self._plans: dict[str, tuple[float, Timer]] = {}
+        self._filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Keys that wait for a worker now."""
+        return len(self._ready)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is held; plans for later do not count."""
+        return not self._since and not self._held
+
+    def add(self, key: str) -> None:
+        """Now; drops a plan for later."""
+        plan = self._plans.pop(key, None)
+        if plan is not None:
+            plan[1].cancel()
+        if key in self._since:
+            return
+        self._since[key] = self._clock.now()
+        if key not in self._held:
+            self._push(key)
+
+    def add_after(self, key: str, seconds: float) -> None:
+        """Later, unless it waits already or an earlier plan is there. 0 or less is now."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        due = self._clock.now() + seconds
+        plan = self._plans.get(key)
+        if key in self._since or (plan is not None and plan[0] <= due):
+            return
+        if plan is not None:
+            plan[1].cancel()
+        self._plans[key] = (due, self._clock.call_later(seconds, lambda: self.add(key)))
+
+    async def take(self) -> str:
+        """The key that waits longest; the caller holds it until `done`."""
+        while not self._ready:
+            self._filled.clear()
+            await self._filled.wait()
+        key = self._ready.popleft()
+        self._held.add(key)
+        metrics.QUEUE_SECONDS.labels(self.name).observe(max(0.0, self._clock.now() - self._since.pop(key)))
+        metrics.QUEUE_DEPTH.labels(self.name).set(len(self._ready))
+        return key
+
+    def done(self, key: str) -> None:
+        """Lets go of a key; if it was added meanwhile it waits again."""
+        self._held.discard(key)
+        if key in self._since:
+            self._push(key)
+
+    def clear_plans(self) -> None:
+        """Cancels the timers; for the end of the process."""
+        for _, timer in self._plans.values():
+            timer.cancel()
+        self._plans.clear()
+
+    def _push(self, key: str) -> None:
+        self._ready.append(key)
+        self._filled.set()
+        metrics.QUEUE_DEPTH.labels(self.name).set(len(self._ready))
 
 
 class Reconciler:
-    """One worker a key at a time; dedup; per-key exponential backoff; a returned float requeues after seconds."""
+    """A queue with `workers` tasks that call `reconcile` for its keys; failures come again after a growing delay."""
 
     def __init__(
         self,
         name: str,
-        reconcile: Callable[[str], Awaitable[float | None]],
+        reconcile: Reconcile,
         *,
         workers: int = 4,
         base_delay: float = 0.05,
         max_delay: float = 60.0,
+        clock: Clock = SYSTEM,
     ) -> None:
-        raise NotImplementedError
+        self.name = name
+        self.queue = Queue(name, clock)
+        self._reconcile, self._workers = reconcile, workers
+        self._backoff = Backoff(base_delay, max_delay)
+        self._failures: dict[str, int] = {}
 
     def add(self, key: str) -> None:
-        """Now; an addition planned for later is dropped (earliest wins)."""
-        raise NotImplementedError
+        """Look at the key now; a plan for later is dropped (earliest wins)."""
+        self.queue.add(key)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Later; of several the earliest wins."""
-        raise NotImplementedError
+        """Look at the key later; of several the earliest wins."""
+        self.queue.add_after(key, seconds)
 
     async def run(self) -> None:
-        """Until cancelled."""
-        raise NotImplementedError
+        """Until cancelled; returns when its workers have ended. What was still queued stays for the next run."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"{self.name}-{number}")
+        finally:
+            self.queue.clear_plans()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.take()
+            try:
+                await self._one(key)
+            finally:
+                self.queue.done(key)
+
+    async def _one(self, key: str) -> None:
+        started = time.perf_counter()
+        try:
+            again = await self._reconcile(key)
+        except Exception as error:  # noqa: BLE001 - the edge of a worker: one bad key must not stop the others
+            self._failed(key, error)
+        else:
+            self._failures.pop(key, None)
+            if again is not None:
+                self.queue.add_after(key, again)
+        finally:
+            metrics.RECONCILE_SECONDS.labels(self.name).observe(time.perf_counter() - started)
+
+    def _failed(self, key: str, error: Exception) -> None:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = self._backoff.delay(failures)
+        metrics.RECONCILE_ERRORS.labels(self.name, type(error).__name__).inc()
+        facts = {"queue": self.name, "key": key, "error": str(error), "failures": failures, "retry_in": round(delay, 3)}
+        if isinstance(error, Conflict):
+            log.info("somebody else wrote first", extra=facts)
+        elif isinstance(error, StowageError):
+            log.warning("reconcile failed", extra=facts)
+        else:
+            log.error("reconcile failed", extra=facts, exc_info=error)
+        self.queue.add_after(key, delay)

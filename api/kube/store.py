@@ -1,0 +1,179 @@
+"""The copy that an informer keeps: objects by key, indexes over them, handlers of their changes. No IO, no waiting.
+
+It turns what comes over the wire, with repetitions, leftovers of a broken connection and whole new lists, into a clean
+sequence of changes: each object ADDED, then MODIFIED any number of times, then DELETED; an object that was deleted and
+made again under its name is DELETED and ADDED. Called by informer.py; handlers are called in order, after the copy
+holds the change.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from api.kube import metrics
+from api.kube.decode import Identity, identity
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class ChangeType(StrEnum):
+    """What happened to an object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """One change, as handlers get it; `old` is None for ADDED, `object` is the last known state for DELETED."""
+
+    type: ChangeType
+    key: str
+    object: T
+    old: T | None
+
+
+Handler = Callable[[Change[T]], None]
+
+
+class Index(Generic[T]):
+    """The keys of the objects by the values that a function gives for them."""
+
+    def __init__(self, values_of: Callable[[T], Iterable[str]]) -> None:
+        self._values_of = values_of
+        self._values: dict[str, tuple[str, ...]] = {}
+        self._keys: dict[str, dict[str, None]] = {}
+
+    def put(self, key: str, obj: T) -> None:
+        """Files the object anew."""
+        self.drop(key)
+        self._values[key] = values = tuple(self._values_of(obj))
+        for value in values:
+            self._keys.setdefault(value, {})[key] = None
+
+    def drop(self, key: str) -> None:
+        """Forgets the object."""
+        for value in self._values.pop(key, ()):
+            keys = self._keys[value]
+            keys.pop(key, None)
+            if not keys:
+                del self._keys[value]
+
+    def keys(self, value: str) -> Iterable[str]:
+        """In the order in which they were filed."""
+        return self._keys.get(value, ())
+
+
+class Store(Generic[T]):
+    """See the module. `label` names the resource in logs and metrics."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._objects: dict[str, T] = {}
+        self._handlers: list[Handler[T]] = []
+        self._indexes: dict[str, Index[T]] = {}
+
+    @property
+    def objects(self) -> Mapping[str, T]:
+        """A live view."""
+        return self._objects
+
+    def add_handler(self, fn: Handler[T]) -> None:
+        """Objects already known are shown to it as ADDED at once."""
+        self._handlers.append(fn)
+        for key, obj in list(self._objects.items()):
+            self._show(fn, Change(ChangeType.ADDED, key, obj, None))
+
+    def add_index(self, name: str, values_of: Callable[[T], Iterable[str]]) -> None:
+        """Groups the objects, also those already known, by the values given."""
+        index = self._indexes[name] = Index(values_of)
+        for key, obj in self._objects.items():
+            index.put(key, obj)
+
+    def by_index(self, name: str, value: str) -> list[T]:
+        """The objects filed under the value."""
+        return [self._objects[key] for key in self._indexes[name].keys(value)]
+
+    def upsert(self, obj: T) -> None:
+        """Takes an ADDED or MODIFIED; repetitions and older states change nothing."""
+        for change in self._upsert(obj):
+            self._emit(change)
+
+    def delete(self, obj: T) -> None:
+        """Takes a DELETED; `obj` is the state at deletion."""
+        who = identity(obj)
+        old = self._objects.get(who.key)
+        if old is not None and not _is_older(who, identity(old)):
+            self._emit(Change(ChangeType.DELETED, who.key, obj, old))
+
+    def delete_key(self, key: str) -> None:
+        """Takes a DELETED whose object did not decode: the last known state stands for it."""
+        old = self._objects.get(key)
+        if old is not None:
+            self._emit(Change(ChangeType.DELETED, key, old, old))
+
+    def replace(self, items: Mapping[str, T]) -> Iterator[Change[T]]:
+        """Takes a whole list: yields each change after it was made; deletions come first, to free before filling."""
+        for key in [key for key in self._objects if key not in items]:
+            change = Change(ChangeType.DELETED, key, self._objects[key], self._objects[key])
+            yield self._emit(change)
+        for obj in items.values():
+            for change in self._upsert(obj, listed=True):
+                yield self._emit(change)
+
+    def _upsert(self, obj: T, *, listed: bool = False) -> Iterator[Change[T]]:
+        new = identity(obj)
+        old = self._objects.get(new.key)
+        if old is None:
+            yield Change(ChangeType.ADDED, new.key, obj, None)
+            return
+        was = identity(old)
+        if _is_same(new, was, obj, old) or (_is_older(new, was) and not listed):
+            return
+        if new.uid != was.uid:
+            yield Change(ChangeType.DELETED, new.key, old, old)
+            yield Change(ChangeType.ADDED, new.key, obj, None)
+        else:
+            yield Change(ChangeType.MODIFIED, new.key, obj, old)
+
+    def _emit(self, change: Change[T]) -> Change[T]:
+        if change.type is ChangeType.DELETED:
+            del self._objects[change.key]
+            for index in self._indexes.values():
+                index.drop(change.key)
+        else:
+            self._objects[change.key] = change.object
+            for index in self._indexes.values():
+                index.put(change.key, change.object)
+        metrics.INFORMER_EVENTS.labels(self._label, change.type.value).inc()
+        metrics.INFORMER_OBJECTS.labels(self._label).set(len(self._objects))
+        for fn in self._handlers:
+            self._show(fn, change)
+        return change
+
+    def _show(self, fn: Handler[T], change: Change[T]) -> None:
+        try:
+            fn(change)
+        except Exception:
+            metrics.HANDLER_ERRORS.labels(self._label).inc()
+            log.exception("handler failed", extra={"resource": self._label, "key": change.key, "change": change.type})
+
+
+def _is_same(new: Identity, was: Identity, obj: object, old: object) -> bool:
+    """Equal versions; types that carry none are compared whole."""
+    if new.resource_version or was.resource_version:
+        return new.resource_version == was.resource_version and new.uid == was.uid
+    return obj == old
+
+
+def _is_older(new: Identity, was: Identity) -> bool:
+    """Kubernetes orders resourceVersions of one resource as integers; what is no integer is never called older."""
+    if new.resource_version.isdigit() and was.resource_version.isdigit():
+        return int(new.resource_version) < int(was.resource_version)
+    return False
