@@ -18,9 +18,10 @@ import msgspec
 
 from api.errors import ApiError, Conflict, Invalid, InvalidObject, NotFound, Unreachable
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Change, ChangeType, Informer
+from api.kube.informer import Informer
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
+from api.kube.store import Change, ChangeType
 from api.meta import find_condition, parse_time
 from api.names import ADMITTED, HOSTNAME_LABEL, TOPOLOGY_GATE
 from api.pods import Node, Pod

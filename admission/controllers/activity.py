@@ -1,0 +1,126 @@
+"""Whether a queue can admit, and why not: the Active conditions of ClusterQueue and LocalQueue. Pure.
+
+Reasons in the order in which they are looked at, the first one named, all messages joined (objects description, 1.3). What
+is set on a queue but not honoured yet is named as well, in a condition of ours: nothing is silently ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from api.meta import is_true
+from api.names import ACTIVE, READY, STOWAGE
+from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, StopPolicy
+from api.topology import ResourceFlavor, Topology
+
+FIELDS_HONOURED = f"{STOWAGE}/FieldsHonoured"
+
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A condition's value, reason and message."""
+
+    active: bool
+    reason: str
+    message: str
+
+
+def flavors_of(queue: ClusterQueue) -> list[str]:
+    """The flavors of all groups, each once, in order."""
+    return list(dict.fromkeys(quotas.name for group in queue.spec.resource_groups for quotas in group.flavors))
+
+
+def checks_of(queue: ClusterQueue) -> list[str]:
+    """The names of the queue's admission checks."""
+    strategy = queue.spec.admission_checks_strategy
+    return [rule.name for rule in strategy.admission_checks] if strategy else []
+
+
+def cluster_queue_activity(
+    queue: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
+    topologies: Mapping[str, Topology],
+    checks: Mapping[str, AdmissionCheck],
+    in_cycle: bool = False,
+) -> Activity:
+    """The Active condition of a ClusterQueue. `in_cycle`: its cohort tree has a cycle."""
+    if queue.metadata.deletion_timestamp:
+        return Activity(False, "Terminating", "Can't admit new workloads; clusterQueue is terminating")
+    found = list(_obstacles(queue, flavors, topologies, checks))
+    if in_cycle:
+        found.append(("CohortCycle", f"cohort {queue.spec.cohort_name} is part of a cycle"))
+    if not found:
+        return Activity(True, READY, "Can admit new workloads")
+    return Activity(False, found[0][0], f"Can't admit new workloads: {', '.join(text for _, text in found)}.")
+
+
+def _obstacles(
+    queue: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
+    topologies: Mapping[str, Topology],
+    checks: Mapping[str, AdmissionCheck],
+) -> Iterable[tuple[str, str]]:
+    if queue.spec.stop_policy is not StopPolicy.NONE:
+        yield "Stopped", "is stopped"
+    missing = [name for name in flavors_of(queue) if name not in flavors]
+    if missing:
+        yield "FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"
+    yield from _check_obstacles(queue, flavors, checks)
+    for name in flavors_of(queue):
+        flavor = flavors.get(name)
+        topology = flavor.spec.topology_name if flavor else None
+        if topology is not None and topology not in topologies:
+            yield "TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{name}"'
+
+
+def _check_obstacles(
+    queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]
+) -> Iterable[tuple[str, str]]:
+    names = checks_of(queue)
+    missing = [name for name in names if name not in checks]
+    if missing:
+        yield "AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}"
+    inactive = [name for name in names if name in checks and not is_true(checks[name].status.conditions, ACTIVE)]
+    if inactive:
+        yield "AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}"
+    if not any(name in flavors and flavors[name].topology_aware for name in flavors_of(queue)):
+        return
+    refused = [n for n in names if n in checks and checks[n].spec.controller_name in (MULTIKUEUE, PROVISIONING)]
+    if refused:
+        text = f"a topology flavor cannot be combined with AdmissionCheck(s) of MultiKueue or ProvisioningRequest: {','.join(refused)}"
+        yield "NotSupportedWithTopologyAwareScheduling", text
+
+
+def local_queue_activity(queue: LocalQueue, target: ClusterQueue | None, target_active: bool) -> Activity:
+    """The Active condition of a LocalQueue."""
+    if queue.spec.stop_policy is not StopPolicy.NONE:
+        return Activity(False, "Stopped", "LocalQueue is stopped")
+    if target is None:
+        return Activity(False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue")
+    if not target_active:
+        return Activity(False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue")
+    return Activity(True, READY, "Can submit new workloads to clusterQueue")
+
+
+def not_honoured(queue: ClusterQueue) -> list[str]:
+    """The fields that are set on the queue and have no effect yet."""
+    spec = queue.spec
+    found = []
+    if spec.preemption is not None and (
+        spec.preemption.reclaim_within_cohort != "Never" or spec.preemption.within_cluster_queue != "Never"
+    ):
+        found.append("spec.preemption")
+    if spec.fair_sharing is not None and spec.fair_sharing.weight is not None:
+        found.append("spec.fairSharing")
+    if spec.admission_scope is not None:
+        found.append("spec.admissionScope")
+    if spec.concurrent_admission_policy is not None:
+        found.append("spec.concurrentAdmissionPolicy")
+    strategy = spec.admission_checks_strategy
+    if strategy and any(rule.on_flavors for rule in strategy.admission_checks):
+        found.append("spec.admissionChecksStrategy.admissionChecks[].onFlavors")
+    return found

@@ -1,0 +1,32 @@
+"""Metrics of the controller, under the names that existing dashboards read; observed from the cycle's report."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+# 1, 2.5, 5, 10, then doubling, 14 in all: the peer's buckets for waiting times
+_WAIT = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
+
+ATTEMPTS = Counter("kueue_admission_attempts", "Admission cycles, by result.", ("result",))
+ATTEMPT_SECONDS = Histogram("kueue_admission_attempt_duration_seconds", "Duration of a cycle.", ("result",))
+PENDING = Gauge("kueue_pending_workloads", "Workloads that wait.", ("cluster_queue", "status"))
+RESERVING = Gauge("kueue_reserving_active_workloads", "Workloads with quota.", ("cluster_queue",))
+ADMITTED_ACTIVE = Gauge("kueue_admitted_active_workloads", "Admitted and not finished.", ("cluster_queue",))
+QUOTA_RESERVED = Counter(
+    "kueue_quota_reserved_workloads", "Workloads that got quota.", ("cluster_queue", "priority_class")
+)
+ADMITTED = Counter("kueue_admitted_workloads", "Workloads admitted.", ("cluster_queue", "priority_class"))
+EVICTED = Counter(
+    "kueue_evicted_workloads",
+    "Workloads evicted.",
+    ("cluster_queue", "reason", "underlying_cause", "priority_class"),
+)
+WAIT_SECONDS = Histogram(
+    "kueue_quota_reserved_wait_time_seconds",
+    "From queueing to the reservation.",
+    ("cluster_queue", "priority_class"),
+    buckets=_WAIT,
+)
+STATUS = Gauge("kueue_cluster_queue_status", "1 for the status that holds.", ("cluster_queue", "status"))
+LEDGER_DIFFERENCES = Gauge("stowage_ledger_differences", "What the last audit of the ledger found; must be 0.")
+WRITES = Counter("stowage_admission_writes", "Admissions written to the API server, by outcome.", ("outcome",))

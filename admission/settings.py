@@ -1,0 +1,64 @@
+"""Settings of the two admission processes (webhook and controller), read once by `admission.app`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from admission.engine.model import Counting, PlacementOptions
+from api.kube.environment import Environment, Section
+
+
+class PlacementSection(Section):
+    """How pods are placed; the gates keep the peer's defaults."""
+
+    counting: Counting = Counting.NODES
+    least_free_for_unconstrained: bool = True
+    balanced: bool = False
+    multi_layer: bool = True
+    respect_preferred_affinity: bool = False
+    overlapping_flavors: bool = True
+
+    def options(self) -> PlacementOptions:
+        """As the engine takes them."""
+        return PlacementOptions(**self.model_dump())
+
+
+class ControllerSection(Section):
+    """The controller process."""
+
+    job_workers: int = Field(16, ge=1, description="jobs handled at once, per kind")
+    workload_workers: int = Field(8, ge=1)
+    writes: int = Field(32, ge=1, description="admissions written at once")
+    cycle_budget: int = Field(64, ge=1, description="admissions decided before the loop lets others run")
+    wait_report_period: float = Field(
+        2.0, ge=0, description="seconds between two updates of one workload's wait reason"
+    )
+    queue_status_period: float = Field(1.0, ge=0, description="seconds between two updates of one queue's status")
+    events: bool = True
+
+
+class WebhookSection(Section):
+    """The webhook process."""
+
+    host: str = "0.0.0.0"
+    port: int = Field(9443, ge=0, le=65535, description="0 picks a free one")
+    service: str = "stowage-webhook"
+    url: str | None = Field(None, description="where the API server reaches us when not by the Service (development)")
+    certificates: Literal["SelfSigned", "Files"] = "SelfSigned"
+    secret: str = "stowage-webhook-server-cert"  # noqa: S105  the Secret's name
+    certificate_dir: Path = Path("/tmp/stowage-webhook/serving-certs")  # noqa: S108  the mount of the certmanager component
+    ca_days: int = Field(3650, ge=1)
+    certificate_days: int = Field(90, ge=1)
+    mutating_configuration: str = "stowage-mutating-webhook-configuration"
+    validating_configuration: str = "stowage-validating-webhook-configuration"
+
+
+class AdmissionSettings(Environment):
+    """Everything, under the names of the file and of the variables STOWAGE_<NAME>."""
+
+    placement: PlacementSection = PlacementSection()
+    controller: ControllerSection = ControllerSection()
+    webhook: WebhookSection = WebhookSection()
