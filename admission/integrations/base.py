@@ -1,0 +1,133 @@
+"""What the job controller asks of a kind of job, and what the adapters share.
+
+Jobs are plain dicts as decoded from JSON, never changed in place. An adapter decides nothing about admission: it reads
+the job's shape and state, and words the patches that start and stop it. Patches are merge patches that carry the
+resourceVersion they were made from, so that a job somebody else changed meanwhile answers 409 and is looked at anew.
+To add a kind: one module with a class of this protocol, one line in registry.py; the adapter contract tests it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from admission.integrations.podset import PodSetInfo
+from api.errors import InvalidObject
+from api.kube.resources import Resource
+from api.workloads import PodSet, ReclaimablePod
+
+Job = Mapping[str, Any]
+Patch = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How a job ended, in its own words."""
+
+    message: str
+    success: bool
+
+
+class JobKind(Protocol):
+    """One kind of job. Every method is pure."""
+
+    @property
+    def framework(self) -> str:
+        """The name in settings and messages, such as `batch/job`."""
+
+    @property
+    def resource(self) -> Resource:
+        """Where its objects live."""
+
+    def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
+        """Its pods by shape; topology requests only with `topology`. Raises InvalidObject for what cannot be read."""
+
+    def is_suspended(self, job: Job) -> bool:
+        """Whether the job is asked to have no pods."""
+
+    def is_active(self, job: Job) -> bool:
+        """Whether pods of it may still run or appear, as far as its status tells."""
+
+    def finished(self, job: Job) -> Finish | None:
+        """How it ended; None while it has not."""
+
+    def pods_ready(self, job: Job) -> bool:
+        """Whether all of its pods are ready or have succeeded."""
+
+    def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
+        """Unsuspends it with the infos merged into its templates, in one patch. Raises PodSetConflict."""
+
+    def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
+        """The next patch on the way to a suspended job with its own templates; None when nothing can be done now.
+
+        What the API server allows in which state is the kind's affair; the controller calls again whenever the job
+        changes. Without `original` (the pod sets of its Workload) the templates stay as they are.
+        """
+
+
+@runtime_checkable
+class Reclaiming(Protocol):
+    """A kind that tells how many pods of a pod set are done and need their quota no more."""
+
+    def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
+        """One entry for each pod set with such pods."""
+
+
+@runtime_checkable
+class Prioritized(Protocol):
+    """A kind whose priority class does not stand in its first pod template."""
+
+    def priority_class(self, job: Job) -> str | None:
+        """The name of a PriorityClass, None for none."""
+
+
+def condition(job: Job, kind: str) -> Mapping[str, Any] | None:
+    """The job's condition of that type."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next((c for c in conditions if c.get("type") == kind), None)
+
+
+def has_condition(job: Job, kind: str, status: str = "True") -> bool:
+    """Whether the condition is there with that status."""
+    found = condition(job, kind)
+    return found is not None and found.get("status") == status
+
+
+def infos_by_name(job: Job, infos: Sequence[PodSetInfo], expected: Sequence[str]) -> dict[str, PodSetInfo]:
+    """The infos by pod set. Raises InvalidObject when they are not for exactly the job's pod sets."""
+    by_name = {info.name: info for info in infos}
+    if set(by_name) != set(expected):
+        name = (job.get("metadata") or {}).get("name", "")
+        raise InvalidObject("admission.podSetAssignments", sorted(by_name), f"must be {sorted(expected)}", name)
+    return by_name
+
+
+def patch_between(job: Job, changed: Job) -> Patch | None:
+    """The merge patch that makes `changed` of `job`, on condition that `job` is still what is stored; None if equal."""
+    body = merge_diff(job, changed)
+    if not body:
+        return None
+    version = (job.get("metadata") or {}).get("resourceVersion")
+    if version:
+        body["metadata"] = {**body.get("metadata", {}), "resourceVersion": version}
+    return body
+
+
+def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> Patch:
+    """RFC 7386: maps by key, null for a key that is gone, everything else whole."""
+    patch: Patch = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            if inner := merge_diff(before, value):
+                patch[key] = inner
+        elif key not in old or before != value:
+            patch[key] = value
+    return patch
+
+
+def with_spec(job: Job, **changes: Any) -> dict[str, Any]:
+    """The job with fields of its spec replaced; a field set to None is taken out."""
+    spec = {**(job.get("spec") or {}), **changes}
+    return {**job, "spec": {key: value for key, value in spec.items() if value is not None or key not in changes}}

@@ -1,0 +1,139 @@
+"""jobset.x-k8s.io JobSet: a pod set for each replicated job, of replicas x min(parallelism, completions) pods.
+
+What its webhook allows: labels, annotations, nodeSelector, tolerations and scheduling gates of the pod templates may
+change while the JobSet is suspended before OR after the update; so a start is one patch, and a stop is one patch too.
+What its controller does with them: on resume it merges them into the child Jobs and takes nothing out. A gate once
+given stays on the child Jobs (the ungater opens it), and so does a node label that only an earlier flavor had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from admission.integrations.base import (
+    Finish,
+    Job,
+    Patch,
+    condition,
+    has_condition,
+    infos_by_name,
+    patch_between,
+    with_spec,
+)
+from admission.integrations.job import pods_of
+from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
+from api import names
+from api.kube.resources import JOBSETS, Resource
+from api.requests import topology_request
+from api.workloads import PodSet, ReclaimablePod
+
+Replicated = Mapping[str, Any]
+
+
+class JobSet:
+    """The adapter of jobset.x-k8s.io/v1alpha2 JobSet."""
+
+    framework: Final = "jobset.x-k8s.io/jobset"
+    resource: Final[Resource] = JOBSETS
+
+    def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
+        """See JobKind."""
+        asked = (job.get("metadata") or {}).get("annotations")
+        return tuple(_pod_set(replicated, asked, topology) for replicated in _replicated_jobs(job))
+
+    def is_suspended(self, job: Job) -> bool:
+        """See JobKind."""
+        return bool((job.get("spec") or {}).get("suspend"))
+
+    def is_active(self, job: Job) -> bool:
+        """See JobKind. A JobSet that was resumed is active until its controller has said Suspended=True again."""
+        return has_condition(job, "Suspended", "False") or any(s.get("active") for s in _statuses(job))
+
+    def finished(self, job: Job) -> Finish | None:
+        """See JobKind."""
+        for kind, success in (("Completed", True), ("Failed", False)):
+            if has_condition(job, kind):
+                return Finish((condition(job, kind) or {}).get("message") or "", success)
+        return None
+
+    def pods_ready(self, job: Job) -> bool:
+        """See JobKind. The status counts child Jobs, not pods."""
+        wanted = sum(_replicas(replicated) for replicated in _replicated_jobs(job))
+        return wanted <= sum(int(s.get("ready") or 0) + int(s.get("succeeded") or 0) for s in _statuses(job))
+
+    def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
+        """The pods of child Jobs that have succeeded."""
+        done = {s.get("name"): int(s.get("succeeded") or 0) for s in _statuses(job)}
+        counts = ((r, min(done.get(r.get("name"), 0), _replicas(r)) * _pods_each(r)) for r in _replicated_jobs(job))
+        return tuple(ReclaimablePod(name=_pod_set_name(r), count=count) for r, count in counts if count)
+
+    def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
+        """See JobKind."""
+        replicated = _replicated_jobs(job)
+        by_name = infos_by_name(job, infos, [_pod_set_name(r) for r in replicated])
+        changed = [_with_template(r, applied(_template(r), by_name[_pod_set_name(r)])) for r in replicated]
+        return patch_between(job, with_spec(job, suspend=False, replicatedJobs=changed)) or {}
+
+    def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
+        """See JobKind."""
+        changes: dict[str, Any] = {"suspend": True}
+        if original:
+            before = {pod_set.name: pod_set.template for pod_set in original}
+            changes["replicatedJobs"] = [_restored(r, before.get(_pod_set_name(r))) for r in _replicated_jobs(job)]
+        return patch_between(job, with_spec(job, **changes))
+
+
+def _pod_set(replicated: Replicated, asked: Mapping[str, str] | None, topology: bool) -> PodSet:
+    template = kept_template(_template(replicated))
+    count = _replicas(replicated) * _pods_each(replicated)
+    fields: dict[str, Any] = {"name": _pod_set_name(replicated), "template": template, "count": count}
+    if topology:
+        fields["topology_request"] = topology_request(
+            template["metadata"].get("annotations"),
+            job_annotations=asked,
+            pod_index_label=names.JOB_COMPLETION_INDEX,
+            sub_group_index_label=names.JOBSET_JOB_INDEX,
+            sub_group_count=_replicas(replicated),
+        )
+    return PodSet(**fields)
+
+
+def _restored(replicated: Replicated, original: Mapping[str, Any] | None) -> Replicated:
+    if original is None:
+        return replicated
+    return _with_template(replicated, restored(_template(replicated), original))
+
+
+def _replicated_jobs(job: Job) -> Sequence[Replicated]:
+    return (job.get("spec") or {}).get("replicatedJobs") or ()
+
+
+def _statuses(job: Job) -> Sequence[Mapping[str, Any]]:
+    return (job.get("status") or {}).get("replicatedJobsStatus") or ()
+
+
+def _pod_set_name(replicated: Replicated) -> str:
+    return str(replicated.get("name", "")).lower()
+
+
+def _replicas(replicated: Replicated) -> int:
+    replicas = replicated.get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def _job_spec(replicated: Replicated) -> Mapping[str, Any]:
+    return (replicated.get("template") or {}).get("spec") or {}
+
+
+def _pods_each(replicated: Replicated) -> int:
+    return pods_of(_job_spec(replicated))
+
+
+def _template(replicated: Replicated) -> Mapping[str, Any]:
+    return _job_spec(replicated).get("template") or {}
+
+
+def _with_template(replicated: Replicated, template: Mapping[str, Any]) -> dict[str, Any]:
+    job_template = replicated.get("template") or {}
+    return {**replicated, "template": {**job_template, "spec": {**_job_spec(replicated), "template": template}}}

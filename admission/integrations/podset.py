@@ -1,0 +1,133 @@
+"""What admission adds to a pod set's template at start, how it is merged in, and how the template gets back.
+
+Pure. A template is the decoded PodTemplateSpec; nothing is changed in place. Maps merge key by key: a key that stands
+there with another value is a conflict, which is permanent (the job cannot start as admitted). Keys of our own are
+written over: a stale one, copied from another job's manifest, must not keep this one from starting.
+The adapters call it for each of their templates; admission/controllers/jobs_infos.py says what is to be added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from api import names
+from api.errors import StowageError
+
+Template = Mapping[str, Any]
+Strings = Mapping[str, str]
+
+# Written by us alone, so a value that stands there is an old one.
+OWN_ANNOTATIONS: Final = frozenset(
+    (names.WORKLOAD_ANNOTATION, names.WORKLOAD_SLICE_NAME, names.TOPOLOGY_WORKLOAD, names.TOPOLOGY_PODSET)
+)
+OWN_LABELS: Final = frozenset((names.PODSET_LABEL, names.LOCAL_QUEUE_LABEL, names.CLUSTER_QUEUE_LABEL))
+
+
+class PodSetConflict(StowageError):
+    """Two values for one key of a map: `field` is labels, annotations or nodeSelector."""
+
+    def __init__(self, field: str, key: str, old: str, new: str, source: str = "") -> None:
+        self.field, self.key, self.old, self.new, self.source = field, key, old, new, source
+        where = f'in admission check "{source}": ' if source else ""
+        super().__init__(
+            f"{where}invalid admission check PodSetUpdate: conflict for {field}: "
+            f"conflict for key={key}, value1={old}, value2={new}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetInfo:
+    """What one pod set gets at its start. `count` is the number of pods admitted."""
+
+    name: str
+    count: int
+    labels: Strings = field(default_factory=dict)
+    annotations: Strings = field(default_factory=dict)
+    node_selector: Strings = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    scheduling_gates: tuple[str, ...] = ()
+
+    def merged(
+        self,
+        *,
+        labels: Strings | None = None,
+        annotations: Strings | None = None,
+        node_selector: Strings | None = None,
+        tolerations: Iterable[Mapping[str, Any]] = (),
+        source: str = "",
+    ) -> PodSetInfo:
+        """With more added. Raises PodSetConflict, naming `source`, for a key that has another value already."""
+        return PodSetInfo(
+            self.name,
+            self.count,
+            merged_map("labels", self.labels, labels or {}, source=source),
+            merged_map("annotations", self.annotations, annotations or {}, source=source),
+            merged_map("nodeSelector", self.node_selector, node_selector or {}, source=source),
+            _union(self.tolerations, tolerations),
+            self.scheduling_gates,
+        )
+
+
+def merged_map(
+    field: str, old: Strings, new: Strings, *, own: frozenset[str] = frozenset(), source: str = ""
+) -> Strings:
+    """Both maps; keys in `own` take the new value. Raises PodSetConflict for any other key with two values."""
+    for key, value in new.items():
+        if key in old and old[key] != value and key not in own:
+            raise PodSetConflict(field, key, old[key], value, source)
+    return {**old, **new}
+
+
+def applied(template: Template, info: PodSetInfo) -> dict[str, Any]:
+    """The template with the info merged in. Raises PodSetConflict."""
+    meta, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
+    _set(meta, "labels", merged_map("labels", meta.get("labels") or {}, info.labels, own=OWN_LABELS))
+    _set(
+        meta,
+        "annotations",
+        merged_map("annotations", meta.get("annotations") or {}, info.annotations, own=OWN_ANNOTATIONS),
+    )
+    _set(spec, "nodeSelector", merged_map("nodeSelector", spec.get("nodeSelector") or {}, info.node_selector))
+    _set(spec, "tolerations", list(_union(spec.get("tolerations") or (), info.tolerations)))
+    gates = [{"name": name} for name in info.scheduling_gates]
+    _set(spec, "schedulingGates", list(_union(spec.get("schedulingGates") or (), gates)))
+    return {**template, "metadata": meta, "spec": spec}
+
+
+def restored(template: Template, original: Template, keep_labels: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The template with what `applied` may change put back as in `original`; `keep_labels` stay as they are now."""
+    meta, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
+    old_meta, old_spec = original.get("metadata") or {}, original.get("spec") or {}
+    kept = {key: value for key, value in (meta.get("labels") or {}).items() if key in keep_labels}
+    _set(meta, "labels", {**(old_meta.get("labels") or {}), **kept})
+    _set(meta, "annotations", dict(old_meta.get("annotations") or {}))
+    for name in ("nodeSelector", "tolerations", "schedulingGates"):
+        _set(spec, name, old_spec.get(name))
+    return {**template, "metadata": meta, "spec": spec}
+
+
+def kept_template(template: Template, drop_labels: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """What a Workload keeps of a template: of its metadata only labels and annotations, without `drop_labels`."""
+    meta = template.get("metadata") or {}
+    labels = {key: value for key, value in (meta.get("labels") or {}).items() if key not in drop_labels}
+    kept: dict[str, Any] = {}
+    _set(kept, "labels", labels)
+    _set(kept, "annotations", dict(meta.get("annotations") or {}))
+    return {"metadata": kept, "spec": template.get("spec") or {}}
+
+
+def _set(where: dict[str, Any], key: str, value: Any) -> None:
+    """Sets a key, or takes it out where there is nothing to set."""
+    if value:
+        where[key] = value
+    else:
+        where.pop(key, None)
+
+
+def _union(first: Iterable[Mapping[str, Any]], more: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Both lists in order, without what is there already."""
+    out = list(first)
+    out.extend(item for item in more if item not in out)
+    return tuple(out)
