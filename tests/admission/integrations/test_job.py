@@ -1,0 +1,122 @@
+"""batch/v1 Job: states, counts, and what the API server allows when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admission.integrations.base import Finish
+from admission.integrations.job import BatchJob
+from admission.integrations.podset import PodSetInfo
+from tests.admission.integrations.samples import batch_job, merged
+
+KIND = BatchJob()
+RESUMED = {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "False"}]}
+PARTIAL = {"kueue.x-k8s.io/job-min-parallelism": "2"}
+EQUAL = PARTIAL | {"kueue.x-k8s.io/job-completions-equal-parallelism": "true"}
+
+
+def job(status: dict[str, Any] | None = None, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    body = batch_job(**spec)
+    body["status"] = body["status"] if status is None else status
+    body["metadata"]["annotations"] = annotations or {}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("spec", "count"),
+    [
+        pytest.param({"parallelism": 4, "completions": None}, 4, id="no completions"),
+        pytest.param({"parallelism": 4, "completions": 2}, 2, id="fewer completions"),
+        pytest.param({"parallelism": None, "completions": 9}, 1, id="default parallelism"),
+        pytest.param({"parallelism": 0}, 0, id="paused"),
+    ],
+)
+def test_count(spec: dict[str, Any], count: int) -> None:
+    assert KIND.pod_sets(job(**spec))[0].count == count
+
+
+def test_labels_of_the_api_server_are_not_the_pod_sets() -> None:
+    assert KIND.pod_sets(job())[0].template["metadata"]["labels"] == {"app": "train"}
+
+
+@pytest.mark.parametrize(
+    ("status", "active"),
+    [
+        pytest.param({}, False, id="never started"),
+        pytest.param(RESUMED | {"active": 3}, True, id="running"),
+        pytest.param(RESUMED, True, id="resumed, pods not made yet"),
+        pytest.param({"active": 1, "conditions": [{"type": "Suspended", "status": "True"}]}, True, id="a pod left"),
+        pytest.param({"conditions": [{"type": "Suspended", "status": "True"}]}, False, id="suspended"),
+    ],
+)
+def test_active(status: dict[str, Any], active: bool) -> None:
+    assert KIND.is_active(job(status)) is active
+
+
+@pytest.mark.parametrize("status", [RESUMED, RESUMED | {"active": 1}], ids=["unconfirmed", "a pod left"])
+def test_the_template_waits_until_the_suspension_is_confirmed(status: dict[str, Any]) -> None:
+    original = KIND.pod_sets(job())
+    changed = job(status)
+    changed["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "tas"}
+    assert KIND.stop(changed, original) is None
+
+
+def test_suspension_and_template_never_go_in_one_patch() -> None:
+    running = job(RESUMED, suspend=False)
+    patch = KIND.stop(running, KIND.pod_sets(job()))
+    assert patch == {"spec": {"suspend": True}, "metadata": {"resourceVersion": "7"}}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "finish"),
+    [
+        pytest.param([], None, id="none"),
+        pytest.param([{"type": "Complete", "status": "False"}], None, id="not true"),
+        pytest.param([{"type": "Complete", "status": "True", "message": "m"}], Finish("m", True), id="complete"),
+        pytest.param([{"type": "Failed", "status": "True", "message": "m"}], Finish("m", False), id="failed"),
+        pytest.param([{"type": "FailureTarget", "status": "True"}], None, id="still ending"),
+    ],
+)
+def test_finished(conditions: list[dict[str, Any]], finish: Finish | None) -> None:
+    assert KIND.finished(job({"conditions": conditions})) == finish
+
+
+@pytest.mark.parametrize(
+    ("annotations", "spec"),
+    [
+        pytest.param(PARTIAL, {"parallelism": 2, "completions": 5}, id="parallelism alone"),
+        pytest.param(EQUAL, {"parallelism": 2, "completions": 2}, id="completions with it"),
+        pytest.param({}, {"parallelism": 3, "completions": 5}, id="no partial admission"),
+    ],
+)
+def test_partial_admission_scales_at_start_and_back_at_stop(annotations: dict[str, str], spec: dict[str, int]) -> None:
+    whole = job(annotations=annotations)
+    if annotations is EQUAL:
+        whole["spec"]["completions"] = 3
+    running = merged(whole, KIND.start(whole, [PodSetInfo("main", 2)]))
+    assert {key: running["spec"][key] for key in spec} == spec
+    suspended = merged(running, {"spec": {"suspend": True}})
+    patch = KIND.stop(suspended, KIND.pod_sets(whole)) or {}
+    assert merged(suspended, patch)["spec"] == whole["spec"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "succeeded", "count"),
+    [
+        pytest.param({"parallelism": 3, "completions": 5}, 2, 0, id="all still needed"),
+        pytest.param({"parallelism": 3, "completions": 5}, 3, 1, id="last round"),
+        pytest.param({"parallelism": 3, "completions": 5}, 5, 3, id="all done"),
+        pytest.param({"parallelism": 1, "completions": 5}, 4, 0, id="one at a time"),
+    ],
+)
+def test_reclaimable(spec: dict[str, Any], succeeded: int, count: int) -> None:
+    assert sum(p.count for p in KIND.reclaimable_pods(job({"succeeded": succeeded}, **spec))) == count
+
+
+@pytest.mark.parametrize(
+    ("status", "ready"), [({"ready": 2}, False), ({"ready": 2, "succeeded": 1}, True)], ids=["one missing", "all"]
+)
+def test_pods_ready(status: dict[str, int], ready: bool) -> None:
+    assert KIND.pods_ready(job(status)) is ready

@@ -1,0 +1,67 @@
+"""JobSet: states, and the one-patch stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admission.integrations.base import Finish
+from admission.integrations.jobset import JobSet
+from admission.integrations.podset import PodSetInfo
+from tests.admission.integrations.samples import jobset, merged
+
+KIND = JobSet()
+
+
+def with_status(**status: Any) -> dict[str, Any]:
+    return jobset() | {"status": status}
+
+
+@pytest.mark.parametrize(
+    ("status", "active"),
+    [
+        pytest.param({}, False, id="never seen"),
+        pytest.param({"conditions": [{"type": "Suspended", "status": "True"}]}, False, id="suspended"),
+        pytest.param({"conditions": [{"type": "Suspended", "status": "False"}]}, True, id="resumed"),
+        pytest.param({"replicatedJobsStatus": [{"name": "worker", "active": 1}]}, True, id="a child runs"),
+    ],
+)
+def test_active(status: dict[str, Any], active: bool) -> None:
+    assert KIND.is_active(with_status(**status)) is active
+
+
+@pytest.mark.parametrize(
+    ("kind", "finish"),
+    [("Completed", Finish("m", True)), ("Failed", Finish("m", False)), ("StartupPolicyInProgress", None)],
+)
+def test_finished(kind: str, finish: Finish | None) -> None:
+    assert KIND.finished(with_status(conditions=[{"type": kind, "status": "True", "message": "m"}])) == finish
+
+
+def test_suspension_and_templates_go_in_one_patch() -> None:
+    whole = jobset()
+    infos = [PodSetInfo(p.name, p.count, node_selector={"pool": "tas"}) for p in KIND.pod_sets(whole)]
+    running = merged(whole, KIND.start(whole, infos))
+    patch = KIND.stop(running, KIND.pod_sets(whole)) or {}
+    assert set(patch["spec"]) == {"suspend", "replicatedJobs"}
+    assert merged(running, patch)["spec"] == whole["spec"]
+
+
+def test_rank_comes_from_the_child_job_and_the_pod() -> None:
+    request = KIND.pod_sets(jobset())[1].topology_request
+    assert request is not None
+    assert (request.sub_group_count, request.sub_group_index_label) == (2, "jobset.sigs.k8s.io/job-index")
+    assert request.pod_index_label == "batch.kubernetes.io/job-completion-index"
+    assert not request.explicit
+
+
+def test_reclaimable_pods_are_those_of_finished_children() -> None:
+    done = KIND.reclaimable_pods(with_status(replicatedJobsStatus=[{"name": "worker", "succeeded": 1}]))
+    assert [(p.name, p.count) for p in done] == [("worker", 3)]
+
+
+@pytest.mark.parametrize(("ready", "all_ready"), [(1, False), (2, True)])
+def test_pods_ready(ready: int, all_ready: bool) -> None:
+    statuses = [{"name": "Driver", "succeeded": 1}, {"name": "worker", "ready": ready}]
+    assert KIND.pods_ready(with_status(replicatedJobsStatus=statuses)) is all_ready
