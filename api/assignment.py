@@ -19,12 +19,17 @@ import msgspec
 
 from api.errors import InvalidObject
 from api.names import HOSTNAME_LABEL
-from api.workloads import AssignmentSlice, IndividualValues, LevelValues, PodCounts, TopologyAssignment
+from api.workloads import (
+    MAX_DOMAINS,
+    MAX_SLICES,
+    AssignmentSlice,
+    IndividualValues,
+    LevelValues,
+    PodCounts,
+    TopologyAssignment,
+)
 
 Domain = tuple[tuple[str, ...], int]
-
-MAX_SLICES = 1000
-MAX_DOMAINS_PER_SLICE = 100_000
 
 
 def encode(levels: Sequence[str], domains: Sequence[Domain], *, by_hostname_prefix: bool = True) -> TopologyAssignment:
@@ -33,7 +38,7 @@ def encode(levels: Sequence[str], domains: Sequence[Domain], *, by_hostname_pref
     if not by_hostname_prefix:
         return _assignment(levels, [domains] if domains else [])
     runs = encode_prefix_runs(levels, domains)
-    if len(runs.slices) <= 1 or len(domains) > MAX_DOMAINS_PER_SLICE:
+    if len(runs.slices) <= 1 or len(domains) > MAX_DOMAINS:
         return runs
     single = _assignment(levels, [domains])
     return single if _json_size(single) < _json_size(runs) else runs
@@ -106,8 +111,8 @@ def _json_size(assignment: TopologyAssignment) -> int:
 
 def _chunks(keys: Sequence[str], domains: Sequence[Domain]) -> Iterator[Sequence[Domain]]:
     for start, length in _runs(keys):
-        for offset in range(start, start + length, MAX_DOMAINS_PER_SLICE):
-            yield domains[offset : min(offset + MAX_DOMAINS_PER_SLICE, start + length)]
+        for offset in range(start, start + length, MAX_DOMAINS):
+            yield domains[offset : min(offset + MAX_DOMAINS, start + length)]
 
 
 def _runs(keys: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -143,7 +148,7 @@ def _longest_reused(prefixes: Sequence[str], uses: Counter[str]) -> str:
 
 
 def _slice_count(keys: Sequence[str]) -> int:
-    return sum(-(-length // MAX_DOMAINS_PER_SLICE) for _, length in _runs(keys))
+    return sum(-(-length // MAX_DOMAINS) for _, length in _runs(keys))
 
 
 # ---- decoding

@@ -7,14 +7,30 @@ honoured is named in the object's condition by the controller.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from api.meta import Condition, KubeModel, KubeObject
 from api.names import API_VERSION
-
-Quantity = str | int | float
+from api.schema import (
+    CONDITIONS,
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    IMMUTABLE,
+    INT_OR_STRING,
+    LABEL_SELECTOR,
+    CheckName,
+    Int32,
+    Name,
+    Quantity,
+    atomic,
+    map_by,
+    rule,
+    rules,
+    schema,
+    unique,
+)
 
 
 class StopPolicy(StrEnum):
@@ -32,112 +48,224 @@ class QueueingStrategy(StrEnum):
     BEST_EFFORT_FIFO = "BestEffortFIFO"
 
 
+ResourceName = Annotated[str, schema(maxLength=317)]
+
+
 class ResourceQuota(KubeModel):
     """Quota of one resource in one flavor."""
 
-    name: str
-    nominal_quota: Quantity = 0
-    borrowing_limit: Quantity | None = None
-    lending_limit: Quantity | None = None
+    name: ResourceName
+    nominal_quota: Annotated[Quantity, schema("What is this queue's own.", required=True)] = 0
+    borrowing_limit: Annotated[Quantity | None, schema("Most that may be borrowed of the cohort; unset: all.")] = None
+    lending_limit: Annotated[Quantity | None, schema("Most that may be lent to the cohort; unset: all.")] = None
 
 
 class FlavorQuotas(KubeModel):
     """Quotas of one flavor, one entry per covered resource."""
 
-    name: str
-    resources: tuple[ResourceQuota, ...] = ()
+    name: Name
+    resources: Annotated[
+        tuple[ResourceQuota, ...],
+        schema("In the order of coveredResources.", required=True, **map_by("name", minItems=1, maxItems=64)),
+    ] = ()
 
 
 class ResourceGroup(KubeModel):
     """Resources that are assigned together, and the flavors tried for them in order."""
 
-    covered_resources: tuple[str, ...] = ()
-    flavors: tuple[FlavorQuotas, ...] = ()
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.flavors.all(f, size(f.resources) == size(self.coveredResources))",
+                "flavors must have the same number of resources as the coveredResources",
+            )
+        )
+    )
+
+    covered_resources: Annotated[
+        tuple[ResourceName, ...],
+        schema("Resources that come from one flavor together.", required=True, **unique(minItems=1, maxItems=64)),
+    ] = ()
+    flavors: Annotated[
+        tuple[FlavorQuotas, ...],
+        schema("Tried in this order.", required=True, **map_by("name", minItems=1, maxItems=64)),
+    ] = ()
 
 
 class FairSharing(KubeModel):
     """Weight in fair sharing; 0 is an infinite share."""
 
-    weight: Quantity | None = None
+    weight: Annotated[
+        Quantity | None, schema("Relative weight against other queues and cohorts of the same parent.", default=1)
+    ] = None
 
 
 class FlavorFungibility(KubeModel):
     """Whether to take a flavor that needs borrowing or preemption, or to try the next one."""
 
-    when_can_borrow: str = "MayStopSearch"
-    when_can_preempt: str = "TryNextFlavor"
-    preference: str | None = None
+    when_can_borrow: Annotated[
+        str, schema("Stop at a flavor that needs borrowing, or look further.", enum=["MayStopSearch", "TryNextFlavor"])
+    ] = "MayStopSearch"
+    when_can_preempt: Annotated[
+        str, schema("Stop at a flavor that needs preemption, or look further.", enum=["MayStopSearch", "TryNextFlavor"])
+    ] = "TryNextFlavor"
+    preference: Annotated[
+        str | None,
+        schema(
+            "Which is the lesser evil where all flavors were tried.",
+            enum=["BorrowingOverPreemption", "PreemptionOverBorrowing"],
+        ),
+    ] = None
 
 
 class BorrowWithinCohort(KubeModel):
     """Preemption while borrowing."""
 
-    policy: str = "Never"
-    max_priority_threshold: int | None = None
+    policy: Annotated[str, schema(enum=["Never", "LowerPriority"])] = "Never"
+    max_priority_threshold: Annotated[Int32 | None, schema("Only workloads up to this priority are evicted.")] = None
 
 
 class Preemption(KubeModel):
     """Whom this queue's workloads may evict."""
 
-    reclaim_within_cohort: str = "Never"
-    within_cluster_queue: str = "Never"
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.reclaimWithinCohort != 'Never' || !has(self.borrowWithinCohort)"
+                " || self.borrowWithinCohort.policy == 'Never'",
+                "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never",
+            )
+        )
+    )
+
+    reclaim_within_cohort: Annotated[
+        str,
+        schema("Whom in the cohort, to get lent quota back.", enum=["Never", "LowerPriority", "Any"]),
+    ] = "Never"
+    within_cluster_queue: Annotated[
+        str,
+        schema("Whom in the own queue.", enum=["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
+    ] = "Never"
     borrow_within_cohort: BorrowWithinCohort | None = None
 
 
 class AdmissionCheckRule(KubeModel):
     """A check and the flavors it holds for (none: all)."""
 
-    name: str
-    on_flavors: tuple[str, ...] = ()
+    name: CheckName
+    on_flavors: Annotated[tuple[Name, ...], schema("None: all flavors.", **unique(maxItems=64))] = ()
 
 
 class AdmissionChecksStrategy(KubeModel):
     """The checks of a queue."""
 
-    admission_checks: tuple[AdmissionCheckRule, ...] = ()
+    admission_checks: Annotated[
+        tuple[AdmissionCheckRule, ...], schema(required=True, **map_by("name", minItems=1, maxItems=64))
+    ] = ()
+
+
+ResourceGroups = Annotated[tuple[ResourceGroup, ...], schema("Quota by resource and flavor.", **atomic(maxItems=16))]
+
+_ADMISSION_SCOPE = {
+    "required": ["admissionMode"],
+    "properties": {
+        "admissionMode": {"type": "string", "enum": ["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]},
+    },
+}
+
+_CONCURRENT_ADMISSION = {
+    "required": ["migration"],
+    "properties": {
+        "migration": {
+            "type": "object",
+            "properties": {
+                "mode": {"type": "string", "enum": ["TryPreferredFlavors", "RetainFirstAdmission"]},
+                "constraints": {
+                    "type": "object",
+                    "properties": {"lastAcceptableFlavorName": {"type": "string", "maxLength": 253}},
+                },
+            },
+        },
+    },
+}
 
 
 class ClusterQueueSpec(KubeModel):
     """Quota, order and policies of a queue."""
 
-    resource_groups: tuple[ResourceGroup, ...] = ()
-    cohort_name: str | None = None
-    queueing_strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
-    namespace_selector: dict[str, Any] | None = None
-    flavor_fungibility: FlavorFungibility | None = None
-    preemption: Preemption | None = None
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "has(self.cohortName) || !has(self.resourceGroups) || self.resourceGroups.all(g,"
+                " g.flavors.all(f, f.resources.all(r, !has(r.borrowingLimit))))",
+                "borrowingLimit must be nil when cohort is empty",
+            )
+        )
+    )
+
+    resource_groups: ResourceGroups = ()
+    cohort_name: Annotated[Name | None, schema("The cohort to lend to and borrow from.")] = None
+    queueing_strategy: Annotated[
+        QueueingStrategy, schema("Whether a head that does not fit blocks those behind it.")
+    ] = QueueingStrategy.BEST_EFFORT_FIFO
+    namespace_selector: Annotated[
+        dict[str, Any] | None,
+        schema("Namespaces that may use the queue; unset: none, {}: all.", **LABEL_SELECTOR),
+    ] = None
+    flavor_fungibility: Annotated[FlavorFungibility | None, schema(default={})] = None
+    preemption: Annotated[Preemption | None, schema(default={})] = None
     admission_checks_strategy: AdmissionChecksStrategy | None = None
     stop_policy: StopPolicy = StopPolicy.NONE
     fair_sharing: FairSharing | None = None
-    admission_scope: dict[str, Any] | None = None
-    concurrent_admission_policy: dict[str, Any] | None = None
+    admission_scope: Annotated[dict[str, Any] | None, schema("Usage-based order.", **_ADMISSION_SCOPE)] = None
+    concurrent_admission_policy: Annotated[
+        dict[str, Any] | None, schema("Moving between flavors after admission.", **_CONCURRENT_ADMISSION)
+    ] = None
 
 
 class ResourceUsage(KubeModel):
     """Used amount of one resource, and how much of it is borrowed."""
 
-    name: str
-    total: Quantity = "0"
-    borrowed: Quantity | None = None
+    name: ResourceName
+    total: Annotated[Quantity, schema("Used or reserved.", default=None)] = "0"
+    borrowed: Annotated[Quantity | None, schema("The part of total beyond the nominal quota.")] = None
 
 
 class FlavorUsage(KubeModel):
     """Usage of one flavor."""
 
-    name: str
-    resources: tuple[ResourceUsage, ...] = ()
+    name: Name
+    resources: Annotated[tuple[ResourceUsage, ...], schema(**map_by("name", maxItems=64))] = ()
+
+
+_SHARE = {
+    "properties": {
+        "weightedShare": {"type": "integer", "format": "int64"},
+        "admissionFairSharingStatus": {
+            "type": "object",
+            "properties": {
+                "consumedResources": {"type": "object", "additionalProperties": INT_OR_STRING},
+                "lastUpdate": {"type": "string", "format": "date-time"},
+            },
+        },
+    },
+}
 
 
 class QueueStatus(KubeModel):
     """Status that ClusterQueue and LocalQueue share."""
 
-    conditions: tuple[Condition, ...] = ()
-    flavors_reservation: tuple[FlavorUsage, ...] = ()
-    flavors_usage: tuple[FlavorUsage, ...] = ()
-    pending_workloads: int = 0
-    reserving_workloads: int = 0
-    admitted_workloads: int = 0
-    fair_sharing: dict[str, Any] | None = None
+    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
+    flavors_reservation: Annotated[
+        tuple[FlavorUsage, ...], schema("Reserved quota by flavor.", **map_by("name", maxItems=64))
+    ] = ()
+    flavors_usage: Annotated[
+        tuple[FlavorUsage, ...], schema("Used quota by flavor.", **map_by("name", maxItems=64))
+    ] = ()
+    pending_workloads: Annotated[Int32, schema("Workloads that wait.")] = 0
+    reserving_workloads: Annotated[Int32, schema("Workloads that hold quota.")] = 0
+    admitted_workloads: Annotated[Int32, schema("Workloads admitted and not finished.")] = 0
+    fair_sharing: Annotated[dict[str, Any] | None, schema("Share of the cohort.", **_SHARE)] = None
 
 
 class ClusterQueue(KubeObject):
@@ -153,7 +281,7 @@ class ClusterQueue(KubeObject):
 class LocalQueueSpec(KubeModel):
     """Which ClusterQueue it leads to."""
 
-    cluster_queue: str = ""
+    cluster_queue: Annotated[Name, schema("The queue it leads to.", x_kubernetes_validations=IMMUTABLE)] = ""
     stop_policy: StopPolicy = StopPolicy.NONE
     fair_sharing: FairSharing | None = None
 
@@ -171,16 +299,16 @@ class LocalQueue(KubeObject):
 class CohortSpec(KubeModel):
     """Parent, shared quota and weight."""
 
-    parent_name: str | None = None
-    resource_groups: tuple[ResourceGroup, ...] = ()
+    parent_name: Annotated[Name | None, schema("The cohort above; unset: a root.")] = None
+    resource_groups: ResourceGroups = ()
     fair_sharing: FairSharing | None = None
 
 
 class CohortStatus(KubeModel):
     """Share of the cohort; conditions are ours."""
 
-    conditions: tuple[Condition, ...] = ()
-    fair_sharing: dict[str, Any] | None = None
+    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
+    fair_sharing: Annotated[dict[str, Any] | None, schema("Share of the parent.", **_SHARE)] = None
 
 
 class Cohort(KubeObject):
@@ -199,29 +327,32 @@ class WorkloadPriorityClass(KubeObject):
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "WorkloadPriorityClass"
 
-    value: int
-    description: str | None = None
+    value: Annotated[Int32, schema("The priority; higher goes first.")]
+    description: Annotated[str | None, schema("When to use the class.", maxLength=2048)] = None
 
 
 class CheckParameters(KubeModel):
     """Reference to a check controller's parameters."""
 
-    api_group: str
-    kind: str
-    name: str
+    api_group: Annotated[str, schema(maxLength=253, pattern=DNS_SUBDOMAIN)]
+    kind: Annotated[str, schema(maxLength=63, pattern="^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$")]
+    name: Annotated[str, schema(maxLength=63, pattern=DNS_LABEL)]
 
 
 class AdmissionCheckSpec(KubeModel):
     """Who answers the check."""
 
-    controller_name: str = ""
+    controller_name: Annotated[
+        str,
+        schema("Who answers.", required=True, minLength=1, maxLength=253, x_kubernetes_validations=IMMUTABLE),
+    ] = ""
     parameters: CheckParameters | None = None
 
 
 class AdmissionCheckStatus(KubeModel):
     """Condition Active."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
 
 
 class AdmissionCheck(KubeObject):

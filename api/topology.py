@@ -1,25 +1,51 @@
-"""Topology and ResourceFlavor: the levels of the datacenter tree and the nodes that a flavor stands for."""
+"""Topology and ResourceFlavor: the levels of the datacenter tree and the nodes that a flavor stands for.
+
+Two forms of levels: a Topology object that flavors name, or (the first form) levels written into the flavor itself.
+The same limits and rules hold for both.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from api.meta import KubeModel, KubeObject, Labels
-from api.names import API_VERSION
+from api.names import API_VERSION, HOSTNAME_LABEL
+from api.schema import TAINTS, TOLERATIONS, LevelKey, Name, Schema, atomic, rule, rules, schema
+
+
+def _level_rules(key: str) -> list[Schema]:
+    """Rules over a list of levels; `key` reads the label key of one: `.nodeLabel`, or nothing for plain strings."""
+    last = f"[size(self) - 1]{key} == '{HOSTNAME_LABEL}'"
+    return [
+        rule(f"self.all(a, self.exists_one(b, b{key} == a{key}))", "must be unique"),
+        rule(
+            f"self.all(l, l{key} != '{HOSTNAME_LABEL}') || self{last}",
+            f"the {HOSTNAME_LABEL} label can only be used at the lowest level of topology",
+        ),
+        rule(
+            f"self == oldSelf || (self{last} && oldSelf{last.replace('self', 'oldSelf')})",
+            f"levels are mutable only when {HOSTNAME_LABEL} is the lowest level both before and after the change",
+        ),
+    ]
+
+
+def _levels(key: str) -> Any:
+    words = atomic(minItems=1, maxItems=16, x_kubernetes_validations=_level_rules(key))
+    return schema("Label keys of the levels, widest first.", required=True, **words)
 
 
 class TopologyLevel(KubeModel):
     """One level: the node label whose values are its domains."""
 
-    node_label: str
+    node_label: LevelKey
 
 
 class TopologySpec(KubeModel):
     """Levels, widest first."""
 
-    levels: tuple[TopologyLevel, ...] = ()
+    levels: Annotated[tuple[TopologyLevel, ...], _levels(".nodeLabel")] = ()
 
 
 class Topology(KubeObject):
@@ -28,7 +54,7 @@ class Topology(KubeObject):
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "Topology"
 
-    spec: TopologySpec = Field(default_factory=TopologySpec)
+    spec: Annotated[TopologySpec, schema(required=True)] = Field(default_factory=TopologySpec)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -39,17 +65,42 @@ class Topology(KubeObject):
 class InlineTopology(KubeModel):
     """The first form: levels written into the flavor itself."""
 
-    levels: tuple[str, ...] = ()
+    levels: Annotated[tuple[LevelKey, ...], _levels("")] = ()
 
 
 class ResourceFlavorSpec(KubeModel):
     """Which nodes, with which taints and tolerations, in which topology."""
 
-    node_labels: Labels = Field(default_factory=dict)
-    node_taints: tuple[dict[str, Any], ...] = ()
-    tolerations: tuple[dict[str, Any], ...] = ()
-    topology_name: str | None = None
-    topology: InlineTopology | None = None
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.topologyName) && !has(self.topology) || has(self.nodeLabels) && size(self.nodeLabels) > 0",
+                "at least one nodeLabel is required when topology is set",
+            ),
+            rule(
+                "!has(self.topologyName) || !has(self.topology)",
+                "topology and topologyName are mutually exclusive",
+            ),
+            rule(
+                "!has(oldSelf.topologyName) || has(self.topologyName) && self.topologyName == oldSelf.topologyName",
+                "topologyName is immutable when topologyName is set",
+            ),
+        )
+    )
+
+    node_labels: Annotated[
+        Labels,
+        schema("Labels of the nodes of this flavor; they join the pods' node selector.", maxProperties=8),
+    ] = Field(default_factory=dict)
+    node_taints: Annotated[
+        tuple[dict[str, Any], ...],
+        schema("Taints that the nodes have; a workload must tolerate them to get this flavor.", **TAINTS),
+    ] = ()
+    tolerations: Annotated[
+        tuple[dict[str, Any], ...], schema("Tolerations that pods of this flavor are given.", **TOLERATIONS)
+    ] = ()
+    topology_name: Annotated[Name | None, schema("The Topology object whose levels hold here.")] = None
+    topology: Annotated[InlineTopology | None, schema("The levels themselves; excludes topologyName.")] = None
 
 
 class ResourceFlavor(KubeObject):

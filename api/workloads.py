@@ -2,36 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from api.meta import Condition, KubeModel, KubeObject
-from api.names import API_VERSION
-from api.queues import Quantity
+from api.names import ADMITTED, API_VERSION, GROUP, QUOTA_RESERVED
+from api.schema import (
+    CONDITIONS,
+    POD_TEMPLATE,
+    TOLERATIONS,
+    CheckName,
+    Int32,
+    LevelKey,
+    LevelName,
+    Name,
+    PodSetName,
+    Quantity,
+    Schema,
+    Time,
+    atomic,
+    map_by,
+    rule,
+    rules,
+    schema,
+    unique,
+)
+
+MAX_POD_SETS = 18
 
 
 class SliceConstraint(KubeModel):
     """One layer of slices: every `size` pods in one domain of level `topology`."""
 
-    topology: str
-    size: int
+    topology: LevelName
+    size: Annotated[int, schema("Pods of one slice.", format="int32", minimum=1)]
 
 
 class TopologyRequest(KubeModel):
     """What a pod set asks of the topology."""
 
-    required: str | None = None
-    preferred: str | None = None
-    unconstrained: bool | None = None
-    pod_index_label: str | None = None
-    sub_group_index_label: str | None = None
-    sub_group_count: int | None = None
-    pod_set_group_name: str | None = None
-    pod_set_slice_required_topology: str | None = None
-    pod_set_slice_size: int | None = None
+    required: Annotated[str | None, schema("All pods in one domain of this level.", maxLength=63)] = None
+    preferred: Annotated[str | None, schema("In as few domains of this level as possible.", maxLength=63)] = None
+    unconstrained: Annotated[bool | None, schema("Anywhere, but counted by topology.")] = None
+    pod_index_label: Annotated[str | None, schema("Label with a pod's rank.", maxLength=317)] = None
+    sub_group_index_label: Annotated[str | None, schema("Label with the replicated job's index.", maxLength=317)] = None
+    sub_group_count: Annotated[int | None, schema("Number of replicated jobs.", format="int32", minimum=0)] = None
+    pod_set_group_name: Annotated[
+        str | None, schema("Pod sets of one name are placed together, on one flavor.", maxLength=256)
+    ] = None
+    pod_set_slice_required_topology: Annotated[
+        str | None, schema("Each slice in one domain of this level.", maxLength=63)
+    ] = None
+    pod_set_slice_size: Annotated[int | None, schema("Pods of one slice.", format="int32", minimum=1)] = None
     # the wire's own spelling: lower-case s
-    podset_slice_required_topology_constraints: tuple[SliceConstraint, ...] | None = None
+    podset_slice_required_topology_constraints: Annotated[
+        tuple[SliceConstraint, ...] | None, schema("Layers of slices, widest first.", **atomic(maxItems=3))
+    ] = None
 
     @property
     def explicit(self) -> bool:
@@ -51,173 +78,370 @@ class TopologyRequest(KubeModel):
 class PodSet(KubeModel):
     """Pods of one shape."""
 
-    name: str = "main"
-    template: dict[str, Any] = Field(default_factory=dict)
-    count: int = 1
-    min_count: int | None = None
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.minCount) || self.minCount <= self.count",
+                "minCount should be positive and less or equal to count",
+            )
+        )
+    )
+
+    name: PodSetName = "main"
+    template: Annotated[dict[str, Any], schema("A PodTemplateSpec.", required=True, **POD_TEMPLATE)] = Field(
+        default_factory=dict
+    )
+    count: Annotated[int, schema("Pods of the set.", format="int32", minimum=0)] = 1
+    min_count: Annotated[int | None, schema("Fewest pods that it can start with.", format="int32", minimum=1)] = None
     topology_request: TopologyRequest | None = None
 
 
 class PriorityClassRef(KubeModel):
     """Where the priority comes from."""
 
-    group: str
-    kind: str
-    name: str
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.group != 'scheduling.k8s.io' || self.kind == 'PriorityClass'",
+                "only the PriorityClass kind is allowed for the scheduling.k8s.io group",
+            ),
+            rule(
+                f"self.group != '{GROUP}' || self.kind == 'WorkloadPriorityClass'",
+                f"only the WorkloadPriorityClass kind is allowed for the {GROUP} group",
+            ),
+        )
+    )
+
+    group: Annotated[str, schema(enum=[GROUP, "scheduling.k8s.io"])]
+    kind: Annotated[str, schema(enum=["WorkloadPriorityClass", "PriorityClass"])]
+    name: Name
+
+
+_GATE_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 63}
+_GATE: Schema = {"type": "object", "required": ["name"], "properties": {"name": _GATE_NAME}}
+_GATE_STATE: Schema = {
+    "type": "object",
+    "required": ["lastTransitionTime", "name", "position"],
+    "properties": {
+        "name": _GATE_NAME,
+        "position": {"type": "string", "enum": ["Closed", "Open"]},
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+    },
+}
 
 
 class WorkloadSpec(KubeModel):
     """What is asked for."""
 
-    pod_sets: tuple[PodSet, ...] = ()
-    queue_name: str = ""
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.priorityClassRef) || has(self.priority)",
+                "priority should not be nil when priorityClassRef is set",
+            )
+        )
+    )
+
+    pod_sets: Annotated[
+        tuple[PodSet, ...],
+        schema(
+            "Pods of one shape each; they start together.",
+            **map_by("name", minItems=1, maxItems=MAX_POD_SETS),
+            x_kubernetes_validations=[
+                rule("self.filter(p, has(p.minCount)).size() <= 1", "at most one podSet can use minCount")
+            ],
+        ),
+    ] = ()
+    queue_name: Annotated[Name, schema("The LocalQueue.")] = ""
     priority_class_ref: PriorityClassRef | None = None
-    priority: int | None = None
-    active: bool = True
-    maximum_execution_time_seconds: int | None = None
-    preemption_gates: tuple[dict[str, Any], ...] = ()
+    priority: Annotated[Int32 | None, schema("Higher goes first; unset counts as 0.")] = None
+    active: Annotated[bool, schema("False: evicted, and not queued again.")] = True
+    maximum_execution_time_seconds: Annotated[
+        int | None, schema("Admitted longer than this, it is deactivated.", format="int32", minimum=1)
+    ] = None
+    preemption_gates: Annotated[
+        tuple[dict[str, Any], ...],
+        schema("Gates that hold back the preemption of others.", **map_by("name", items=_GATE, maxItems=8)),
+    ] = ()
+
+
+MAX_DOMAINS = 100_000
+MAX_SLICES = 1000
+
+Root = Annotated[str, schema(maxLength=63)]
+PodCount = Annotated[int, schema(format="int32", minimum=1)]
+# Both shapes below are unions: exactly one of the two members is set.
+_ONE_OF: Schema = {"minProperties": 1, "maxProperties": 1}
 
 
 class IndividualValues(KubeModel):
     """Values that differ: prefix + root + suffix."""
 
-    prefix: str | None = None
-    suffix: str | None = None
-    roots: tuple[str, ...] = ()
+    prefix: Annotated[str | None, schema(minLength=1, maxLength=63)] = None
+    suffix: Annotated[str | None, schema(minLength=1, maxLength=63)] = None
+    roots: Annotated[
+        tuple[Root, ...],
+        schema("The middle of each value.", required=True, **atomic(minItems=1, maxItems=MAX_DOMAINS)),
+    ] = ()
 
 
 class LevelValues(KubeModel):
     """The values of one level over a slice's domains: one for all, or one each."""
 
-    universal: str | None = None
+    model_config = ConfigDict(json_schema_extra=_ONE_OF)
+
+    universal: Annotated[str | None, schema("The value of every domain.", maxLength=63)] = None
     individual: IndividualValues | None = None
 
 
 class PodCounts(KubeModel):
     """Pods per domain: one number for all, or one each."""
 
-    universal: int | None = None
-    individual: tuple[int, ...] | None = None
+    model_config = ConfigDict(json_schema_extra=_ONE_OF)
+
+    universal: Annotated[PodCount | None, schema("Pods of every domain.")] = None
+    individual: Annotated[
+        tuple[PodCount, ...] | None, schema("Pods by domain.", **atomic(minItems=1, maxItems=MAX_DOMAINS))
+    ] = None
 
 
 class AssignmentSlice(KubeModel):
     """A run of domains in compact form."""
 
-    domain_count: int
-    values_per_level: tuple[LevelValues, ...] = ()
-    pod_counts: PodCounts = Field(default_factory=PodCounts)
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.valuesPerLevel.all(v, !has(v.individual) || size(v.individual.roots) == self.domainCount)",
+                "roots must have one item per domain",
+            ),
+            rule(
+                "!has(self.podCounts.individual) || size(self.podCounts.individual) == self.domainCount",
+                "individual pod counts must have one item per domain",
+            ),
+        )
+    )
+
+    domain_count: Annotated[int, schema("Domains in the run.", format="int32", minimum=1, maximum=MAX_DOMAINS)]
+    values_per_level: Annotated[
+        tuple[LevelValues, ...],
+        schema("In the order of levels.", required=True, **atomic(minItems=1, maxItems=16)),
+    ] = ()
+    pod_counts: Annotated[PodCounts, schema(required=True)] = Field(default_factory=PodCounts)
 
 
 class TopologyAssignment(KubeModel):
     """Which domains a pod set goes to; `api.assignment` converts it to and from plain lists."""
 
-    levels: tuple[str, ...] = ()
-    slices: tuple[AssignmentSlice, ...] = ()
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.slices) || self.slices.all(s, size(s.valuesPerLevel) == size(self.levels))",
+                "valuesPerLevel must have the same length as the number of levels in this TopologyAssignment",
+            )
+        )
+    )
+
+    levels: Annotated[
+        tuple[LevelKey, ...], schema("Label keys, widest first.", required=True, **atomic(minItems=1, maxItems=16))
+    ] = ()
+    slices: Annotated[tuple[AssignmentSlice, ...], schema("In order.", **atomic(maxItems=MAX_SLICES))] = ()
 
 
 class PodSetAssignment(KubeModel):
     """What one pod set got."""
 
-    name: str = "main"
-    flavors: dict[str, str] = Field(default_factory=dict)
-    resource_usage: dict[str, Quantity] = Field(default_factory=dict)
-    count: int | None = None
+    name: PodSetName = "main"
+    flavors: Annotated[dict[str, Name], schema("Flavor by resource.")] = Field(default_factory=dict)
+    resource_usage: Annotated[dict[str, Quantity], schema("Of all pods together.")] = Field(default_factory=dict)
+    count: Annotated[int | None, schema("Pods that were admitted.", format="int32", minimum=0)] = None
     topology_assignment: TopologyAssignment | None = None
-    delayed_topology_request: str | None = None
+    delayed_topology_request: Annotated[
+        str | None, schema("Whether the placement waits for admission checks.", enum=["Pending", "Ready"])
+    ] = None
 
 
 class Admission(KubeModel):
     """What the workload got, in which queue."""
 
-    cluster_queue: str
-    pod_set_assignments: tuple[PodSetAssignment, ...] = ()
+    cluster_queue: Name
+    pod_set_assignments: Annotated[
+        tuple[PodSetAssignment, ...], schema(required=True, **map_by("name", maxItems=MAX_POD_SETS))
+    ] = ()
 
 
 class RequeueState(KubeModel):
     """Backoff after an eviction."""
 
-    count: int | None = None
-    requeue_at: str | None = None
+    count: Annotated[int | None, schema("Evictions so far.", format="int32", minimum=0)] = None
+    requeue_at: Annotated[Time | None, schema("Not queued before.")] = None
 
 
 class ReclaimablePod(KubeModel):
     """Pods of a pod set that are done and give their quota back."""
 
-    name: str
-    count: int
+    name: PodSetName
+    count: Annotated[int, schema(format="int32", minimum=0)]
 
 
 class PodSetUpdate(KubeModel):
     """What an admission check adds to a pod set's template."""
 
-    name: str
+    name: PodSetName
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
     node_selector: dict[str, str] = Field(default_factory=dict)
-    tolerations: tuple[dict[str, Any], ...] = ()
+    tolerations: Annotated[tuple[dict[str, Any], ...], schema(**TOLERATIONS)] = ()
 
 
 class AdmissionCheckState(KubeModel):
     """Where one check stands."""
 
-    name: str
-    state: str = "Pending"
-    last_transition_time: str | None = None
-    message: str = ""
-    requeue_after_seconds: int | None = None
-    retry_count: int | None = None
-    pod_set_updates: tuple[PodSetUpdate, ...] = ()
+    name: CheckName
+    state: Annotated[str, schema(required=True, default=None, enum=["Pending", "Ready", "Retry", "Rejected"])] = (
+        "Pending"
+    )
+    last_transition_time: Annotated[Time | None, schema(required=True)] = None
+    message: Annotated[str, schema(required=True, maxLength=32768)] = ""
+    requeue_after_seconds: Annotated[int | None, schema(format="int32", minimum=0)] = None
+    retry_count: Annotated[int | None, schema(format="int32", minimum=0)] = None
+    pod_set_updates: Annotated[tuple[PodSetUpdate, ...], schema(**atomic(maxItems=MAX_POD_SETS))] = ()
 
 
 class PodSetRequest(KubeModel):
     """Total requests of a pod set while it waits."""
 
-    name: str
+    name: PodSetName
     resources: dict[str, Quantity] = Field(default_factory=dict)
 
 
 class UnhealthyNode(KubeModel):
     """A node that waits to be replaced."""
 
-    name: str
+    name: LevelName
 
 
 class EvictionCount(KubeModel):
     """How often a workload was evicted for a reason."""
 
-    reason: str
-    underlying_cause: str = ""
-    count: int = 0
+    reason: Annotated[str, schema(maxLength=316)]
+    underlying_cause: Annotated[str, schema("The cause behind the reason.", maxLength=316, default="")] = ""
+    count: Annotated[int, schema(required=True, format="int32", minimum=0)] = 0
 
 
 class SchedulingStats(KubeModel):
     """Counters over the workload's life."""
 
-    evictions: tuple[EvictionCount, ...] = ()
+    evictions: Annotated[tuple[EvictionCount, ...], schema(**map_by("reason", "underlyingCause", maxItems=256))] = ()
 
 
 class WorkloadStatus(KubeModel):
     """Where the workload stands; every wait has a reason in its conditions."""
 
-    conditions: tuple[Condition, ...] = ()
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.clusterName) || !has(self.nominatedClusterNames) || size(self.nominatedClusterNames) == 0",
+                "clusterName and nominatedClusterNames are mutually exclusive",
+            ),
+            rule(
+                "!has(oldSelf.clusterName) || !has(self.clusterName) || self.clusterName == oldSelf.clusterName",
+                "clusterName is immutable once set",
+            ),
+            rule(
+                "has(oldSelf.clusterName) || !has(self.clusterName) || has(oldSelf.nominatedClusterNames)"
+                " && self.clusterName in oldSelf.nominatedClusterNames",
+                "clusterName must be one of the nominatedClusterNames",
+            ),
+        )
+    )
+
+    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
     admission: Admission | None = None
     requeue_state: RequeueState | None = None
-    reclaimable_pods: tuple[ReclaimablePod, ...] = ()
-    admission_checks: tuple[AdmissionCheckState, ...] = ()
-    resource_requests: tuple[PodSetRequest, ...] = ()
-    accumulated_past_execution_time_seconds: int | None = None
+    reclaimable_pods: Annotated[
+        tuple[ReclaimablePod, ...],
+        schema("Pods that are done and give quota back.", **map_by("name", maxItems=MAX_POD_SETS)),
+    ] = ()
+    admission_checks: Annotated[tuple[AdmissionCheckState, ...], schema(**map_by("name", maxItems=8))] = ()
+    resource_requests: Annotated[
+        tuple[PodSetRequest, ...],
+        schema("What the waiting pod sets ask for in total.", **map_by("name", maxItems=MAX_POD_SETS)),
+    ] = ()
+    accumulated_past_execution_time_seconds: Annotated[
+        int | None, schema("Time admitted before the present admission.", format="int32", minimum=0)
+    ] = None
     scheduling_stats: SchedulingStats | None = None
-    nominated_cluster_names: tuple[str, ...] = ()
-    cluster_name: str | None = None
-    unhealthy_nodes: tuple[UnhealthyNode, ...] = ()
-    preemption_gates: tuple[dict[str, Any], ...] = ()
+    nominated_cluster_names: Annotated[tuple[Name, ...], schema(**unique(maxItems=20))] = ()
+    cluster_name: Name | None = None
+    unhealthy_nodes: Annotated[
+        tuple[UnhealthyNode, ...], schema("Nodes that wait to be replaced.", **map_by("name", maxItems=8))
+    ] = ()
+    preemption_gates: Annotated[
+        tuple[dict[str, Any], ...], schema(**map_by("name", items=_GATE_STATE, maxItems=8))
+    ] = ()
+
+
+def _has_condition(obj: str, kind: str) -> str:
+    """CEL: the condition is there with status True."""
+    conditions = f"{obj}.status.conditions"
+    there = f"has({obj}.status) && has({conditions})"
+    return f"{there} && {conditions}.exists(c, c.type == '{kind}' && c.status == 'True')"
+
+
+def _while(kind: str, then: str) -> str:
+    """CEL: `then` holds on every update before and after which the condition is True."""
+    return f"!({_has_condition('self', kind)}) || !({_has_condition('oldSelf', kind)}) || ({then})"
+
+
+def _same(path: str) -> str:
+    """CEL: the optional field is in both and equal, or in neither."""
+    old = path.replace("self", "oldSelf", 1)
+    return f"has({path}) == has({old}) && (!has({path}) || {path} == {old})"
+
+
+def _same_inside(member: str) -> str:
+    """CEL: priorityClassRef's member is equal where the reference is in both (its presence has a rule of its own)."""
+    ref = "spec.priorityClassRef"
+    return f"!has(self.{ref}) || !has(oldSelf.{ref}) || self.{ref}.{member} == oldSelf.{ref}.{member}"
+
+
+_RESERVED_SUFFIX = "is immutable while workload quota reserved"
+
+WORKLOAD_RULES = rules(
+    rule(
+        f"!({_has_condition('self', QUOTA_RESERVED)}) || !has(self.status.admission) || !has(self.spec.podSets)"
+        " || size(self.status.admission.podSetAssignments) == size(self.spec.podSets)",
+        "podSetAssignments must have the same number of podSets as the spec",
+    ),
+    rule(
+        _while(QUOTA_RESERVED, "has(self.spec.priorityClassRef) == has(oldSelf.spec.priorityClassRef)"),
+        f"priorityClassRef {_RESERVED_SUFFIX}",
+    ),
+    rule(_while(QUOTA_RESERVED, _same_inside("group")), f"priorityClassRef.group {_RESERVED_SUFFIX}"),
+    rule(_while(QUOTA_RESERVED, _same_inside("kind")), f"priorityClassRef.kind {_RESERVED_SUFFIX}"),
+    rule(
+        _while(
+            QUOTA_RESERVED,
+            "!has(self.spec.priorityClassRef) || self.spec.priorityClassRef.group != 'scheduling.k8s.io' || "
+            + _same_inside("name"),
+        ),
+        f"priorityClassRef.name {_RESERVED_SUFFIX}",
+    ),
+    rule(_while(QUOTA_RESERVED, _same("self.spec.queueName")), f"queueName {_RESERVED_SUFFIX}"),
+    rule(
+        _while(ADMITTED, _same("self.spec.maximumExecutionTimeSeconds")),
+        "maximumExecutionTimeSeconds is immutable while admitted",
+    ),
+)
 
 
 class Workload(KubeObject):
     """A job (or group of pods) as the queue sees it."""
 
+    model_config = ConfigDict(json_schema_extra=WORKLOAD_RULES)
+
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "Workload"
 
-    spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
+    spec: Annotated[WorkloadSpec, schema(required=True)] = Field(default_factory=WorkloadSpec)
     status: WorkloadStatus = Field(default_factory=WorkloadStatus)

@@ -1,0 +1,197 @@
+"""Words with which the types state their limits: they end in the CRDs and nowhere else.
+
+A limit is the API server's to enforce. Reading stays tolerant here: what a watch delivers is never refused, and an
+invalid object gets the webhook's own, better words. Used by the type modules; read by `hack.crds`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+
+Schema = dict[str, Any]
+
+
+REQUIRED = "x-required"
+DEFAULT = "x-default"
+
+
+def schema(doc: str = "", *, required: bool = False, **keys: Any) -> Any:
+    """Field metadata for the CRD: `doc` becomes the description.
+
+    A Python default that says something (not empty, 0 or None) is the CRD's default too. `required` and `default=`
+    override what the Python side says: for `x: str = ""` that must be given, or `default=None` for no default.
+    `keys` are schema words (maxLength, enum, ...); `x_kubernetes_*` is written with dashes.
+    """
+    extra = {name.replace("_", "-") if name.startswith("x_") else name: value for name, value in keys.items()}
+    if required:
+        extra[REQUIRED] = True
+    if "default" in extra:
+        extra[DEFAULT] = extra.pop("default")
+    return Field(description=doc or None, json_schema_extra=extra)
+
+
+def rule(cel: str, message: str) -> Schema:
+    """One CEL rule with the exact message of its refusal."""
+    return {"rule": cel, "message": message}
+
+
+def rules(*each: Schema) -> Schema:
+    """CEL rules as schema words, for `model_config` of a whole type."""
+    return {"x-kubernetes-validations": list(each)}
+
+
+def map_by(*keys: str, **words: Any) -> Schema:
+    """A list whose entries are told apart by these keys, so that several writers can own entries of it."""
+    return {"x_kubernetes_list_type": "map", "x_kubernetes_list_map_keys": list(keys), **words}
+
+
+def atomic(**words: Any) -> Schema:
+    """A list that is replaced as a whole."""
+    return {"x_kubernetes_list_type": "atomic", **words}
+
+
+def unique(**words: Any) -> Schema:
+    """A list of distinct scalars."""
+    return {"x_kubernetes_list_type": "set", **words}
+
+
+DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+LABEL_KEY = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+)
+QUANTITY = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?$"
+
+INT_OR_STRING: Schema = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "pattern": QUANTITY,
+    "x-kubernetes-int-or-string": True,
+}
+
+Quantity = Annotated[str | int | float, WithJsonSchema(INT_OR_STRING)]
+Int32 = Annotated[int, schema(format="int32")]
+Name = Annotated[str, schema(maxLength=253, pattern=DNS_SUBDOMAIN)]
+PodSetName = Annotated[str, schema(maxLength=63, pattern=DNS_LABEL)]
+CheckName = Annotated[str, schema(minLength=1, maxLength=316)]
+LevelKey = Annotated[str, schema(minLength=1, maxLength=316, pattern=LABEL_KEY)]
+LevelName = Annotated[str, schema(minLength=1, maxLength=63)]
+Time = Annotated[str, schema(format="date-time")]
+
+# ---- shapes of other groups that are kept as plain dicts here
+
+STRING_MAP: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+
+CONDITION: Schema = {
+    "type": "object",
+    "description": "One aspect of the object's state.",
+    "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+    "properties": {
+        "type": {"type": "string", "maxLength": 316},
+        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+        "reason": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 1024,
+            "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+        },
+        "message": {"type": "string", "maxLength": 32768},
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+        "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+    },
+}
+
+LABEL_SELECTOR: Schema = {
+    "type": "object",
+    "x-kubernetes-map-type": "atomic",
+    "properties": {
+        "matchLabels": STRING_MAP,
+        "matchExpressions": {
+            "type": "array",
+            "x-kubernetes-list-type": "atomic",
+            "items": {
+                "type": "object",
+                "required": ["key", "operator"],
+                "properties": {
+                    "key": {"type": "string"},
+                    "operator": {"type": "string"},
+                    "values": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "x-kubernetes-list-type": "atomic",
+                    },
+                },
+            },
+        },
+    },
+}
+
+_SHORT = {"type": "string", "maxLength": 317}
+
+TAINT: Schema = {
+    "type": "object",
+    "required": ["effect", "key"],
+    "properties": {
+        "key": _SHORT,
+        "value": _SHORT,
+        "effect": {"type": "string", "maxLength": 63},
+        "timeAdded": {"type": "string", "format": "date-time"},
+    },
+}
+
+TOLERATION: Schema = {
+    "type": "object",
+    "properties": {
+        "key": _SHORT,
+        "operator": {"type": "string", "maxLength": 63},
+        "value": _SHORT,
+        "effect": {"type": "string", "maxLength": 63},
+        "tolerationSeconds": {"type": "integer", "format": "int64"},
+    },
+}
+
+# A pod template is not judged here (the API server judges the Job's own); of its metadata only labels and annotations
+# are kept, the rest is pruned.
+POD_TEMPLATE: Schema = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "properties": {
+        "metadata": {"type": "object", "properties": {"labels": STRING_MAP, "annotations": STRING_MAP}},
+    },
+}
+
+TAINT_RULES = [
+    rule(
+        "self.all(t, t.effect in ['NoSchedule', 'PreferNoSchedule', 'NoExecute'])",
+        "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'",
+    ),
+]
+
+TOLERATION_RULES = [
+    rule(
+        "self.all(t, has(t.key) && t.key != '' || has(t.operator) && t.operator == 'Exists')",
+        "operator must be Exists when 'key' is empty, which means 'match all values and all keys'",
+    ),
+    rule(
+        "self.all(t, !has(t.tolerationSeconds) || has(t.effect) && t.effect == 'NoExecute')",
+        "effect must be 'NoExecute' when 'tolerationSeconds' is set",
+    ),
+    rule(
+        "self.all(t, !has(t.operator) || t.operator in ['', 'Equal', 'Exists'])",
+        "supported toleration values: 'Equal'(default), 'Exists'",
+    ),
+    rule(
+        "self.all(t, !has(t.operator) || t.operator != 'Exists' || !has(t.value) || t.value == '')",
+        "a value must be empty when 'operator' is 'Exists'",
+    ),
+    rule(
+        "self.all(t, !has(t.effect) || t.effect in ['', 'NoSchedule', 'PreferNoSchedule', 'NoExecute'])",
+        "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'",
+    ),
+]
+
+TAINTS = atomic(items=TAINT, maxItems=8, x_kubernetes_validations=TAINT_RULES)
+TOLERATIONS = atomic(items=TOLERATION, maxItems=8, x_kubernetes_validations=TOLERATION_RULES)
+CONDITIONS = map_by("type", items=CONDITION, maxItems=16)
+IMMUTABLE = [rule("self == oldSelf", "field is immutable")]

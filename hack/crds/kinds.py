@@ -1,0 +1,120 @@
+"""How each kind is named and shown: plural, scope, short names, printer columns. A kind is added here by one entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from api.meta import KubeObject
+from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
+from api.topology import ResourceFlavor, Topology
+from api.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One printer column; `wide` ones show with `-o wide` only."""
+
+    name: str
+    path: str
+    type: str = "string"
+    wide: bool = False
+    description: str = ""
+
+
+AGE = Column("Age", ".metadata.creationTimestamp", "date", description="Time since the object was created")
+
+
+def condition(name: str, kind: str, description: str) -> Column:
+    """The status of a condition as a column."""
+    return Column(name, f".status.conditions[?(@.type=='{kind}')].status", description=description)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One CRD."""
+
+    model: type[KubeObject]
+    plural: str
+    short_names: tuple[str, ...]
+    columns: tuple[Column, ...] = (AGE,)
+    namespaced: bool = False
+    status: bool = True
+    selectable: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The kind's own name."""
+        return self.model.KIND
+
+
+KINDS = (
+    Kind(Topology, "topologies", ("topo",), status=False),
+    Kind(
+        ResourceFlavor,
+        "resourceflavors",
+        ("flavor", "flavors", "rf"),
+        (Column("Topology", ".spec.topologyName", description="Topology that the flavor names"), AGE),
+        status=False,
+    ),
+    Kind(
+        ClusterQueue,
+        "clusterqueues",
+        ("cq",),
+        (
+            Column("Cohort", ".spec.cohortName", description="Cohort that this queue belongs to"),
+            Column("Strategy", ".spec.queueingStrategy", wide=True, description="Order of the queue"),
+            Column("Pending Workloads", ".status.pendingWorkloads", "integer", description="Workloads that wait"),
+            Column("Admitted Workloads", ".status.admittedWorkloads", "integer", True, "Workloads that are admitted"),
+            AGE,
+        ),
+    ),
+    Kind(
+        LocalQueue,
+        "localqueues",
+        ("queue", "queues", "lq"),
+        (
+            Column("ClusterQueue", ".spec.clusterQueue", description="Queue that this one leads to"),
+            Column("Pending Workloads", ".status.pendingWorkloads", "integer", description="Workloads that wait"),
+            Column("Admitted Workloads", ".status.admittedWorkloads", "integer", description="Workloads admitted"),
+            AGE,
+        ),
+        namespaced=True,
+    ),
+    Kind(
+        Cohort,
+        "cohorts",
+        ("co",),
+        (Column("Parent", ".spec.parentName", description="Cohort above this one"), AGE),
+    ),
+    Kind(
+        Workload,
+        "workloads",
+        ("kwl", "kueueworkload", "kueueworkloads"),
+        (
+            Column("Queue", ".spec.queueName", description="LocalQueue that the workload waits in"),
+            Column("Reserved in", ".status.admission.clusterQueue", description="ClusterQueue that holds its quota"),
+            condition("Admitted", "Admitted", "Whether it may run"),
+            condition("Finished", "Finished", "Whether it is done"),
+            AGE,
+        ),
+        namespaced=True,
+        selectable=(".status.admission.clusterQueue",),
+    ),
+    Kind(
+        WorkloadPriorityClass,
+        "workloadpriorityclasses",
+        ("wpc",),
+        (Column("Value", ".value", "integer", description="Priority of workloads of this class"), AGE),
+        status=False,
+    ),
+    Kind(
+        AdmissionCheck,
+        "admissionchecks",
+        ("ac",),
+        (
+            Column("Controller", ".spec.controllerName", description="Who answers the check"),
+            condition("Active", "Active", "Whether the controller is ready to answer"),
+            AGE,
+        ),
+    ),
+)

@@ -1,0 +1,87 @@
+"""One kind as a CustomResourceDefinition, and its file's text. One version is served and stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from api.names import GROUP, VERSION
+from api.schema import Schema
+from hack.crds.kinds import Column, Kind
+from hack.crds.structural import structural
+
+HEADER = "# Generated from the types by `python -m hack.crds`: change those, not this.\n"
+CATEGORY = "kueue"
+
+
+def file_name(kind: Kind) -> str:
+    """Its file below config/crd."""
+    return f"{GROUP}_{kind.plural}.yaml"
+
+
+def manifest(kind: Kind) -> dict[str, Any]:
+    """The CustomResourceDefinition object."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "stowage"}},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "names": {
+                "kind": kind.name,
+                "listKind": f"{kind.name}List",
+                "plural": kind.plural,
+                "singular": kind.name.lower(),
+                "shortNames": list(kind.short_names),
+                "categories": [CATEGORY],
+            },
+            "versions": [_version(kind)],
+        },
+    }
+
+
+def text(kind: Kind) -> str:
+    """The file's text; the same types give the same bytes."""
+    return HEADER + yaml.dump(manifest(kind), Dumper=_NoAnchors, sort_keys=False, width=120)
+
+
+class _NoAnchors(yaml.SafeDumper):
+    """Parts that several fields share are written out in full."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _version(kind: Kind) -> dict[str, Any]:
+    version: dict[str, Any] = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        "schema": {"openAPIV3Schema": _root(kind)},
+    }
+    if kind.selectable:
+        version["selectableFields"] = [{"jsonPath": path} for path in kind.selectable]
+    if kind.status:
+        version["subresources"] = {"status": {}}
+    return version
+
+
+def _column(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "jsonPath": column.path,
+        "description": column.description,
+        **({"priority": 1} if column.wide else {}),
+    }
+
+
+def _root(kind: Kind) -> Schema:
+    """The whole object's schema; of its metadata the API server takes care itself."""
+    schema = structural(kind.model)
+    own = {name: child for name, child in schema["properties"].items() if name != "metadata"}
+    frame = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    return schema | {"properties": frame | own}

@@ -1,0 +1,75 @@
+"""A pydantic type as a structural OpenAPI schema: nothing by reference, no unions with null, every level typed.
+
+Called by `manifest`; decides nothing about content, which is the types' own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from api.schema import DEFAULT, REQUIRED, Schema
+
+# Words that the API server knows and that pass through as they stand.
+_PLAIN = (
+    "type", "description", "format", "pattern", "enum", "anyOf", "minLength", "maxLength", "minimum", "maximum",
+    "minItems", "maxItems", "minProperties", "maxProperties",
+)  # fmt: skip
+_EXTENSION = "x-kubernetes-"
+_OPEN = f"{_EXTENSION}preserve-unknown-fields"
+
+
+def structural(model: type[BaseModel]) -> Schema:
+    """The schema of the whole type, in wire names."""
+    document = model.model_json_schema(by_alias=True)
+    return _convert(document, document.get("$defs", {}))
+
+
+def _convert(node: Schema, defs: dict[str, Schema]) -> Schema:
+    node = _flatten(node, defs)
+    out = {word: node[word] for word in _PLAIN if node.get(word) is not None}
+    out |= {word: value for word, value in node.items() if word.startswith(_EXTENSION)}
+    if "description" in out:
+        out["description"] = " ".join(out["description"].split())
+    if out.get("type") == "integer":
+        out.setdefault("format", "int64")
+    default = node.get(DEFAULT, node.get("default") or None)
+    if default is not None:
+        out["default"] = default
+    return out | _children(node, defs)
+
+
+def _flatten(node: Schema, defs: dict[str, Schema]) -> Schema:
+    """References and unions with null replaced by what they mean; words beside them win over words inside."""
+    while True:
+        if "$ref" in node:
+            inner = defs[node["$ref"].rsplit("/", 1)[-1]]
+            outer = {word: value for word, value in node.items() if word != "$ref"}
+        elif {"type": "null"} in node.get("anyOf", ()):
+            (inner,) = (member for member in node["anyOf"] if member != {"type": "null"})
+            outer = {word: value for word, value in node.items() if word != "anyOf"}
+        else:
+            return node
+        node = inner | outer
+
+
+def _children(node: Schema, defs: dict[str, Schema]) -> Schema:
+    out: Schema = {}
+    if "items" in node:
+        out["items"] = _convert(node["items"], defs)
+    if "properties" in node:
+        out["properties"] = {name: _convert(child, defs) for name, child in node["properties"].items()}
+        required = {*node.get("required", ()), *_lifted(node["properties"])}
+        if required:
+            out["required"] = sorted(required)
+    elif isinstance(node.get("additionalProperties"), dict):
+        out["additionalProperties"] = _convert(node["additionalProperties"], defs)
+    elif node.get("type") == "object":
+        out[_OPEN] = True
+    return out
+
+
+def _lifted(properties: dict[str, Any]) -> set[str]:
+    """Fields that say of themselves that they must be given."""
+    return {name for name, child in properties.items() if child.get(REQUIRED)}
