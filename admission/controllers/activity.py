@@ -91,7 +91,8 @@ def _check_obstacles(
         return
     refused = [n for n in names if n in checks and checks[n].spec.controller_name in (MULTIKUEUE, PROVISIONING)]
     if refused:
-        text = f"a topology flavor cannot be combined with AdmissionCheck(s) of MultiKueue or ProvisioningRequest: {','.join(refused)}"
+        listed = ",".join(refused)
+        text = f"topology flavors cannot be combined with MultiKueue or ProvisioningRequest AdmissionCheck(s): {listed}"
         yield "NotSupportedWithTopologyAwareScheduling", text
 
 
@@ -103,7 +104,7 @@ def local_queue_activity(queue: LocalQueue, target: ClusterQueue | None, target_
         return Activity(False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue")
     if not target_active:
         return Activity(False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue")
-    return Activity(True, READY, "Can submit new workloads to clusterQueue")
+    return Activity(True, READY, "Can submit new workloads to localQueue")
 
 
 def not_honoured(queue: ClusterQueue) -> list[str]:
