@@ -74,10 +74,10 @@ def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, operator, values = expression["key"], expression["operator"], expression.get("values") or ()
+    key, values = expression["key"], expression.get("values") or ()
+    operator: str = expression["operator"]
     if operator == "Exists":
         return key in labels
     if operator == "DoesNotExist":
         return key not in labels
-    named: bool = labels.get(key) in values
-    return named == (operator == "In")
+    return (labels.get(key) in values) == (operator == "In")

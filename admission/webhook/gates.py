@@ -1,0 +1,44 @@
+"""Admission gates: the annotation `admission-gated-by`, a comma list of names that others take away one by one.
+
+It may be given at creation and only shrink afterwards. Pure; jobs and Workloads share the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admission.webhook.fields import Errors, Path, forbidden, invalid
+from admission.webhook.formats import gate_name
+from api import names
+
+_AT: Final = Path("metadata").child("annotations").key(names.ADMISSION_GATED_BY)
+
+
+def admission_gates(metadata: Mapping[str, Any]) -> list[str]:
+    """The names in the annotation, in its order; blanks around them do not count."""
+    text = (metadata.get("annotations") or {}).get(names.ADMISSION_GATED_BY, "")
+    return [gate.strip() for gate in text.split(",")] if text.strip() else []
+
+
+def validate(metadata: Mapping[str, Any]) -> Errors:
+    """The errors of the names."""
+    errors: Errors = []
+    seen: set[str] = set()
+    for gate in admission_gates(metadata):
+        errors += gate_name(_AT, gate)
+        if gate in seen:
+            text = metadata["annotations"][names.ADMISSION_GATED_BY]
+            errors.append(invalid(_AT, text, f"duplicate gate name: {gate}"))
+        seen.add(gate)
+    return errors
+
+
+def validate_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
+    """An error where a gate is added to an object that exists."""
+    before, after = set(admission_gates(old)), set(admission_gates(new))
+    if after <= before:
+        return []
+    if not before:
+        return [forbidden(_AT, "cannot add admission gate after creation")]
+    return [forbidden(_AT, "can only remove gates, not add new ones")]

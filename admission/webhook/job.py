@@ -1,0 +1,105 @@
+"""batch/v1 Job as the webhook sees it: one template, partial admission, completions kept equal to parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from admission.integrations.job import MAIN, pods_of
+from admission.webhook.annotations import Template
+from admission.webhook.fields import Errors, Path, forbidden, invalid
+from admission.webhook.jobs import Job, Kind, annotations_of, integer, is_suspended
+from admission.webhook.rules import Rules
+from api import names
+from api.requests import effective_annotations, parse_bool
+
+_SPEC: Final = Path("spec")
+_MINIMUM: Final = Path("metadata").child("annotations").key(names.MIN_PARALLELISM)
+_EQUAL: Final = Path("metadata").child("annotations").key(names.COMPLETIONS_EQUAL_PARALLELISM)
+
+
+def templates(job: Job) -> list[Template]:
+    """The one template of a Job."""
+    spec = job.get("spec") or {}
+    body = spec.get("template")
+    return [Template(_SPEC.child("template"), MAIN, pods_of(spec), body)] if body else []
+
+
+def _spec(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    return job.get("spec") or {}
+
+
+def _parallelism(job: Mapping[str, Any]) -> int:
+    value = _spec(job).get("parallelism")
+    return 1 if value is None else int(value)
+
+
+def is_elastic(job: Mapping[str, Any]) -> bool:
+    """Whether the job asks to grow and shrink while it runs."""
+    return annotations_of(job).get(names.ELASTIC_JOB) == "true"
+
+
+def _create(job: Job, given: Sequence[Template], rules: Rules) -> Errors:
+    elastic = rules.elastic_jobs and is_elastic(job)
+    errors = [*_minimum(job, elastic), *_equal(job)]
+    return [*errors, *_elastic_topology(job, given)] if elastic and rules.topology_aware else errors
+
+
+def _minimum(job: Job, elastic: bool) -> Errors:
+    text = annotations_of(job).get(names.MIN_PARALLELISM)
+    if text is None:
+        return []
+    number, errors = integer(_MINIMUM, text)
+    most = _parallelism(job) - 1
+    if number is not None and not 0 < number <= most:
+        errors = [invalid(_MINIMUM, number, f"should be between 0 and {most}")]
+    if elastic:
+        errors.append(invalid(_MINIMUM, text, "partial admission and elastic job cannot be used together"))
+    return errors
+
+
+def _equal(job: Job) -> Errors:
+    text = annotations_of(job).get(names.COMPLETIONS_EQUAL_PARALLELISM)
+    if text is None:
+        return []
+    wanted = parse_bool(text)
+    if wanted is None:
+        return [invalid(_EQUAL, text, f'strconv.ParseBool: parsing "{text}": invalid syntax')]
+    return _equal_counts(job, text) if wanted else []
+
+
+def _equal_counts(job: Job, text: str) -> Errors:
+    spec, errors = _spec(job), []
+    if spec.get("completionMode", "NonIndexed") == "NonIndexed":
+        errors.append(invalid(_EQUAL, text, "should not be enabled for NonIndexed jobs"))
+    completions = spec.get("completions")
+    if completions is not None and completions != _parallelism(job):
+        rule = f"should be equal to parallelism when {names.COMPLETIONS_EQUAL_PARALLELISM} annotation is true"
+        errors.append(invalid(_SPEC.child("completions"), completions, rule))
+    return errors
+
+
+def _elastic_topology(job: Job, given: Sequence[Template]) -> Errors:
+    errors: Errors = []
+    for template in given:
+        said = effective_annotations(template.annotations, annotations_of(job))
+        at = template.metadata.child("annotations")
+        for key, word in ((names.REQUIRED_TOPOLOGY, "required"), (names.PREFERRED_TOPOLOGY, "preferred")):
+            if key in said:
+                errors.append(forbidden(at.child(key), f"{word} topology is not supported with elastic jobs"))
+    return errors
+
+
+def _update(old: Job, new: Job) -> Errors:
+    errors: Errors = []
+    partial = names.MIN_PARALLELISM in annotations_of(old)
+    if partial and not is_suspended(old) and _parallelism(old) != _parallelism(new):
+        rule = "cannot change when partial admission is enabled and the job is not suspended"
+        errors.append(forbidden(_SPEC.child("parallelism"), rule))
+    key = names.COMPLETIONS_EQUAL_PARALLELISM
+    if not is_suspended(old) and annotations_of(old).get(key) != annotations_of(new).get(key):
+        errors.append(forbidden(_EQUAL, "field is immutable while the job is not suspended"))
+    return errors
+
+
+JOB: Final = Kind("kubernetes.io/job-controller", templates, _create, _update)

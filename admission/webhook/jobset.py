@@ -1,0 +1,39 @@
+"""JobSet as the webhook sees it: a template for each replicated job, and placement groups among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from admission.integrations.job import pods_of
+from admission.webhook.annotations import Template, groups
+from admission.webhook.fields import Errors, Path
+from admission.webhook.jobs import Job, Kind, annotations_of
+from admission.webhook.rules import Rules
+
+_REPLICATED: Final = Path("spec").child("replicatedJobs")
+
+
+def templates(jobset: Job) -> list[Template]:
+    """The pod templates, one for each replicated job."""
+    replicated = (jobset.get("spec") or {}).get("replicatedJobs") or ()
+    return [one for i, part in enumerate(replicated) if (one := _template(_REPLICATED.item(i), part)) is not None]
+
+
+def _template(at: Path, part: dict[str, Any]) -> Template | None:
+    spec = (part.get("template") or {}).get("spec") or {}
+    replicas = part.get("replicas")
+    count = (1 if replicas is None else int(replicas)) * pods_of(spec)
+    path = at.child("template", "spec", "template")
+    return Template(path, str(part.get("name", "")).lower(), count, spec["template"]) if spec.get("template") else None
+
+
+def _create(jobset: Job, given: Sequence[Template], rules: Rules) -> Errors:
+    return groups(given, annotations_of(jobset)) if rules.topology_aware else []
+
+
+def _update(old: Job, new: Job) -> Errors:
+    return []
+
+
+JOBSET: Final = Kind("jobset.sigs.k8s.io/jobset-controller", templates, _create, _update)

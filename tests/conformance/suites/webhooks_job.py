@@ -1,0 +1,88 @@
+"""Defaults and validation of batch/v1 Jobs; errors are compared whole, in any order."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, TypeVar
+
+from admission.webhook.fields import Errors
+from admission.webhook.job import JOB
+from admission.webhook.jobs import Kind, set_defaults, validate_create, validate_update
+from admission.webhook.lookups import Lookups
+from admission.webhook.rules import JOBSET, Rules
+from api.meta import KubeObject
+from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
+from tests.conformance import runner
+from tests.conformance.suites.topology_request_from_annotations import wire
+
+T = TypeVar("T", bound=KubeObject)
+MPI_JOB = ("kubeflow.org", "MPIJob")
+
+
+def run(case: dict[str, Any]) -> None:
+    """TestDefault compares the object, the two others the errors."""
+    given, rules = case["input"], rules_of(case)
+    if case["name"].startswith("TestDefault/"):
+        assert defaulted(given["job"], JOB, given, rules) == case["want"]["want"]
+    else:
+        assert_errors(judged(given, JOB, rules), case["want"]["wantValidationErrs"])
+
+
+def rules_of(case: dict[str, Any]) -> Rules:
+    """The peer's behaviour under the case's gates."""
+    gates = runner.gates(case)
+    return Rules(
+        topology_aware=gates["TopologyAwareScheduling"],
+        multi_layer=gates["TASMultiLayerTopology"],
+        slice_sizes=gates["TASValidateWorkloadSliceSize"],
+        partial_admission=gates["PartialAdmission"],
+        elastic_jobs=gates["ElasticJobsViaWorkloadSlices"],
+        admission_gated_by=gates["AdmissionGatedBy"],
+        identifier_annotations=gates["WorkloadIdentifierAnnotations"],
+        pod_set_metadata=gates["WorkloadValidationForPodSetMetadata"],
+        non_negative_resources=gates["WorkloadValidateResourcesAreNonNegative"],
+        priority_boost=gates["PriorityBoost"],
+        reject_invalid_on_flavors=gates["RejectUpdatesToCQWithInvalidOnFlavors"],
+        concurrent_admission=gates["ConcurrentAdmission"],
+        multikueue=gates["MultiKueue"],
+        gate_at_creation=False,
+        manage_jobs_without_queue_name=case["input"].get("manageJobsWithoutQueueName", False),
+        managed_namespaces=None,
+        managed_owners=frozenset((JOBSET, MPI_JOB)),
+    )
+
+
+def lookups_of(given: dict[str, Any]) -> Lookups:
+    """The objects that exist in the case."""
+    queues = [LocalQueue.from_wire(one) for one in given.get("queues") or ()]
+    if given.get("defaultLqExist"):
+        spec = {"clusterQueue": "cluster-queue"}
+        queues.append(LocalQueue.from_wire({"metadata": {"name": "default", "namespace": "default"}, "spec": spec}))
+    checks = [AdmissionCheck.from_wire(given["admissionCheck"])] if given.get("admissionCheck") else []
+    cluster_queues = [ClusterQueue.from_wire(one) for one in given.get("clusterQueues") or ()]
+    return Lookups(_keyed(queues), _keyed(cluster_queues), admission_checks=_keyed(checks))
+
+
+def _keyed(objects: list[T]) -> dict[str, T]:
+    return {one.key: one for one in objects}
+
+
+def defaulted(job: dict[str, Any], kind: Kind, given: dict[str, Any], rules: Rules) -> dict[str, Any]:
+    """The job after the defaults of its creation."""
+    changed = copy.deepcopy(job)
+    set_defaults(changed, job["metadata"]["namespace"], kind, lookups_of(given), rules)
+    return changed
+
+
+def judged(given: dict[str, Any], kind: Kind, rules: Rules) -> Errors:
+    """The errors of the creation or change in the case."""
+    if "job" in given:
+        return validate_create(given["job"], kind, rules)
+    return validate_update(given["oldJob"], given["newJob"], kind, rules)
+
+
+def assert_errors(errors: Errors, want: list[dict[str, Any]] | None) -> None:
+    """The same errors, in any order."""
+    found = wire(errors)
+    assert sorted(e["message"] for e in found) == sorted(e["message"] for e in want or ())
+    assert all(e in found for e in want or ())
