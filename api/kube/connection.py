@@ -29,6 +29,8 @@ class Connection:
         self._refreshed = time.monotonic()
         self.host: str = configuration.host
         self.session: aiohttp.ClientSession = rest.pool_manager
+        # aiohttp would repeat a PUT or DELETE whose connection broke, past retry.py's rule and the fence.
+        self.session._retry_connection = False
         self.request_options: dict[str, Any] = {
             name: value
             for name, value in (

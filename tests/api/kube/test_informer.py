@@ -1,0 +1,332 @@
+"""The local copy under what networks and servers do to a list and a watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.kube.informer import Informer
+from api.kube.resources import NODES, PODS
+from api.kube.settings import InformerSettings
+from api.kube.store import Change
+from api.pods import Pod
+from tests.api.kube.clock import until
+from tests.api.kube.server import Script, Step, answer, cut, event, listing, scripted, silent, status, watching
+
+QUICK: dict[str, Any] = {"backoff_base": 0.001, "backoff_max": 0.01}
+
+
+def pod(name: str, version: int, *, uid: str = "", node: Any = "") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "team", "uid": uid or f"uid-{name}", "resourceVersion": str(version)},
+        "spec": {"nodeName": node},
+    }
+
+
+def bookmark(version: int, **annotations: str) -> bytes:
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": annotations}})
+
+
+class Run:
+    """A running informer, with the changes it showed as `TYPE key@version`."""
+
+    def __init__(self, informer: Informer[Pod]) -> None:
+        self.informer = informer
+        self.changes: list[str] = []
+        informer.add_handler(self.see)
+
+    def see(self, change: Change[Pod]) -> None:
+        self.changes.append(f"{change.type} {change.key}@{change.object.metadata.resource_version}")
+
+    @property
+    def copy(self) -> dict[str, str]:
+        return {key: obj.metadata.resource_version for key, obj in self.informer.objects.items()}
+
+
+@asynccontextmanager
+async def running(script: Script, folder: Path, **settings: Any) -> AsyncIterator[Run]:
+    async with scripted(script, folder, attempts=1) as kube:
+        run = Run(Informer(kube, PODS, Pod, settings=InformerSettings(**{**QUICK, **settings})))
+        task = asyncio.create_task(run.informer.run())
+        try:
+            yield run
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+def watched_from(script: Script) -> list[str | None]:
+    """The resourceVersions at which watches were started."""
+    return [r.query.get("resourceVersion") for r in script.requests if "watch" in r.query]
+
+
+async def test_lists_then_follows(script: Script, tmp_path: Path) -> None:
+    script.then(
+        listing(pod("a", 5), pod("b", 6), version="10"),
+        watching(
+            event("ADDED", pod("c", 11)), event("MODIFIED", pod("a", 12, node="n1")), event("DELETED", pod("b", 13))
+        ),
+    )
+    async with running(script, tmp_path) as run:
+        await run.informer.synced(5)
+        await until(lambda: len(run.changes) == 5)
+        assert run.changes == [
+            "ADDED team/a@5",
+            "ADDED team/b@6",
+            "ADDED team/c@11",
+            "MODIFIED team/a@12",
+            "DELETED team/b@13",
+        ]
+        assert run.copy == {"team/a": "12", "team/c": "11"}
+    assert watched_from(script) == ["10"]
+    assert script.requests[1].query["allowWatchBookmarks"] == "true"
+    assert 300 <= int(script.requests[1].query["timeoutSeconds"]) <= 600
+
+
+async def test_pages_are_one_list(script: Script, tmp_path: Path) -> None:
+    script.then(listing(pod("a", 5), token="t1"), listing(pod("b", 6), token="t2"), listing(pod("c", 7)))
+    async with running(script, tmp_path, page_size=1) as run:
+        await run.informer.synced(5)
+        assert run.copy == {"team/a": "5", "team/b": "6", "team/c": "7"}
+    assert [r.query.get("continue") for r in script.requests[:3]] == [None, "t1", "t2"]
+
+
+async def test_a_list_that_expires_between_pages_starts_over(script: Script, tmp_path: Path) -> None:
+    script.then(
+        listing(pod("a", 5), pod("gone", 5), token="t1"),
+        status(410, "Expired"),
+        listing(pod("a", 8), pod("b", 6), version="20"),
+    )
+    async with running(script, tmp_path) as run:
+        await run.informer.synced(5)
+        assert run.changes == ["ADDED team/a@8", "ADDED team/b@6"]
+    assert "limit" not in script.requests[2].query
+
+
+@pytest.mark.parametrize("then", ["end", "cut"])
+async def test_resumes_where_the_watch_was_lost(script: Script, tmp_path: Path, then: str) -> None:
+    script.then(
+        listing(pod("a", 5), version="10"),
+        watching(event("MODIFIED", pod("a", 11)), then=then),
+        watching(bookmark(40), then=then),
+        watching(event("MODIFIED", pod("a", 41))),
+    )
+    async with running(script, tmp_path) as run:
+        await until(lambda: run.copy == {"team/a": "41"})
+    assert watched_from(script) == ["10", "11", "40"]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        status(410, "Expired", "too old resource version: 10 (99)"),
+        watching(event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})),
+    ],
+    ids=["answer", "event"],
+)
+async def test_after_410_the_difference_is_shown(script: Script, tmp_path: Path, gone: Step) -> None:
+    script.then(
+        listing(pod("same", 5), pod("changed", 6), pod("deleted", 7), pod("replaced", 8, uid="first"), version="10"),
+        gone,
+        listing(pod("same", 5), pod("changed", 50), pod("replaced", 51, uid="second"), pod("new", 52), version="60"),
+    )
+    async with running(script, tmp_path) as run:
+        await until(lambda: "ADDED team/new@52" in run.changes)
+        await until(lambda: len(watched_from(script)) == 2)
+        assert run.changes[4:] == [
+            "DELETED team/deleted@7",
+            "MODIFIED team/changed@50",
+            "DELETED team/replaced@8",
+            "ADDED team/replaced@51",
+            "ADDED team/new@52",
+        ]
+    assert watched_from(script) == ["10", "60"]
+
+
+async def test_a_silent_watch_is_given_up(script: Script, tmp_path: Path) -> None:
+    script.then(
+        listing(pod("a", 5), version="10"),
+        watching(bookmark(15)),
+        silent,
+        watching(event("MODIFIED", pod("a", 20))),
+    )
+    async with running(script, tmp_path, silence=0.05) as run:
+        await until(lambda: run.copy == {"team/a": "20"})
+    assert watched_from(script)[:3] == ["10", "15", "15"]
+
+
+async def test_repeated_and_stale_events_change_nothing(script: Script, tmp_path: Path) -> None:
+    script.then(
+        listing(pod("a", 5), version="10"),
+        watching(
+            event("ADDED", pod("a", 5)),
+            event("MODIFIED", pod("a", 11)),
+            event("MODIFIED", pod("a", 11)),
+            event("ADDED", pod("a", 5)),
+            event("DELETED", pod("a", 9, uid="an earlier one")),
+            event("DELETED", pod("never", 12)),
+            event("ADDED", pod("b", 13)),
+        ),
+    )
+    async with running(script, tmp_path) as run:
+        await until(lambda: "team/b" in run.copy)
+        assert run.changes == ["ADDED team/a@5", "MODIFIED team/a@11", "ADDED team/b@13"]
+
+
+@pytest.mark.parametrize("faults", [1, 7], ids=["a hiccup", "an outage"])
+@pytest.mark.parametrize("fault", [status(500, "InternalError"), status(429, "Busy"), cut], ids=["500", "429", "cut"])
+async def test_comes_back_after_faults(script: Script, tmp_path: Path, fault: Step, faults: int) -> None:
+    script.then(
+        *[fault] * faults, listing(pod("a", 5), version="10"), *[fault] * 3, watching(event("ADDED", pod("b", 11)))
+    )
+    async with running(script, tmp_path, relist_after=20) as run:
+        await until(lambda: run.copy == {"team/a": "5", "team/b": "11"})
+    assert watched_from(script) == ["10"] * 4
+
+
+async def test_a_version_that_never_works_is_given_up(script: Script, tmp_path: Path) -> None:
+    script.then(
+        listing(pod("a", 5), version="10"), *[status(500, "InternalError")] * 3, listing(pod("a", 30), version="40")
+    )
+    async with running(script, tmp_path, relist_after=3) as run:
+        await until(lambda: run.copy == {"team/a": "30"})
+
+
+async def test_an_undecodable_object_is_named_and_left_out(
+    script: Script, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.then(
+        listing(pod("bad", 5, node=7), pod("good", 6), version="10"),
+        watching(
+            event("MODIFIED", pod("good", 11, node=["x"])),
+            event("ADDED", pod("later", 12)),
+            event("DELETED", pod("good", 13, node=1)),
+        ),
+    )
+    with caplog.at_level(logging.ERROR):
+        async with running(script, tmp_path) as run:
+            await until(lambda: run.copy == {"team/later": "12"})
+            assert run.changes == ["ADDED team/good@6", "ADDED team/later@12", "DELETED team/good@6"]
+    named = [record.error for record in caplog.records if hasattr(record, "error")]
+    assert named[0] == "Pod team/bad: spec.nodeName: 7: Expected `str`, got `int`"
+    assert len(named) == 3
+
+
+async def test_a_failing_handler_harms_nobody(script: Script, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: Change[Pod]) -> None:
+        raise RuntimeError("a bug")
+
+    script.then(listing(pod("a", 5), version="10"), watching(event("ADDED", pod("b", 11))))
+    async with scripted(script, tmp_path) as kube:
+        informer = Informer(kube, PODS, Pod, settings=InformerSettings(**QUICK))
+        informer.add_handler(fail)
+        run = Run(informer)
+        task = asyncio.create_task(informer.run())
+        await until(lambda: run.changes == ["ADDED team/a@5", "ADDED team/b@11"])
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert "a bug" in caplog.text
+
+
+async def test_large_lines_arrive_in_pieces(script: Script, tmp_path: Path) -> None:
+    large = pod("large", 11, node="n1")
+    large["metadata"]["annotations"] = {"x": "y" * 3_000_000}
+    line = event("ADDED", large)
+    pieces = [line[at : at + 70_001] for at in range(0, len(line), 70_001)]
+    script.then(listing(version="10"), watching(*pieces, event("ADDED", pod("next", 12))))
+    async with running(script, tmp_path) as run:
+        await until(lambda: run.copy == {"team/large": "11", "team/next": "12"})
+
+
+async def test_what_is_not_synced_says_why(script: Script, tmp_path: Path) -> None:
+    script.then(*[status(403, "Forbidden", "pods is forbidden: no rights")] * 200)
+    async with running(script, tmp_path) as run:
+        await until(lambda: run.informer.last_error)
+        with pytest.raises(TimeoutError, match=r"pods: not listed within 0\.02 s: 403 Forbidden: pods is forbidden"):
+            await run.informer.synced(0.02)
+        assert not run.informer.has_synced
+
+
+async def test_the_first_list_can_be_streamed(script: Script, tmp_path: Path) -> None:
+    script.then(
+        watching(
+            event("ADDED", pod("a", 5)),
+            event("ADDED", pod("b", 6)),
+            event("DELETED", pod("b", 7)),
+            bookmark(10, **{"k8s.io/initial-events-end": "true"}),
+            event("ADDED", pod("c", 11)),
+            then="cut",
+        ),
+    )
+    async with running(script, tmp_path, watch_list=True) as run:
+        await until(lambda: run.copy == {"team/a": "5", "team/c": "11"})
+        await until(lambda: len(script.requests) == 2)
+        assert run.changes == ["ADDED team/a@5", "ADDED team/c@11"]
+    assert script.requests[0].query["sendInitialEvents"] == "true"
+    assert watched_from(script) == [None, "11"]
+
+
+async def test_streaming_falls_back_where_it_is_unknown(script: Script, tmp_path: Path) -> None:
+    script.then(status(422, "Invalid", "sendInitialEvents: Forbidden"), listing(pod("a", 5), version="10"))
+    async with running(script, tmp_path, watch_list=True) as run:
+        await run.informer.synced(5)
+        assert run.copy == {"team/a": "5"}
+
+
+async def test_selection_goes_with_every_request(script: Script, tmp_path: Path) -> None:
+    script.then(listing(version="10"))
+    async with scripted(script, tmp_path) as kube:
+        informer = Informer(kube, PODS, Pod, namespace="team", label_selector="a=b", field_selector="x=y")
+        task = asyncio.create_task(informer.run())
+        await until(lambda: len(script.requests) == 2)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    for request in script.requests:
+        assert request.path == "/api/v1/namespaces/team/pods"
+        assert (request.query["labelSelector"], request.query["fieldSelector"]) == ("a=b", "x=y")
+
+
+async def test_plain_dicts_carry_their_kind_and_are_indexed(script: Script, tmp_path: Path) -> None:
+    nodes = [{"metadata": {"name": f"n{i}", "resourceVersion": "5", "labels": {"rack": f"r{i % 2}"}}} for i in range(4)]
+    moved = json.loads(json.dumps(nodes[0])) | {"metadata": {"name": "n0", "resourceVersion": "11", "labels": {}}}
+    script.then(
+        answer({"metadata": {"resourceVersion": "10"}, "items": nodes}),
+        watching(
+            event("MODIFIED", moved), event("DELETED", nodes[1] | {"metadata": {"name": "n1", "resourceVersion": "12"}})
+        ),
+    )
+    async with scripted(script, tmp_path) as kube:
+        informer: Informer[dict[str, Any]] = Informer(kube, NODES, dict)
+        informer.add_index("rack", lambda node: node["metadata"].get("labels", {}).values())
+        task = asyncio.create_task(informer.run())
+        await until(lambda: "n1" not in informer.objects and informer.has_synced)
+        assert informer.objects["n2"]["kind"] == "Node"
+        assert [node["metadata"]["name"] for node in informer.by_index("rack", "r0")] == ["n2"]
+        assert [node["metadata"]["name"] for node in informer.by_index("rack", "r1")] == ["n3"]
+        assert informer.by_index("rack", "r7") == []
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_late_handlers_see_what_is_there(script: Script, tmp_path: Path) -> None:
+    script.then(listing(pod("a", 5), version="10"))
+    async with running(script, tmp_path) as run:
+        await run.informer.synced(5)
+        late = Run(run.informer)
+        assert late.changes == ["ADDED team/a@5"]
