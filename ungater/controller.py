@@ -70,7 +70,11 @@ class Ungater:
     # ---- what wakes it
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        if change.type is not ChangeType.DELETED and may_open(change.object) and self._pods_of(change.key):
+        if (
+            change.type is not ChangeType.DELETED
+            and may_open(change.object)
+            and self._pods.count(_BY_WORKLOAD, change.key)
+        ):
             self._reconciler.add(change.key)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
@@ -91,7 +95,7 @@ class Ungater:
         workload = self._workloads.objects.get(key)
         if workload is None or not may_open(workload):
             return  # its admission will be the event
-        complete = len(self._pods_of(key)) >= expected_pods(workload)
+        complete = self._pods.count(_BY_WORKLOAD, key) >= expected_pods(workload)
         self._reconciler.add_after(key, 0.0 if complete else self._settings.batch_period)
 
     def _pods_of(self, key: str) -> list[Pod]:

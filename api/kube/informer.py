@@ -112,6 +112,14 @@ class Informer(Generic[T]):
         """The objects under that value."""
         return self._store.by_index(name, value)
 
+    def count(self, name: str, value: str) -> int:
+        """How many objects are under that value."""
+        return self._store.count(name, value)
+
+    def observe(self, obj: T) -> None:
+        """Takes the answer to a write of ours as if the watch had shown it already; handlers see it at once."""
+        self._store.observe(obj)
+
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - its error says what is wrong
         """Waits for the first list. Raises TimeoutError with the resource and the last error."""
         try:

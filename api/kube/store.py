@@ -9,7 +9,7 @@ holds the change.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -65,9 +65,9 @@ class Index(Generic[T]):
             if not keys:
                 del self._keys[value]
 
-    def keys(self, value: str) -> Iterable[str]:
+    def keys(self, value: str) -> Collection[str]:
         """In the order in which they were filed."""
-        return self._keys.get(value, ())
+        return self._keys.get(value, {})
 
 
 class Store(Generic[T]):
@@ -99,6 +99,20 @@ class Store(Generic[T]):
     def by_index(self, name: str, value: str) -> list[T]:
         """The objects filed under the value."""
         return [self._objects[key] for key in self._indexes[name].keys(value)]
+
+    def count(self, name: str, value: str) -> int:
+        """How many objects are filed under the value."""
+        return len(self._indexes[name].keys(value))
+
+    def observe(self, obj: T) -> None:
+        """Takes the answer to a write of ours, so that the copy is never older than what we wrote ourselves.
+
+        Only of an object that is here: an answer that comes after the object's end must not bring it back.
+        """
+        who = identity(obj)
+        old = self._objects.get(who.key)
+        if old is not None and identity(old).uid == who.uid:
+            self.upsert(obj)
 
     def upsert(self, obj: T) -> None:
         """Takes an ADDED or MODIFIED; repetitions and older states change nothing."""

@@ -1,0 +1,123 @@
+"""What the controller process sees of the cluster: one informer a kind, and the questions that need several of them.
+
+No decisions and no writes. The feed, the scheduler and the reconcilers all look through here, so that a Workload's queue
+or a queue's activity is found out in one way only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from admission.controllers.activity import Activity, checks_of, cluster_queue_activity
+from admission.controllers.lifecycle import Situation
+from api.kube.client import Kube
+from api.kube.informer import Informer
+from api.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
+from api.labels import matches
+from api.meta import object_key
+from api.pods import Meta, Node, Pod
+from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
+from api.topology import ResourceFlavor, Topology
+from api.workloads import Workload
+
+BY_QUEUE = "queue"
+BY_CLUSTER_QUEUE = "clusterQueue"
+BOUND_PODS = "spec.nodeName!="
+
+
+class Namespace(msgspec.Struct, frozen=True):
+    """A namespace's labels."""
+
+    metadata: Meta = Meta()
+
+
+@dataclass(frozen=True)
+class Views:
+    """The informers of the controller process."""
+
+    nodes: Informer[Node]
+    pods: Informer[Pod]
+    namespaces: Informer[Namespace]
+    topologies: Informer[Topology]
+    flavors: Informer[ResourceFlavor]
+    cluster_queues: Informer[ClusterQueue]
+    local_queues: Informer[LocalQueue]
+    cohorts: Informer[Cohort]
+    checks: Informer[AdmissionCheck]
+    workloads: Informer[Workload]
+    workload_priorities: Informer[WorkloadPriorityClass]
+    priorities: Informer[dict[str, Any]]
+
+    def all(self) -> Iterable[Informer[Any]]:
+        """Every informer."""
+        return [getattr(self, name) for name in self.__dataclass_fields__]
+
+    async def synced(self, timeout: float) -> None:
+        """Waits until every informer holds its first list. Raises TimeoutError naming the resource that does not."""
+        await asyncio.gather(*(informer.synced(timeout) for informer in self.all()))
+
+    def local_queue_of(self, workload: Workload) -> LocalQueue | None:
+        """The LocalQueue that the Workload names."""
+        return self.local_queues.objects.get(object_key(workload.metadata.namespace, workload.spec.queue_name))
+
+    def activity(self, queue: ClusterQueue) -> Activity:
+        """The queue's Active condition, from the objects as they are seen now."""
+        return cluster_queue_activity(queue, self.flavors.objects, self.topologies.objects, self.checks.objects)
+
+    def namespace_matches(self, queue: ClusterQueue, namespace: str | None) -> bool:
+        """Whether the queue takes workloads of the namespace."""
+        found = self.namespaces.objects.get(namespace or "")
+        return matches(queue.spec.namespace_selector, found.metadata.labels if found else {})
+
+    def situation(self, workload: Workload, misfit: str | None = None) -> Situation:
+        """All that the Workload's next status depends on."""
+        local = self.local_queue_of(workload)
+        queue = self.cluster_queues.objects.get(local.spec.cluster_queue) if local else None
+        return Situation(
+            local_queue=local,
+            cluster_queue=queue,
+            cluster_queue_active=queue is not None and self.activity(queue).active,
+            namespace_matches=queue is not None and self.namespace_matches(queue, workload.metadata.namespace),
+            misfit=misfit,
+            checks=tuple(checks_of(queue)) if queue else (),
+        )
+
+
+def make_views(kube: Kube) -> Views:
+    """The informers, not yet running."""
+    workloads = Informer(kube, WORKLOADS, Workload)
+    workloads.add_index(BY_QUEUE, lambda w: [object_key(w.metadata.namespace, w.spec.queue_name)])
+    local_queues = Informer(kube, LOCAL_QUEUES, LocalQueue)
+    local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
+    return Views(
+        nodes=Informer(kube, NODES, Node),
+        pods=Informer(kube, PODS, Pod, field_selector=BOUND_PODS),
+        namespaces=Informer(kube, NAMESPACES, Namespace),
+        topologies=Informer(kube, TOPOLOGIES, Topology),
+        flavors=Informer(kube, RESOURCE_FLAVORS, ResourceFlavor),
+        cluster_queues=Informer(kube, CLUSTER_QUEUES, ClusterQueue),
+        local_queues=local_queues,
+        cohorts=Informer(kube, COHORTS, Cohort),
+        checks=Informer(kube, ADMISSION_CHECKS, AdmissionCheck),
+        workloads=workloads,
+        workload_priorities=Informer(kube, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass),
+        priorities=Informer(kube, PRIORITY_CLASSES, dict),
+    )
