@@ -32,7 +32,9 @@ class Part(StrEnum):
 
 app = typer.Typer(help="A real Kubernetes control plane on loopback.", no_args_is_help=True, add_completion=False)
 
-Folder = Annotated[Path | None, typer.Option("--dir", help="Run folder (default: in the cache).")]
+Folder = Annotated[
+    Path | None, typer.Option("--dir", help="Run folder (default: up: in the cache; run: a temporary one).")
+]
 Jobset = Annotated[bool, typer.Option(help="Run the JobSet controller.")]
 Without = Annotated[list[Part], typer.Option(help="Leave a server out (may be repeated).")]
 Tmpfs = Annotated[bool, typer.Option(help="Keep etcd's data in memory.")]

@@ -114,11 +114,11 @@ def _lock(path: Path) -> Iterator[None]:
 def _build(root: Path) -> Tools:
     chosen = toolchain.find((HERE / "go.mod").read_text(), root)
     target = root / "controlplane" / f"{current_key()}-go{chosen.version}"
-    partial = Path(tempfile.mkdtemp(prefix="building-", dir=target.parent))
+    partial = target.parent / f"building-{current_key()}"  # under our lock: else a killed builder left it
+    shutil.rmtree(partial, ignore_errors=True)
     try:
         _compile(chosen.go, partial / "bin")
         _extract_jobset(chosen.go, partial)
-        partial.chmod(0o755)
         partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -145,7 +145,11 @@ def _run(go: Path, progress: Progress, *args: str) -> str:
         process = subprocess.Popen(
             [go, *args], cwd=HERE, env={**os.environ, **GO_ENV}, stdout=stdout, stderr=subprocess.PIPE
         )
-        said = follow(process, progress)
+        try:
+            said = follow(process, progress)
+        except BaseException:
+            process.kill()
+            raise
         if process.returncode:
             raise BuildError(f"go {args[0]} failed with {process.returncode}:\n" + "\n".join(said[-40:]))
         stdout.seek(0)
