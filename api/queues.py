@@ -55,7 +55,7 @@ class ResourceQuota(KubeModel):
     """Quota of one resource in one flavor."""
 
     name: ResourceName
-    nominal_quota: Annotated[Quantity, schema("What is this queue's own.", required=True)] = 0
+    nominal_quota: Annotated[Quantity, schema("What is this queue's own.", mandatory=True)] = 0
     borrowing_limit: Annotated[Quantity | None, schema("Most that may be borrowed of the cohort; unset: all.")] = None
     lending_limit: Annotated[Quantity | None, schema("Most that may be lent to the cohort; unset: all.")] = None
 
@@ -66,7 +66,7 @@ class FlavorQuotas(KubeModel):
     name: Name
     resources: Annotated[
         tuple[ResourceQuota, ...],
-        schema("In the order of coveredResources.", required=True, **map_by("name", minItems=1, maxItems=64)),
+        schema("In the order of coveredResources.", mandatory=True, **map_by("name", minItems=1, maxItems=64)),
     ] = ()
 
 
@@ -84,11 +84,11 @@ class ResourceGroup(KubeModel):
 
     covered_resources: Annotated[
         tuple[ResourceName, ...],
-        schema("Resources that come from one flavor together.", required=True, **unique(minItems=1, maxItems=64)),
+        schema("Resources that come from one flavor together.", mandatory=True, **unique(minItems=1, maxItems=64)),
     ] = ()
     flavors: Annotated[
         tuple[FlavorQuotas, ...],
-        schema("Tried in this order.", required=True, **map_by("name", minItems=1, maxItems=64)),
+        schema("Tried in this order.", mandatory=True, **map_by("name", minItems=1, maxItems=64)),
     ] = ()
 
 
@@ -160,7 +160,7 @@ class AdmissionChecksStrategy(KubeModel):
     """The checks of a queue."""
 
     admission_checks: Annotated[
-        tuple[AdmissionCheckRule, ...], schema(required=True, **map_by("name", minItems=1, maxItems=64))
+        tuple[AdmissionCheckRule, ...], schema(mandatory=True, **map_by("name", minItems=1, maxItems=64))
     ] = ()
 
 
@@ -344,7 +344,7 @@ class AdmissionCheckSpec(KubeModel):
 
     controller_name: Annotated[
         str,
-        schema("Who answers.", required=True, minLength=1, maxLength=253, x_kubernetes_validations=IMMUTABLE),
+        schema("Who answers.", mandatory=True, minLength=1, maxLength=253, x_kubernetes_validations=IMMUTABLE),
     ] = ""
     parameters: CheckParameters | None = None
 

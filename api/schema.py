@@ -13,20 +13,20 @@ from pydantic import Field, WithJsonSchema
 Schema = dict[str, Any]
 
 
-REQUIRED = "x-required"
+MANDATORY = "x-mandatory"
 DEFAULT = "x-default"
 
 
-def schema(doc: str = "", *, required: bool = False, **keys: Any) -> Any:
+def schema(doc: str = "", *, mandatory: bool = False, **keys: Any) -> Any:
     """Field metadata for the CRD: `doc` becomes the description.
 
-    A Python default that says something (not empty, 0 or None) is the CRD's default too. `required` and `default=`
+    A Python default that says something (not empty, 0 or None) is the CRD's default too. `mandatory` and `default=`
     override what the Python side says: for `x: str = ""` that must be given, or `default=None` for no default.
     `keys` are schema words (maxLength, enum, ...); `x_kubernetes_*` is written with dashes.
     """
     extra = {name.replace("_", "-") if name.startswith("x_") else name: value for name, value in keys.items()}
-    if required:
-        extra[REQUIRED] = True
+    if mandatory:
+        extra[MANDATORY] = True
     if "default" in extra:
         extra[DEFAULT] = extra.pop("default")
     return Field(description=doc or None, json_schema_extra=extra)

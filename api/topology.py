@@ -33,7 +33,7 @@ def _level_rules(key: str) -> list[Schema]:
 
 def _levels(key: str) -> Any:
     words = atomic(minItems=1, maxItems=16, x_kubernetes_validations=_level_rules(key))
-    return schema("Label keys of the levels, widest first.", required=True, **words)
+    return schema("Label keys of the levels, widest first.", mandatory=True, **words)
 
 
 class TopologyLevel(KubeModel):
@@ -54,7 +54,7 @@ class Topology(KubeObject):
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "Topology"
 
-    spec: Annotated[TopologySpec, schema(required=True)] = Field(default_factory=TopologySpec)
+    spec: Annotated[TopologySpec, schema(mandatory=True)] = Field(default_factory=TopologySpec)
 
     @property
     def levels(self) -> tuple[str, ...]:

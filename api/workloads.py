@@ -88,7 +88,7 @@ class PodSet(KubeModel):
     )
 
     name: PodSetName = "main"
-    template: Annotated[dict[str, Any], schema("A PodTemplateSpec.", required=True, **POD_TEMPLATE)] = Field(
+    template: Annotated[dict[str, Any], schema("A PodTemplateSpec.", mandatory=True, **POD_TEMPLATE)] = Field(
         default_factory=dict
     )
     count: Annotated[int, schema("Pods of the set.", format="int32", minimum=0)] = 1
@@ -181,7 +181,7 @@ class IndividualValues(KubeModel):
     suffix: Annotated[str | None, schema(minLength=1, maxLength=63)] = None
     roots: Annotated[
         tuple[Root, ...],
-        schema("The middle of each value.", required=True, **atomic(minItems=1, maxItems=MAX_DOMAINS)),
+        schema("The middle of each value.", mandatory=True, **atomic(minItems=1, maxItems=MAX_DOMAINS)),
     ] = ()
 
 
@@ -224,9 +224,9 @@ class AssignmentSlice(KubeModel):
     domain_count: Annotated[int, schema("Domains in the run.", format="int32", minimum=1, maximum=MAX_DOMAINS)]
     values_per_level: Annotated[
         tuple[LevelValues, ...],
-        schema("In the order of levels.", required=True, **atomic(minItems=1, maxItems=16)),
+        schema("In the order of levels.", mandatory=True, **atomic(minItems=1, maxItems=16)),
     ] = ()
-    pod_counts: Annotated[PodCounts, schema(required=True)] = Field(default_factory=PodCounts)
+    pod_counts: Annotated[PodCounts, schema(mandatory=True)] = Field(default_factory=PodCounts)
 
 
 class TopologyAssignment(KubeModel):
@@ -242,7 +242,7 @@ class TopologyAssignment(KubeModel):
     )
 
     levels: Annotated[
-        tuple[LevelKey, ...], schema("Label keys, widest first.", required=True, **atomic(minItems=1, maxItems=16))
+        tuple[LevelKey, ...], schema("Label keys, widest first.", mandatory=True, **atomic(minItems=1, maxItems=16))
     ] = ()
     slices: Annotated[tuple[AssignmentSlice, ...], schema("In order.", **atomic(maxItems=MAX_SLICES))] = ()
 
@@ -265,7 +265,7 @@ class Admission(KubeModel):
 
     cluster_queue: Name
     pod_set_assignments: Annotated[
-        tuple[PodSetAssignment, ...], schema(required=True, **map_by("name", maxItems=MAX_POD_SETS))
+        tuple[PodSetAssignment, ...], schema(mandatory=True, **map_by("name", maxItems=MAX_POD_SETS))
     ] = ()
 
 
@@ -297,11 +297,11 @@ class AdmissionCheckState(KubeModel):
     """Where one check stands."""
 
     name: CheckName
-    state: Annotated[str, schema(required=True, default=None, enum=["Pending", "Ready", "Retry", "Rejected"])] = (
+    state: Annotated[str, schema(mandatory=True, default=None, enum=["Pending", "Ready", "Retry", "Rejected"])] = (
         "Pending"
     )
-    last_transition_time: Annotated[Time | None, schema(required=True)] = None
-    message: Annotated[str, schema(required=True, maxLength=32768)] = ""
+    last_transition_time: Annotated[Time | None, schema(mandatory=True)] = None
+    message: Annotated[str, schema(mandatory=True, maxLength=32768)] = ""
     requeue_after_seconds: Annotated[int | None, schema(format="int32", minimum=0)] = None
     retry_count: Annotated[int | None, schema(format="int32", minimum=0)] = None
     pod_set_updates: Annotated[tuple[PodSetUpdate, ...], schema(**atomic(maxItems=MAX_POD_SETS))] = ()
@@ -325,7 +325,7 @@ class EvictionCount(KubeModel):
 
     reason: Annotated[str, schema(maxLength=316)]
     underlying_cause: Annotated[str, schema("The cause behind the reason.", maxLength=316, default="")] = ""
-    count: Annotated[int, schema(required=True, format="int32", minimum=0)] = 0
+    count: Annotated[int, schema(mandatory=True, format="int32", minimum=0)] = 0
 
 
 class SchedulingStats(KubeModel):
@@ -443,5 +443,5 @@ class Workload(KubeObject):
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "Workload"
 
-    spec: Annotated[WorkloadSpec, schema(required=True)] = Field(default_factory=WorkloadSpec)
+    spec: Annotated[WorkloadSpec, schema(mandatory=True)] = Field(default_factory=WorkloadSpec)
     status: WorkloadStatus = Field(default_factory=WorkloadStatus)

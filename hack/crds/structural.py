@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from api.schema import DEFAULT, REQUIRED, Schema
+from api.schema import DEFAULT, MANDATORY, Schema
 
 # Words that the API server knows and that pass through as they stand.
 _PLAIN = (
@@ -72,4 +72,4 @@ def _children(node: Schema, defs: dict[str, Schema]) -> Schema:
 
 def _lifted(properties: dict[str, Any]) -> set[str]:
     """Fields that say of themselves that they must be given."""
-    return {name for name, child in properties.items() if child.get(REQUIRED)}
+    return {name for name, child in properties.items() if child.get(MANDATORY)}
