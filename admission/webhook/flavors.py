@@ -1,0 +1,98 @@
+"""ResourceFlavors and Topologies: labels, taints, and levels that can be a tree.
+
+A flavor's levels come in one of two forms, inline (`topology.levels`) or by the name of a Topology (`topologyName`),
+never both. Pure; review.py calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from admission.webhook.fields import Errors, Path, duplicate, forbidden, invalid, required
+from admission.webhook.formats import label_name, labels, subdomain, taints, tolerations
+from api.names import HOSTNAME_LABEL
+
+Wire = Mapping[str, Any]
+
+_SPEC: Final = Path("spec")
+MAX_LEVELS: Final = 16
+_HOST_LAST: Final = f"the {HOSTNAME_LABEL} label can only be used at the lowest level of topology"
+
+
+def _spec(obj: Wire) -> Wire:
+    return obj.get("spec") or {}
+
+
+def _going(obj: Wire) -> bool:
+    return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def validate_flavor(flavor: Wire) -> Errors:
+    """The errors of a new ResourceFlavor."""
+    spec = _spec(flavor)
+    return [
+        *labels(_SPEC.child("nodeLabels"), spec.get("nodeLabels")),
+        *taints(_SPEC.child("nodeTaints"), spec.get("nodeTaints") or ()),
+        *tolerations(_SPEC.child("tolerations"), spec.get("tolerations") or ()),
+        *_topology_of(spec),
+    ]
+
+
+def validate_flavor_update(old: Wire, new: Wire) -> Errors:
+    """The errors of a change: the Topology that a flavor names stays."""
+    if _going(new):
+        return []
+    before, after = _spec(old).get("topologyName"), _spec(new).get("topologyName")
+    errors = validate_flavor(new)
+    if before is not None and before != after:
+        errors.append(invalid(_SPEC.child("topologyName"), after, "topologyName is immutable when topologyName is set"))
+    return errors
+
+
+def _topology_of(spec: Wire) -> Errors:
+    name, inline = spec.get("topologyName"), spec.get("topology")
+    if name is None and inline is None:
+        return []
+    errors = subdomain(_SPEC.child("topologyName"), name) if name is not None else []
+    if name is not None and inline is not None:
+        errors.append(forbidden(_SPEC.child("topology"), "may not be set when topologyName is set"))
+    if not spec.get("nodeLabels"):
+        errors.append(required(_SPEC.child("nodeLabels"), "at least one nodeLabel is required when topology is set"))
+    return [*errors, *_levels(_SPEC.child("topology", "levels"), inline.get("levels") or ())] if inline else errors
+
+
+def _levels(at: Path, levels: Sequence[str], item: str = "") -> Errors:
+    """The errors of a list of levels, widest first; `item` is the field of an entry that holds the label key."""
+    errors: Errors = []
+    if not 1 <= len(levels) <= MAX_LEVELS:
+        errors.append(invalid(at, len(levels), f"must have between 1 and {MAX_LEVELS} levels"))
+    for i, level in enumerate(levels):
+        path = at.item(i).child(item) if item else at.item(i)
+        errors += label_name(path, level)
+        if level in levels[:i]:
+            errors.append(duplicate(path, level))
+        if level == HOSTNAME_LABEL and i < len(levels) - 1:
+            errors.append(invalid(path, level, _HOST_LAST))
+    return errors
+
+
+def validate_topology(topology: Wire) -> Errors:
+    """The errors of a new Topology."""
+    return _levels(_SPEC.child("levels"), _keys(topology), "nodeLabel")
+
+
+def validate_topology_update(old: Wire, new: Wire) -> Errors:
+    """The errors of a change: levels may change only while hosts are the lowest level before and after."""
+    if _going(new):
+        return []
+    before, after = _keys(old), _keys(new)
+    errors = validate_topology(new)
+    if before != after and not (before[-1:] == after[-1:] == [HOSTNAME_LABEL]):
+        rule = f"levels are mutable only when {HOSTNAME_LABEL} is the lowest level both before and after the change"
+        errors.append(invalid(_SPEC.child("levels"), after, rule))
+    return errors
+
+
+def _keys(topology: Wire) -> list[str]:
+    return [level.get("nodeLabel", "") for level in _spec(topology).get("levels") or ()]
