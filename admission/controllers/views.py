@@ -70,9 +70,9 @@ class Views:
         """Every informer."""
         return [getattr(self, name) for name in self.__dataclass_fields__]
 
-    async def synced(self, timeout: float) -> None:
+    async def synced(self, seconds: float) -> None:
         """Waits until every informer holds its first list. Raises TimeoutError naming the resource that does not."""
-        await asyncio.gather(*(informer.synced(timeout) for informer in self.all()))
+        await asyncio.gather(*(informer.synced(seconds) for informer in self.all()))
 
     def local_queue_of(self, workload: Workload) -> LocalQueue | None:
         """The LocalQueue that the Workload names."""

@@ -45,8 +45,9 @@ class WorkloadController:
         views.workloads.add_handler(self._workload_changed)
         views.local_queues.add_handler(self._local_queue_changed)
         views.cluster_queues.add_handler(self._cluster_queue_changed)
-        for informer in (views.flavors, views.topologies, views.checks):
-            informer.add_handler(lambda _: self._all_waiting())
+        views.flavors.add_handler(lambda _: self._all_waiting())
+        views.topologies.add_handler(lambda _: self._all_waiting())
+        views.checks.add_handler(lambda _: self._all_waiting())
         views.namespaces.add_handler(lambda _: self._all_waiting())
 
     async def run(self) -> None:

@@ -1,0 +1,256 @@
+"""From the watch to the book: every change of the cluster becomes an event of the ledger and of the pending queues.
+
+Wire objects are converted here (engine/intake), once per change, and what did not change for the engine (a node's heartbeat,
+a status that we wrote ourselves) goes no further. Whoever could be helped by a change is woken, and the scheduler with
+it. An object that cannot be converted is logged by name and field and leaves the last good state in force; a Workload
+that cannot says so in its status, as its misfit.
+
+While an admission is being written its Workload belongs to the scheduler: what the watch still shows of its past is not
+taken (`hold`, `let_go`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from admission.controllers import lifecycle
+from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Namespace, Views
+from admission.engine import intake, model
+from admission.engine.ledger import Ledger
+from admission.engine.queue import PendingQueues
+from api.errors import InvalidObject
+from api.kube.store import Change, ChangeType
+from api.meta import is_true
+from api.names import FINISHED, QUOTA_RESERVED
+from api.pods import Node, Pod
+from api.queues import ClusterQueue, Cohort, LocalQueue
+from api.topology import ResourceFlavor, Topology
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+_DELETED = ChangeType.DELETED
+
+
+class Feed:
+    """Keeps ledger and queues in line with the informers; `wake` is called when a cycle could do something."""
+
+    def __init__(self, views: Views, ledger: Ledger, queues: PendingQueues, wake: Callable[[], None]) -> None:
+        self._views, self._ledger, self._queues, self._wake = views, ledger, queues, wake
+        self._nodes: dict[str, model.Node] = {}
+        self._pods: dict[str, model.BoundPod] = {}
+        self._cluster_queues: dict[str, model.ClusterQueue] = {}
+        self._generations: dict[str, int] = {}
+        self._misfits: dict[str, str] = {}
+        self._held: set[str] = set()
+        views.topologies.add_handler(self._topology_changed)
+        views.flavors.add_handler(self._flavor_changed)
+        views.cohorts.add_handler(self._cohort_changed)
+        views.checks.add_handler(lambda _: self._requeue_all())
+        views.cluster_queues.add_handler(self._cluster_queue_changed)
+        views.local_queues.add_handler(self._local_queue_changed)
+        views.namespaces.add_handler(self._namespace_changed)
+        views.nodes.add_handler(self._node_changed)
+        views.workloads.add_handler(self._workload_changed)
+        views.pods.add_handler(self._pod_changed)
+
+    def misfit(self, workload: Workload) -> str | None:
+        """What is wrong with a Workload that the engine cannot take, None if it can."""
+        return self._misfits.get(workload.key)
+
+    # ---- flavors and queues
+
+    def _topology_changed(self, change: Change[Topology]) -> None:
+        for flavor in self._views.flavors.objects.values():
+            if flavor.spec.topology_name == change.key:
+                self._set_flavor(flavor)
+        self._requeue_all()
+
+    def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
+        if change.type is _DELETED:
+            self._ledger.apply(model.Gone(model.Removed.FLAVOR, change.key))
+        else:
+            self._set_flavor(change.object)
+        self._requeue_all()
+
+    def _set_flavor(self, flavor: ResourceFlavor) -> None:
+        topology = self._views.topologies.objects.get(flavor.spec.topology_name or "")
+        try:
+            self._ledger.apply(intake.flavor(flavor, topology))
+        except InvalidObject as bad:
+            log.error("flavor not taken: %s", bad, extra={"flavor": flavor.key})
+
+    def _cohort_changed(self, change: Change[Cohort]) -> None:
+        try:
+            if change.type is _DELETED:
+                self._ledger.apply(model.Gone(model.Removed.COHORT, change.key))
+            else:
+                self._ledger.apply(intake.cohort(change.object))
+        except InvalidObject as bad:
+            log.error("cohort not taken: %s", bad, extra={"cohort": change.key})
+        self._requeue_all()
+
+    def _requeue_all(self) -> None:
+        """Flavors, topologies, checks and cohorts change seldom: every queue is looked at anew."""
+        for queue in self._views.cluster_queues.objects.values():
+            self._set_cluster_queue(queue)
+        self._queues.wake(self._cluster_queues)
+        self._wake()
+
+    def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
+        if change.type is not _DELETED:
+            self._set_cluster_queue(change.object)
+            return
+        self._cluster_queues.pop(change.key, None)
+        self._ledger.apply(model.Gone(model.Removed.CLUSTER_QUEUE, change.key))
+        self._queues.drop_queue(change.key)
+        self._refresh_queue(change.key)
+
+    def _set_cluster_queue(self, queue: ClusterQueue) -> None:
+        activity = self._views.activity(queue)
+        try:
+            new = intake.cluster_queue(queue, inactive=None if activity.active else activity.message)
+        except InvalidObject as bad:
+            log.error("queue not taken: %s", bad, extra={"cluster_queue": queue.key})
+            return
+        if self._cluster_queues.get(queue.key) == new:
+            return
+        self._cluster_queues[queue.key] = new
+        self._ledger.apply(new)
+        self._queues.set_queue(new)
+        self._queues.wake(self._ledger.quota.relatives(queue.key))
+        self._refresh_queue(queue.key)
+        self._wake()
+
+    def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
+        if change.old is None or change.type is _DELETED or change.old.spec != change.object.spec:
+            self._refresh(self._views.workloads.by_index(BY_QUEUE, change.key))
+
+    def _namespace_changed(self, change: Change[Namespace]) -> None:
+        if change.old is not None and change.old.metadata.labels == change.object.metadata.labels:
+            return
+        self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == change.key)
+
+    def _refresh_queue(self, name: str) -> None:
+        for local in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name):
+            self._refresh(self._views.workloads.by_index(BY_QUEUE, local.key))
+
+    # ---- nodes and pods
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        if change.type is _DELETED:
+            self._nodes.pop(change.key, None)
+            self._ledger.apply(model.Gone(model.Removed.NODE, change.key))
+            return
+        try:
+            node = intake.node(change.object)
+        except InvalidObject as bad:
+            log.error("node not taken: %s", bad, extra={"node": change.key})
+            return
+        if self._nodes.get(change.key) == node:
+            return
+        self._nodes[change.key] = node
+        self._ledger.apply(node)
+        self._wake_if_room()
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        try:
+            pod = None if change.type is _DELETED else intake.bound_pod(change.object)
+        except InvalidObject as bad:
+            log.error("pod not counted: %s", bad, extra={"pod": change.key})
+            return
+        if self._pods.get(change.key) == pod:
+            return
+        if pod is None:
+            del self._pods[change.key]
+            self._ledger.apply(model.Gone(model.Removed.POD, change.key))
+            self._wake_if_room()
+        else:
+            self._pods[change.key] = pod
+            self._ledger.apply(pod)
+
+    def _wake_if_room(self) -> None:
+        """Wakes the queues of the flavors whose capacity may have grown since the last look."""
+        grown = []
+        for name in self._ledger.flavors:
+            generation = self._ledger.generation(name)
+            if self._generations.get(name) != generation:
+                self._generations[name] = generation
+                grown.append(name)
+        if grown:
+            self._queues.wake(self._queues.queues_of(grown))
+            self._wake()
+
+    # ---- workloads
+
+    def hold(self, key: str) -> None:
+        """The scheduler writes this Workload's admission: nothing of it is taken until `let_go`."""
+        self._held.add(key)
+
+    def let_go(self, key: str) -> None:
+        """The write is through or given up: what is seen of the Workload now is what holds."""
+        self._held.discard(key)
+        workload = self._views.workloads.objects.get(key)
+        if workload is None:
+            self._gone(key)
+        else:
+            self._take(workload)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.key in self._held:
+            return
+        if change.type is _DELETED:
+            self._gone(change.key)
+        else:
+            self._take(change.object)
+
+    def _refresh(self, workloads: Iterable[Workload]) -> None:
+        for workload in workloads:
+            if workload.key not in self._held:
+                self._take(workload)
+
+    def _gone(self, key: str) -> None:
+        self._misfits.pop(key, None)
+        self._queues.remove(key)
+        self._release(key)
+
+    def _release(self, key: str) -> None:
+        booked = self._ledger.admissions.get(key)
+        self._ledger.apply(model.Gone(model.Removed.WORKLOAD, key))
+        if booked is not None:
+            relatives = self._ledger.quota.relatives(booked.cluster_queue)
+            self._queues.wake(relatives | {booked.cluster_queue})
+            self._wake_if_room()
+            self._wake()
+
+    def _take(self, workload: Workload) -> None:
+        key = workload.key
+        if is_true(workload.status.conditions, FINISHED):
+            self._gone(key)
+            return
+        if not is_true(workload.status.conditions, QUOTA_RESERVED):
+            self._release(key)
+        try:
+            taken = self._converted(workload)
+        except InvalidObject as bad:
+            self._misfits[key] = str(bad)
+            self._queues.remove(key)
+            return
+        self._misfits.pop(key, None)
+        if taken.admission is not None:
+            self._queues.remove(key)
+            self._ledger.apply(taken)
+        else:
+            self._queues.put(taken)
+            self._wake()
+
+    def _converted(self, workload: Workload) -> model.Workload:
+        local = self._views.local_queue_of(workload)
+        reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
+        return intake.workload(
+            workload,
+            cluster_queue=local.spec.cluster_queue if local else "",
+            blocked=None if reserved else lifecycle.blocker(workload, self._views.situation(workload)),
+            not_before=0.0 if reserved else lifecycle.not_before(workload),
+        )

@@ -1,0 +1,224 @@
+"""Status of ClusterQueues and LocalQueues, and the finalizers that keep used objects: kept current, at most once a period.
+
+Counts and usage are read from the Workloads as they are seen, so the status says what the API server says. Activity comes
+from `activity`. A queue is deleted only when no Workload holds its quota, a flavor when no queue names it, a Topology
+when no flavor does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from admission.controllers.activity import FIELDS_HONOURED, Activity, flavors_of, local_queue_activity, not_honoured
+from admission.controllers.status import merge_diff
+from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
+from admission.metrics import ADMITTED_ACTIVE, PENDING, RESERVING, STATUS
+from api.kube.client import Kube, PatchKind
+from api.kube.reconcile import Reconciler
+from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
+from api.kube.store import Change
+from api.meta import Condition, KubeObject, find_condition, is_true, rfc3339, set_condition
+from api.names import ACTIVE, ADMITTED, FINISHED, IN_USE_FINALIZER, QUOTA_RESERVED
+from api.quantity import to_int, to_text
+from api.queues import ClusterQueue, FlavorUsage, LocalQueue, QueueStatus, ResourceUsage
+from api.workloads import Workload
+
+_RESERVED_IN = "reservedIn"
+
+
+class QueueController:
+    """Writes queue status while it runs. `pending` counts a ClusterQueue's waiting workloads."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        pending: Callable[[], Mapping[str, int]],
+        period: float,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
+        self._cluster_queues = Reconciler("clusterqueues", self._cluster_queue, workers=2)
+        self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
+        self._used = Reconciler("in-use", self._in_use, workers=2)
+        views.workloads.add_index(_RESERVED_IN, _reserved_in)
+        views.workloads.add_handler(self._workload_changed)
+        views.cluster_queues.add_handler(lambda change: self._queue_changed(change.key))
+        views.local_queues.add_handler(self._local_queue_changed)
+        views.flavors.add_handler(lambda change: self._used.add(f"flavor/{change.key}"))
+        views.topologies.add_handler(lambda change: self._used.add(f"topology/{change.key}"))
+        views.flavors.add_handler(lambda _: self._all_queues())
+        views.topologies.add_handler(lambda _: self._all_queues())
+        views.checks.add_handler(lambda _: self._all_queues())
+
+    def reconcilers(self) -> Iterable[Reconciler]:
+        """What has to run."""
+        return self._cluster_queues, self._local_queues, self._used
+
+    # ---- what wakes it
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        for workload in (change.object, change.old):
+            local = self._views.local_queue_of(workload) if workload else None
+            if local is not None:
+                self._local_queues.add_after(local.key, self._period)
+                self._cluster_queues.add_after(local.spec.cluster_queue, self._period)
+
+    def _queue_changed(self, name: str) -> None:
+        self._cluster_queues.add(name)
+        for local in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name):
+            self._local_queues.add(local.key)
+        self._in_use_again()
+
+    def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
+        self._local_queues.add(change.key)
+        self._cluster_queues.add_after(change.object.spec.cluster_queue, self._period)
+
+    def _all_queues(self) -> None:
+        for name in self._views.cluster_queues.objects:
+            self._queue_changed(name)
+
+    def _in_use_again(self) -> None:
+        for name in self._views.flavors.objects:
+            self._used.add(f"flavor/{name}")
+        for name in self._views.topologies.objects:
+            self._used.add(f"topology/{name}")
+
+    # ---- status
+
+    async def _cluster_queue(self, name: str) -> None:
+        queue = self._views.cluster_queues.objects.get(name)
+        if queue is None:
+            return
+        workloads = self._views.workloads.by_index(_RESERVED_IN, name)
+        activity = self._views.activity(queue)
+        pending = self._pending().get(name, 0)
+        status = _status(queue.status, activity, workloads, pending, queue.metadata.generation, self._now())
+        status = _with_honoured(status, not_honoured(queue), queue.metadata.generation, self._now())
+        await self._write(CLUSTER_QUEUES, queue, status)
+        await self._hold(CLUSTER_QUEUES, queue, used=bool(workloads))
+        _measure(name, activity, status)
+
+    async def _local_queue(self, key: str) -> None:
+        queue = self._views.local_queues.objects.get(key)
+        if queue is None:
+            return
+        target = self._views.cluster_queues.objects.get(queue.spec.cluster_queue)
+        activity = local_queue_activity(queue, target, target is not None and self._views.activity(target).active)
+        own = self._views.workloads.by_index(BY_QUEUE, key)
+        reserving = [workload for workload in own if _reserved_in(workload)]
+        finished = sum(is_true(workload.status.conditions, FINISHED) for workload in own)
+        pending = len(own) - len(reserving) - finished
+        status = _status(queue.status, activity, reserving, pending, queue.metadata.generation, self._now())
+        await self._write(LOCAL_QUEUES, queue, status)
+
+    async def _write(self, resource: Resource, queue: ClusterQueue | LocalQueue, status: QueueStatus) -> None:
+        diff = merge_diff(queue.status.to_wire(), status.to_wire())
+        if diff:
+            meta = queue.metadata
+            body = {"metadata": {"uid": meta.uid}, "status": diff}
+            await self._kube.patch(
+                resource, meta.name, body, meta.namespace, kind=PatchKind.MERGE, subresource="status", repeatable=True
+            )
+
+    # ---- finalizers
+
+    async def _in_use(self, key: str) -> None:
+        kind, _, name = key.partition("/")
+        if kind == "flavor":
+            flavor = self._views.flavors.objects.get(name)
+            used = any(name in flavors_of(queue) for queue in self._views.cluster_queues.objects.values())
+            await self._hold(RESOURCE_FLAVORS, flavor, used)
+        else:
+            topology = self._views.topologies.objects.get(name)
+            used = any(flavor.spec.topology_name == name for flavor in self._views.flavors.objects.values())
+            await self._hold(TOPOLOGIES, topology, used)
+
+    async def _hold(self, resource: Resource, obj: KubeObject | None, used: bool) -> None:
+        """Puts the finalizer on a living object; takes it off a deleted one that nobody uses any more."""
+        if obj is None:
+            return
+        held, dying = IN_USE_FINALIZER in obj.metadata.finalizers, bool(obj.metadata.deletion_timestamp)
+        if held == (not dying or used) or (dying and not held):
+            return
+        kept = tuple(name for name in obj.metadata.finalizers if name != IN_USE_FINALIZER)
+        finalizers = kept if dying else (*kept, IN_USE_FINALIZER)
+        body: dict[str, Any] = {
+            "metadata": {"resourceVersion": obj.metadata.resource_version, "finalizers": list(finalizers)}
+        }
+        await self._kube.patch(resource, obj.metadata.name, body, kind=PatchKind.MERGE)
+
+
+def _reserved_in(workload: Workload) -> list[str]:
+    status = workload.status
+    if status.admission is None or is_true(status.conditions, FINISHED):
+        return []
+    return [status.admission.cluster_queue] if is_true(status.conditions, QUOTA_RESERVED) else []
+
+
+def _status(
+    old: QueueStatus, activity: Activity, reserving: Iterable[Workload], pending: int, generation: int, now: float
+) -> QueueStatus:
+    held = list(reserving)
+    admitted = [workload for workload in held if is_true(workload.status.conditions, ADMITTED)]
+    condition = Condition(
+        type=ACTIVE,
+        status="True" if activity.active else "False",
+        reason=activity.reason,
+        message=activity.message,
+        observed_generation=generation,
+        last_transition_time=rfc3339(now),
+    )
+    return old.model_copy(
+        update={
+            "conditions": set_condition(old.conditions, condition),
+            "flavors_reservation": _usage(held),
+            "flavors_usage": _usage(admitted),
+            "pending_workloads": pending,
+            "reserving_workloads": len(held),
+            "admitted_workloads": len(admitted),
+        }
+    )
+
+
+def _with_honoured(status: QueueStatus, fields: list[str], generation: int, now: float) -> QueueStatus:
+    """Only written where there is something to say, or was."""
+    if not fields and find_condition(status.conditions, FIELDS_HONOURED) is None:
+        return status
+    condition = Condition(
+        type=FIELDS_HONOURED,
+        status="False" if fields else "True",
+        reason="NotSupportedYet" if fields else "AllHonoured",
+        message=f"set, but without effect yet: {', '.join(fields)}" if fields else "every field that is set has effect",
+        observed_generation=generation,
+        last_transition_time=rfc3339(now),
+    )
+    return status.model_copy(update={"conditions": set_condition(status.conditions, condition)})
+
+
+def _usage(workloads: Iterable[Workload]) -> tuple[FlavorUsage, ...]:
+    totals: dict[str, dict[str, int]] = {}
+    for workload in workloads:
+        for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
+            for resource, amount in psa.resource_usage.items():
+                flavor = totals.setdefault(psa.flavors.get(resource, ""), {})
+                flavor[resource] = flavor.get(resource, 0) + to_int(resource, amount)
+    return tuple(
+        FlavorUsage(
+            name=flavor,
+            resources=tuple(
+                ResourceUsage(name=name, total=to_text(name, amount)) for name, amount in sorted(resources.items())
+            ),
+        )
+        for flavor, resources in sorted(totals.items())
+    )
+
+
+def _measure(name: str, activity: Activity, status: QueueStatus) -> None:
+    PENDING.labels(name, "active").set(status.pending_workloads)
+    RESERVING.labels(name).set(status.reserving_workloads)
+    ADMITTED_ACTIVE.labels(name).set(status.admitted_workloads)
+    STATUS.labels(name, "active").set(int(activity.active))
+    STATUS.labels(name, "pending").set(int(not activity.active))
