@@ -104,12 +104,12 @@ async def applying(kube: Kube) -> object:
     return await kube.patch(JOBS, "train", JOB, "team", kind=PatchKind.APPLY)
 
 
-async def deleting(kube: Kube) -> object:
-    return await kube.delete(JOBS, "train", "team")
+async def deleting(kube: Kube) -> None:
+    await kube.delete(JOBS, "train", "team")
 
 
-async def deleting_one(kube: Kube) -> object:
-    return await kube.delete(JOBS, "train", "team", uid="u-1")
+async def deleting_one(kube: Kube) -> None:
+    await kube.delete(JOBS, "train", "team", uid="u-1")
 
 
 ALWAYS = [reading, replacing_a_version, merging_a_version, merging_marked, json_with_test, applying, deleting_one]

@@ -1,0 +1,51 @@
+"""The small HTTP face of a process: /healthz (the loop turns), /readyz (may get work, and if not why), /metrics.
+
+Plain HTTP on the pod's own port; serves nothing about objects. Started by process.serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+Readiness = Callable[[], str | None]
+"""None when ready, else the reason why not."""
+
+
+class HealthServer:
+    """An async context manager; `port` 0 picks a free one, and `port` tells it once started."""
+
+    def __init__(self, host: str, port: int, ready: Readiness) -> None:
+        self.host, self.port = host, port
+        self._ready = ready
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self.host, self.port).start()
+        except BaseException:
+            await self._runner.cleanup()
+            raise
+        self.port = int(self._runner.addresses[0][1])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        reason = self._ready()
+        return web.Response(text="ok\n") if reason is None else web.Response(text=f"{reason}\n", status=503)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

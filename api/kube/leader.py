@@ -1,0 +1,242 @@
+"""Leader election by a Lease: at most one process at a time may write, and one that cannot prove it stops in time.
+
+Timing, all on this machine's monotonic clock (the Lease's own times are for people):
+
+    t0                            a renewal is sent, and succeeds later
+    t0 + renew_deadline  (10 s)   the fence closes and the work is cancelled, unless a later renewal has succeeded
+    t0 + lease_duration  (15 s)   the earliest moment at which anybody else may take the Lease
+
+Others count lease_duration from when they saw the renewal, which cannot be before t0; so between our last possible
+write and the next leader's first there are lease_duration - renew_deadline seconds, for writes still under way. The
+fence only compares times: it also holds when the loop was blocked and no timer could run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from api.errors import AlreadyExists, ApiError, Conflict, NotFound, NotLeader
+from api.kube import metrics
+from api.kube.backoff import jittered
+from api.kube.client import Kube
+from api.kube.clock import SYSTEM, Clock, Timer
+from api.kube.resources import LEASES
+from api.kube.settings import LeaderSettings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The last state of the Lease that differed from the one before, and when it was seen (monotonic)."""
+
+    spec: dict[str, Any]
+    version: str
+    at: float
+
+    @property
+    def holder(self) -> str:
+        return str(self.spec.get("holderIdentity") or "")
+
+    def free(self, now: float) -> bool:
+        """Whether nobody can still believe to hold it."""
+        return not self.holder or now >= self.at + float(self.spec.get("leaseDurationSeconds") or 0)
+
+
+class LeaderElection:
+    """One candidate. `kube` must not be fenced by this election itself; `settings.identity` is unique per process."""
+
+    def __init__(self, kube: Kube, settings: LeaderSettings, clock: Clock = SYSTEM) -> None:
+        self.settings = settings
+        self._clock = clock
+        patience = (settings.renew_deadline - settings.retry_period) / 2
+        self._kube = kube.tuned(attempts=1, timeout=patience, concurrency=2, qps=0.0)
+        self._seen: _Seen | None = None
+        self._proved: float | None = None
+        self._watchdog: Timer | None = None
+        self._metric = metrics.LEADER.labels(settings.name)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether the Lease is proved to be ours right now."""
+        return self._proved is not None and self._clock.now() < self._proved + self.settings.renew_deadline
+
+    @property
+    def leader(self) -> str:
+        """Who holds the Lease as far as we have seen; empty for nobody."""
+        return self._seen.holder if self._seen else ""
+
+    def fence(self) -> None:
+        """For `Kube.fenced`: raises NotLeader unless the Lease is proved to be ours right now."""
+        if not self.is_leader:
+            since = "never" if self._proved is None else f"{self._clock.now() - self._proved:.1f} s ago"
+            raise NotLeader(
+                f"{self}: last proved {since}, allowed {self.settings.renew_deadline} s; held by {self.leader!r}"
+            )
+
+    def __str__(self) -> str:
+        return f"lease {self.settings.namespace}/{self.settings.name} of {self.settings.identity}"
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Runs `lead()` while leading: cancels it on loss and stands again; gives the Lease back at the end.
+
+        Returns when `lead` returns, raises what it raises.
+        """
+        while True:
+            while not await self._attempt():
+                await self._clock.sleep(self._pause())
+            if await self._reign(lead):
+                return
+
+    # ---- reigning
+
+    async def _reign(self, lead: Callable[[], Awaitable[None]]) -> bool:
+        """Until the work ends (True) or the Lease is lost (False)."""
+        log.info("leading", extra={"lease": str(self)})
+        self._metric.set(1)
+        work = asyncio.create_task(_call(lead), name="lead")
+        renewing = asyncio.create_task(self._renew(work), name="renew")
+        try:
+            await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            ended = self.is_leader and work.done() and not work.cancelled()
+        finally:
+            # The work first, and still renewing: what it finishes on its way out may be written.
+            await _stop(work)
+            await _stop(renewing)
+            await self._resign()
+        if ended:
+            work.result()
+        return ended
+
+    async def _renew(self, work: asyncio.Task[None]) -> None:
+        """Returns when the Lease is lost; the work is told at once, also while a renewal hangs."""
+        self._arm(work)
+        while self.is_leader:
+            await self._clock.sleep(self._pause())
+            if await self._attempt():
+                self._arm(work)
+        log.warning("lease lost", extra={"lease": str(self), "holder": self.leader})
+        work.cancel()
+
+    def _arm(self, work: asyncio.Task[None]) -> None:
+        """Plans the end of the work for the moment at which the fence closes."""
+        self._disarm()
+        if self._proved is not None:
+            left = self._proved + self.settings.renew_deadline - self._clock.now()
+            self._watchdog = self._clock.call_later(max(0.0, left), lambda: _cancel(work))
+
+    def _disarm(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
+
+    async def _resign(self) -> None:
+        """Gives a Lease that is still ours back, so that the next leader need not wait."""
+        self._disarm()
+        self._metric.set(0)
+        held, self._proved = self.is_leader, None
+        if held and self._seen is not None:
+            try:
+                await self._put(
+                    {**self._seen.spec, "holderIdentity": "", "leaseDurationSeconds": 1}, self._seen.version
+                )
+            except ApiError as error:
+                log.info("lease not given back; it will run out", extra={"lease": str(self), "error": str(error)})
+
+    # ---- the Lease
+
+    async def _attempt(self) -> bool:
+        """Takes or renews the Lease; False when it is another's, or when it did not work this time."""
+        try:
+            return await self._claim()
+        except (Conflict, AlreadyExists):
+            self._forget()
+        except ApiError as error:
+            self._forget()
+            log.info("lease not reached", extra={"lease": str(self), "error": str(error)})
+        return False
+
+    async def _claim(self) -> bool:
+        settings, now = self.settings, self._clock.now
+        if not (self.is_leader and self._seen and self._seen.version):
+            await self._look()
+        seen = self._seen
+        if seen is not None and seen.holder != settings.identity:
+            self._proved = None
+            if not seen.free(now()):
+                return False
+        started = now()
+        if seen is None:
+            await self._create()
+        else:
+            await self._put(self._spec(seen), seen.version)
+        self._proved = started
+        return True
+
+    async def _look(self) -> None:
+        try:
+            lease = await self._kube.get(LEASES, self.settings.name, self.settings.namespace)
+        except NotFound:
+            self._seen = None
+        else:
+            self._see(lease)
+
+    def _see(self, lease: dict[str, Any]) -> None:
+        """Keeps the time of the first sight as long as nothing in the Lease changes."""
+        spec, version = lease.get("spec") or {}, lease["metadata"]["resourceVersion"]
+        at = self._seen.at if self._seen is not None and self._seen.spec == spec else self._clock.now()
+        self._seen = _Seen(spec, version, at)
+
+    def _forget(self) -> None:
+        """Our idea of the version is stale: the next attempt reads first."""
+        if self._seen is not None:
+            self._seen = _Seen(self._seen.spec, "", self._seen.at)
+
+    def _spec(self, seen: _Seen | None) -> dict[str, Any]:
+        stamp = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        old = seen.spec if seen else {}
+        ours = seen is not None and seen.holder == self.settings.identity
+        return {
+            **old,
+            "holderIdentity": self.settings.identity,
+            "leaseDurationSeconds": math.ceil(self.settings.lease_duration),
+            "renewTime": stamp,
+            "acquireTime": old.get("acquireTime", stamp) if ours else stamp,
+            "leaseTransitions": int(old.get("leaseTransitions") or 0) + (0 if ours or seen is None else 1),
+        }
+
+    async def _create(self) -> None:
+        self._see(await self._kube.create(LEASES, {**self._metadata(), "spec": self._spec(None)}))
+
+    async def _put(self, spec: dict[str, Any], version: str) -> None:
+        self._see(await self._kube.replace(LEASES, {**self._metadata(resourceVersion=version), "spec": spec}))
+
+    def _metadata(self, **more: str) -> dict[str, Any]:
+        metadata = {"name": self.settings.name, "namespace": self.settings.namespace, **more}
+        return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata}
+
+    def _pause(self) -> float:
+        return jittered(self.settings.retry_period, self.settings.jitter)
+
+
+async def _call(lead: Callable[[], Awaitable[None]]) -> None:
+    await lead()
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    """Cancels and waits; what the task raised is for its owner to ask."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.debug("ended with an error", exc_info=error)

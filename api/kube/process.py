@@ -1,0 +1,113 @@
+"""What each of the three processes does the same: the loop, the logs, the signals, the health server, an orderly end.
+
+    def main() -> None:
+        sys.exit(serve(run, ProcessSettings(name="controller")))
+
+    async def run(process: Process) -> None:
+        ...
+        process.ready = lambda: None if informer.has_synced else "workloads are not listed yet"
+        ...
+
+`run` works until it is cancelled (SIGTERM or SIGINT) and cleans up in its `finally`s. Leader election is in leader.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import uvloop
+
+from api.kube import logs
+from api.kube.health import HealthServer, Readiness
+from api.kube.settings import ProcessSettings
+
+log = logging.getLogger(__name__)
+
+ORDERLY, FAILED = 0, 1
+
+
+@dataclass(slots=True)
+class Process:
+    """What `main` gets: set `ready` as soon as it means something; `stopping` is set at the first signal."""
+
+    settings: ProcessSettings
+    ready: Readiness = lambda: "starting"
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    health_port: int = 0
+
+    def readiness(self) -> str | None:
+        """What /readyz answers."""
+        return "stopping" if self.stopping.is_set() else self.ready()
+
+
+Main = Callable[[Process], Awaitable[None]]
+
+
+def serve(main: Main, settings: ProcessSettings) -> int:
+    """Runs `main` until it returns, fails or a signal comes; the process's exit code (0 for an orderly end)."""
+    logs.configure(settings.log_level, as_json=settings.log_json)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(main, settings))
+
+
+async def _serve(main: Main, settings: ProcessSettings) -> int:
+    process = Process(settings)
+    _listen(process)
+    async with HealthServer(settings.health_host, settings.health_port, process.readiness) as health:
+        process.health_port = health.port
+        log.info("started", extra={"process": settings.name, "pid": os.getpid(), "health_port": health.port})
+        code = await _work(main, process)
+        log.info("ended", extra={"process": settings.name, "code": code})
+        return code
+
+
+def _listen(process: Process) -> None:
+    """The first signal asks for an orderly end, the second one does not wait for it."""
+
+    def heard(name: str) -> None:
+        if process.stopping.is_set():
+            _end_hard(f"second signal: {name}")
+        log.info("stopping", extra={"process": process.settings.name, "signal": name})
+        process.stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, heard, number.name)
+
+
+async def _work(main: Main, process: Process) -> int:
+    work = asyncio.create_task(_call(main, process), name=process.settings.name)
+    stopping = asyncio.create_task(process.stopping.wait(), name="stopping")
+    try:
+        await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        work.cancel()
+        await asyncio.wait({work}, timeout=process.settings.grace)
+    finally:
+        stopping.cancel()
+        with suppress(asyncio.CancelledError):
+            await stopping
+    if not work.done():
+        _end_hard(f"no end within {process.settings.grace} s")
+    if work.cancelled():
+        return ORDERLY
+    error = work.exception()
+    if error is not None:
+        log.critical("failed", extra={"process": process.settings.name}, exc_info=error)
+    return FAILED if error is not None else ORDERLY
+
+
+async def _call(main: Main, process: Process) -> None:
+    await main(process)
+
+
+def _end_hard(why: str) -> None:
+    """Leaves without another word: a task that refuses its cancellation would hold any politer end."""
+    log.critical("ending at once", extra={"why": why})
+    logging.shutdown()
+    os._exit(FAILED)
