@@ -1,0 +1,244 @@
+"""Admission webhooks, asked like the real server asks them: over TLS, with AdmissionReviews, in the same order.
+
+Reads the Mutating- and ValidatingWebhookConfigurations that are stored in the server itself. Honours clientConfig (url, or
+service through a map given to the server), caBundle, rules with operations, subresources and scope, namespaceSelector,
+objectSelector, failurePolicy, timeoutSeconds, matchConditions (the part of CEL in cel.py), JSONPatch answers, warnings and
+reinvocationPolicy IfNeeded. Left out: matchPolicy Equivalent across versions (a rule must name the version that is asked
+for), sideEffects checks on dry runs, audit annotations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from api.fake.calls import Context
+from api.fake.cel import CelError, compile_cel
+from api.fake.change import Review, Target
+from api.fake.patch import clone, json_patch
+from api.fake.selectors import from_object, matches
+from api.fake.status import Obj, Refusal, internal
+from api.fake.store import Store
+
+Services = Mapping[str, str]  # "namespace/name" of a Service -> "https://127.0.0.1:PORT"
+_GROUP = "admissionregistration.k8s.io"
+
+
+class Webhooks:
+    """Holds one HTTP session for all calls; `close` ends it."""
+
+    def __init__(self, store: Store, services: Services) -> None:
+        self._store, self._services = store, services
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[str, ssl.SSLContext] = {}
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def review(self, review: Review, context: Context) -> Obj | None:
+        if review.target.kind.group == _GROUP:
+            return review.obj  # webhooks are never asked about webhook configurations
+        if review.mutating:
+            return await self._mutate(review, context)
+        hooks = self._hooks(review)
+        for done in await asyncio.gather(*(self._ask(hook, review, context) for hook in hooks), return_exceptions=True):
+            if isinstance(done, BaseException):
+                raise done
+        return review.obj
+
+    async def _mutate(self, review: Review, context: Context) -> Obj | None:
+        """One after the other in the order of names; those that ask for it once more when a later one changed something."""
+        obj = review.obj
+        asked: list[tuple[Obj, Obj | None]] = []
+        for hook in self._hooks(review):
+            obj = await self._ask(hook, _with(review, obj), context)
+            asked.append((hook, obj))
+        for hook, left in asked:
+            if hook.get("reinvocationPolicy") == "IfNeeded" and obj != left:
+                obj = await self._ask(hook, _with(review, obj), context)
+        return obj
+
+    def _hooks(self, review: Review) -> Iterable[Obj]:
+        plural = "mutatingwebhookconfigurations" if review.mutating else "validatingwebhookconfigurations"
+        kind = self._store.kinds[_GROUP, plural]
+        configurations = self._store.table(kind).records
+        for key in sorted(configurations):
+            for hook in configurations[key].obj.get("webhooks") or ():
+                if _rules_match(hook, review) and self._selectors_match(hook, review):
+                    yield hook
+
+    def _selectors_match(self, hook: Obj, review: Review) -> bool:
+        wanted = from_object(hook.get("objectSelector"))
+        labels = [(obj.get("metadata") or {}).get("labels") for obj in (review.obj, review.old) if obj]
+        if wanted and not any(matches(wanted, item) for item in labels):
+            return False
+        namespace = _namespace(review.target)
+        if not namespace:
+            return True
+        found = self._store.find("", "namespaces", namespace)
+        labels_of = found["metadata"].get("labels") if found else {}
+        return matches(from_object(hook.get("namespaceSelector")), labels_of)
+
+    async def _ask(self, hook: Obj, review: Review, context: Context) -> Obj | None:
+        """The object after this webhook. Raises the webhook's refusal, or 500 when it fails under policy Fail."""
+        request = _request(review, context)
+        name = hook["name"]
+        try:
+            if not _conditions_hold(hook, review, request):
+                return review.obj
+            answer = await self._post(hook, request)
+        except Refusal:
+            raise
+        except (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError, ValueError, CelError) as error:
+            if hook.get("failurePolicy") == "Ignore":
+                return review.obj
+            raise internal(f'failed calling webhook "{name}": failed to call webhook: {_why(error)}') from error
+        context.warnings.extend(answer.get("warnings") or ())
+        if not answer.get("allowed"):
+            raise _denial(name, answer.get("status") or {})
+        return _patched(review, answer)
+
+    async def _post(self, hook: Obj, request: Obj) -> Obj:
+        url, context = self._address(hook["clientConfig"])
+        body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+        if self._session is None:
+            self._session = aiohttp.ClientSession()
+        seconds = float(hook.get("timeoutSeconds") or 10)
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        call = self._session.post(
+            url,
+            params={"timeout": f"{int(seconds)}s"},
+            data=msgspec.json.encode(body),
+            headers=headers,
+            ssl=context,
+            timeout=aiohttp.ClientTimeout(total=seconds),
+        )
+        async with call as response:
+            data = await response.read()
+            if response.status != 200:
+                raise ValueError(f"expected 200 from {url}, got {response.status}: {data[:200]!r}")
+        answer = msgspec.json.decode(data).get("response") or {}
+        if answer.get("uid") != request["uid"]:
+            raise ValueError(f"expected response.uid={request['uid']!r}, got {answer.get('uid')!r}")
+        return dict(answer)
+
+    def _address(self, config: Obj) -> tuple[str, ssl.SSLContext | bool]:
+        if config.get("url"):
+            return config["url"], self._trust(config)
+        service = config["service"]
+        name = f"{service['namespace']}/{service['name']}"
+        base = self._services.get(name)
+        if base is None:
+            raise ValueError(f'service "{service["name"]}" not found')
+        return base.rstrip("/") + "/" + (service.get("path") or "/").lstrip("/"), self._trust(config)
+
+    def _trust(self, config: Obj) -> ssl.SSLContext | bool:
+        """Trust in the caBundle alone. The certificate's names are checked only for URLs: a mapped service has another."""
+        bundle, by_service = config.get("caBundle") or "", "service" in config
+        key = f"{by_service}{bundle}"
+        if key not in self._contexts:
+            context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode() if bundle else None)
+            context.check_hostname = not by_service
+            self._contexts[key] = context
+        return self._contexts[key]
+
+
+def _with(review: Review, obj: Obj | None) -> Review:
+    return Review(review.mutating, review.operation, review.target, obj, review.old, review.dry_run)
+
+
+def _namespace(target: Target) -> str | None:
+    return target.name if target.kind.plural == "namespaces" else target.namespace
+
+
+def _rules_match(hook: Obj, review: Review) -> bool:
+    target = review.target
+    resource = f"{target.kind.plural}/{target.subresource}" if target.subresource else target.kind.plural
+    accepted = {"*", "*/*", resource, f"{target.kind.plural}/*"}
+    if target.subresource:
+        accepted = {"*/*", resource, f"{target.kind.plural}/*", f"*/{target.subresource}"}
+    scope = "Namespaced" if target.kind.namespaced else "Cluster"
+    return any(
+        {"*", review.operation} & set(rule.get("operations") or ())
+        and {"*", target.kind.group} & set(rule.get("apiGroups") or ())
+        and {"*", target.version} & set(rule.get("apiVersions") or ())
+        and accepted & set(rule.get("resources") or ())
+        and rule.get("scope", "*") in ("*", scope)
+        for rule in hook.get("rules") or ()
+    )
+
+
+def _request(review: Review, context: Context) -> Obj:
+    target, kind = review.target, review.target.kind
+    type_of = {"group": kind.group, "version": target.version, "kind": kind.kind}
+    resource = {"group": kind.group, "version": target.version, "resource": kind.plural}
+    named = (review.obj or review.old or {}).get("metadata") or {}
+    request: Obj = {
+        "uid": str(uuid.uuid4()),
+        "kind": type_of,
+        "resource": resource,
+        "requestKind": type_of,
+        "requestResource": resource,
+        "name": target.name or named.get("name", ""),
+        "operation": review.operation,
+        "userInfo": context.user.body(),
+        "object": _shown(target, review.obj),
+        "oldObject": _shown(target, review.old),
+        "dryRun": review.dry_run,
+        "options": {"kind": f"{review.operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"},
+    }
+    if target.subresource:
+        request["subResource"] = request["requestSubResource"] = target.subresource
+    if kind.namespaced:
+        request["namespace"] = target.namespace
+    elif kind.plural == "namespaces":
+        request["namespace"] = request["name"]
+    return request
+
+
+def _shown(target: Target, obj: Obj | None) -> Obj | None:
+    """The object in the version of the request."""
+    return {**obj, "apiVersion": target.kind.in_version(target.version)} if obj is not None else None
+
+
+def _conditions_hold(hook: Obj, review: Review, request: Obj) -> bool:
+    """False decides over errors; an error alone is the webhook's failure."""
+    scope = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
+    failed: CelError | None = None
+    for item in hook.get("matchConditions") or ():
+        try:
+            if not compile_cel(item["expression"])(scope):
+                return False
+        except CelError as error:
+            failed = CelError(f"matchConditions {item.get('name')!r}: {error}")
+    if failed is not None:
+        raise failed
+    return True
+
+
+def _why(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _denial(name: str, status: Obj) -> Refusal:
+    """The webhook's own code and reason, under the real server's words."""
+    why, reason = status.get("message"), str(status.get("reason") or "")
+    denied = f'admission webhook "{name}" denied the request'
+    message = f"{denied}: {why or reason}" if why or reason else f"{denied} without explanation"
+    return Refusal(max(int(status.get("code") or 400), 400), reason, message, status.get("details"))
+
+
+def _patched(review: Review, answer: Obj) -> Obj | None:
+    if not review.mutating or not answer.get("patch") or review.obj is None:
+        return review.obj
+    operations: Any = msgspec.json.decode(base64.b64decode(answer["patch"]))
+    return json_patch(clone(review.obj), operations)

@@ -1,0 +1,51 @@
+"""The pod subresources by which others act on a pod: binding (a scheduler's) and eviction.
+
+Rules of registry/core/pod/storage in kubernetes 1.36. Called by store.py and calls.py.
+"""
+
+from __future__ import annotations
+
+from api.fake.change import Desk, Options, Target
+from api.fake.patch import clone
+from api.fake.rules.base import condition
+from api.fake.status import Obj, conflict, invalid, not_found, required
+from api.fake.table import Record
+
+
+def bind(desk: Desk, target: Target, body: Obj, options: Options) -> Record:
+    """Assigns the pod to `body.target.name`. 409 while gated, when already assigned, or on its way out."""
+    kind, name = target.kind, target.name or ""
+    old = desk.record(kind, target.key)
+    if old is None:
+        raise not_found(kind, name)
+    node = (body.get("target") or {}).get("name")
+    if not node:
+        raise invalid(kind, name, [required("target.name")])
+    if why := _refusal(old.obj, name):
+        raise conflict(kind, name, why, "binding")
+    obj = clone(old.obj)
+    obj["spec"]["nodeName"] = node
+    obj["metadata"].setdefault("annotations", {}).update((body.get("metadata") or {}).get("annotations") or {})
+    if not obj["metadata"]["annotations"]:
+        del obj["metadata"]["annotations"]
+    _scheduled(obj, desk.now())
+    record = Record(old.key, obj, 0, options.manager, old.appliers)
+    return record if options.dry_run else desk.write(kind, record)
+
+
+def _refusal(pod: Obj, name: str) -> str:
+    if "deletionTimestamp" in pod["metadata"]:
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if pod["spec"].get("nodeName"):
+        return f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+    if pod["spec"].get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def _scheduled(pod: Obj, now: str) -> None:
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    found = condition(pod, "PodScheduled")
+    if found is not None:
+        conditions.remove(found)
+    conditions.append({"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now})

@@ -1,0 +1,88 @@
+"""What a deletion does to one object: removed at once, or marked and left to its finalizers or its kubelet.
+
+Pure: record in, marked object or None out. Called by change.py and gc.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from api.fake.kinds import Kind
+from api.fake.meta import rfc3339
+from api.fake.status import Obj, bad_request, conflict
+from api.fake.table import Record
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_POLICIES = {None: None, "": None, "Background": "", "Foreground": FOREGROUND, "Orphan": ORPHAN}
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """The body and parameters of a DELETE. `grace` in seconds; `propagation` Background, Foreground or Orphan."""
+
+    propagation: str | None = None
+    grace: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    dry_run: bool = False
+
+
+def check_preconditions(kind: Kind, record: Record, options: DeleteOptions) -> None:
+    """409 when the object is another one than the caller means."""
+    name = record.obj["metadata"]["name"]
+    if options.uid and options.uid != record.uid:
+        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({record.uid})"
+        raise conflict(kind, name, f"{why}. The object might have been deleted and then recreated")
+    if options.resource_version and options.resource_version != str(record.rv):
+        asked = options.resource_version
+        why = f"the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({record.rv})"
+        raise conflict(kind, name, f"{why}. The object might have been modified")
+
+
+def marked(kind: Kind, record: Record, options: DeleteOptions, clock: float) -> Obj | None:
+    """The object as it stays for now, or None when it goes at once."""
+    obj = record.obj
+    meta = dict(obj["metadata"])
+    finalizers = _finalizers(kind, meta, options)
+    grace = kind.rules.grace(obj, options.grace)
+    if not finalizers and not grace and kind.plural != "namespaces":
+        return None
+    meta["finalizers"] = finalizers
+    if not finalizers:
+        del meta["finalizers"]
+    _mark(meta, grace or 0, clock)
+    if kind.plural == "namespaces":
+        return {**obj, "metadata": meta, "status": {**obj.get("status", {}), "phase": "Terminating"}}
+    return {**obj, "metadata": meta}
+
+
+def _finalizers(kind: Kind, meta: Obj, options: DeleteOptions) -> list[str]:
+    if options.propagation not in _POLICIES:
+        raise bad_request(f"invalid propagationPolicy: {options.propagation}")
+    wanted = _POLICIES[options.propagation]
+    finalizers = list(meta.get("finalizers") or ())
+    if wanted is None:  # not said: what stands there stays, else the kind's own default
+        kept = any(item in (ORPHAN, FOREGROUND) for item in finalizers)
+        return finalizers if kept or not kind.rules.orphans_by_default() else [*finalizers, ORPHAN]
+    rest = [item for item in finalizers if item not in (ORPHAN, FOREGROUND)]
+    return [*rest, wanted] if wanted else rest
+
+
+def _mark(meta: Obj, grace: int, clock: float) -> None:
+    if "deletionTimestamp" in meta:
+        if grace >= meta.get("deletionGracePeriodSeconds", 0):
+            return  # a grace period only ever gets shorter
+    elif "generation" in meta:
+        meta["generation"] += 1
+    meta["deletionTimestamp"] = rfc3339(clock + grace)
+    meta["deletionGracePeriodSeconds"] = grace
+
+
+def is_over(obj: Obj) -> bool:
+    """An object whose deletion began and that nothing holds any more."""
+    meta = obj["metadata"]
+    if "deletionTimestamp" not in meta or meta.get("finalizers"):
+        return False
+    if (obj.get("spec") or {}).get("finalizers") and obj["kind"] == "Namespace":
+        return False
+    return bool(meta.get("deletionGracePeriodSeconds", 0) == 0)

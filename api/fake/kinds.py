@@ -1,0 +1,152 @@
+"""The kinds that the embedded server serves from the start, and how a posted CRD becomes one more.
+
+Decides what a kind offers: scope, versions, status subresource, generation, field selectors, rules. Called by store.py
+(registry), discovery.py and http.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from api.fake.rules.base import Rules
+from api.fake.rules.cluster import CrdRules, NamespaceRules, PriorityClassRules, WebhookRules
+from api.fake.rules.jobs import JobRules
+from api.fake.rules.jobsets import JobSetRules
+from api.fake.rules.pods import PodRules
+from api.fake.schema import Schema
+from api.fake.status import Obj
+
+
+class Ref(Protocol):
+    """Anything that names a resource: a Kind, or api.kube.resources.Resource."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def plural(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One resource. `unconditional`: a PUT may leave resourceVersion out. `schemas`: of a CRD, by version."""
+
+    group: str
+    version: str  # the stored one
+    plural: str
+    kind: str
+    namespaced: bool = True
+    status: bool = False
+    generation: bool = False
+    unconditional: bool = True
+    custom: bool = False
+    short_names: tuple[str, ...] = ()
+    fields: frozenset[str] = frozenset()
+    rules: Rules = field(default_factory=Rules)
+    versions: tuple[str, ...] = ()
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+
+    @property
+    def api_version(self) -> str:
+        return self.in_version(self.version)
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        return self.versions or (self.version,)
+
+    def in_version(self, version: str) -> str:
+        return f"{self.group}/{version}" if self.group else version
+
+    @property
+    def subresources(self) -> Iterator[str]:
+        if self.status:
+            yield "status"
+        if (self.group, self.plural) == ("", "pods"):
+            yield from ("binding", "eviction")
+
+    def selectable(self, name: str) -> bool:
+        """Whether a field selector may name this field."""
+        return name == "metadata.name" or (name == "metadata.namespace" and self.namespaced) or name in self.fields
+
+
+_POD_FIELDS = frozenset(
+    f"spec.{name}" for name in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName", "hostNetwork")
+) | frozenset(f"status.{name}" for name in ("phase", "podIP", "nominatedNodeName"))
+_EVENT_FIELDS = frozenset(
+    f"involvedObject.{name}"
+    for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+) | frozenset(("reason", "reportingComponent", "source", "type"))
+
+BUILTIN: tuple[Kind, ...] = (
+    Kind("", "v1", "pods", "Pod", True, True, True, short_names=("po",), fields=_POD_FIELDS, rules=PodRules()),
+    Kind("", "v1", "nodes", "Node", False, True, short_names=("no",), fields=frozenset(("spec.unschedulable",))),
+    Kind(
+        "", "v1", "namespaces", "Namespace", False, True,
+        short_names=("ns",), fields=frozenset(("status.phase", "name")), rules=NamespaceRules(),
+    ),
+    Kind("", "v1", "events", "Event", short_names=("ev",), fields=_EVENT_FIELDS),
+    Kind("", "v1", "secrets", "Secret", fields=frozenset(("type",))),
+    Kind("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
+    Kind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
+    Kind("", "v1", "services", "Service", status=True, short_names=("svc",)),
+    Kind("", "v1", "limitranges", "LimitRange", short_names=("limits",)),
+    Kind("", "v1", "podtemplates", "PodTemplate"),
+    Kind("coordination.k8s.io", "v1", "leases", "Lease", unconditional=False),
+    Kind(
+        "batch", "v1", "jobs", "Job", True, True, True,
+        fields=frozenset(("status.successful",)), rules=JobRules(),
+    ),
+    Kind(
+        "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, False, True,
+        short_names=("pc",), rules=PriorityClassRules(),
+    ),
+    Kind("apps", "v1", "replicasets", "ReplicaSet", True, True, True, short_names=("rs",)),
+    Kind("apps", "v1", "deployments", "Deployment", True, True, True, short_names=("deploy",)),
+    Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, True, True, short_names=("pdb",)),
+    *(
+        Kind("rbac.authorization.k8s.io", "v1", f"{kind.lower()}s", kind, not kind.startswith("Cluster"))
+        for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+    ),
+    *(
+        Kind(
+            "admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, False,
+            generation=True, unconditional=False, rules=WebhookRules(),
+        )
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    ),
+    Kind(
+        "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, True, True,
+        unconditional=False, short_names=("crd",), rules=CrdRules(),
+    ),
+    Kind(
+        "jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, True, True,
+        unconditional=False, custom=True, rules=JobSetRules(),
+    ),
+)  # fmt: skip
+
+
+def from_crd(crd: Obj, rules: Rules) -> Kind:
+    """The kind that a CustomResourceDefinition adds. `rules` are those of the kind that was there before, if any."""
+    spec = crd["spec"]
+    served = [version for version in spec["versions"] if version.get("served")]
+    stored = next(version for version in spec["versions"] if version.get("storage"))
+    fields = [item["jsonPath"].lstrip(".") for version in served for item in version.get("selectableFields") or ()]
+    return Kind(
+        group=spec["group"],
+        version=stored["name"],
+        plural=spec["names"]["plural"],
+        kind=spec["names"]["kind"],
+        namespaced=spec["scope"] == "Namespaced",
+        status="status" in (stored.get("subresources") or {}),
+        generation=True,
+        unconditional=False,
+        custom=True,
+        short_names=tuple(spec["names"].get("shortNames") or ()),
+        fields=frozenset(fields),
+        rules=rules,
+        versions=tuple(version["name"] for version in served),
+        schemas={
+            item["name"]: Schema.of((item.get("schema") or {}).get("openAPIV3Schema")) for item in spec["versions"]
+        },
+    )

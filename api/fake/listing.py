@@ -1,0 +1,100 @@
+"""Lists over HTTP: selectors, pages that stay consistent, and the continue tokens that carry them on.
+
+A token names the resourceVersion of its first page; later pages are the state at that version, rebuilt from the event
+history. When the history no longer reaches back that far the answer is 410 with a token for an inconsistent rest.
+Called by http.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from api.fake import routes
+from api.fake.change import Target
+from api.fake.status import Obj, Refusal, bad_request, expired
+from api.fake.store import Store
+from api.fake.table import Record
+
+_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    rv: int  # -1: from now on, inconsistent
+    start: str  # the last key that was shown
+
+    def text(self) -> str:
+        body = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": self.rv, "start": self.start + "\0"})
+        return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
+
+
+def _token(text: str) -> _Token:
+    try:
+        body = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        return _Token(int(body["rv"]), str(body["start"]).rstrip("\0"))
+    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from error
+
+
+def too_large(asked: int, current: int) -> Refusal:
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    text = f"Timeout: Too large resource version: {asked}, current: {current}"
+    return Refusal(504, "Timeout", text, {"causes": [cause], "retryAfterSeconds": 1})
+
+
+def list_bytes(store: Store, target: Target, query: Mapping[str, str]) -> bytes:
+    """The body of a list answer."""
+    wanted = store.filter(target.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+    token = _token(query["continue"]) if query.get("continue") else None
+    rv, after = _position(store, target, query, token)
+    table = store.table(target.kind)
+    if rv == store.resource_version and not after:
+        found = list(table.select(target.namespace, wanted))
+    else:
+        found = [item for item in table.at(rv, target.namespace, after) if not wanted or wanted.matches(item.obj)]
+    page, meta = _cut(found, routes.number(query, "limit") or 0, rv, counted=not wanted)
+    return _encode(target, page, meta)
+
+
+def _position(store: Store, target: Target, query: Mapping[str, str], token: _Token | None) -> tuple[int, str]:
+    """The resourceVersion to show, and the key after which to start."""
+    current, floor = store.resource_version, store.table(target.kind).floor
+    if token is not None:
+        if 0 <= token.rv < floor:
+            raise expired(_TOO_OLD, _Token(-1, token.start).text())
+        return (current if token.rv < 0 else token.rv), token.start
+    asked = routes.version(query)
+    if asked is not None and asked > current:
+        raise too_large(asked, current)
+    if query.get("resourceVersionMatch") == "Exact" and asked:
+        if asked < floor:
+            raise expired("The resourceVersion for the provided list is too old.")
+        return asked, ""
+    return current, ""
+
+
+def _cut(found: list[Record], limit: int, rv: int, *, counted: bool) -> tuple[list[Record], Obj]:
+    meta: Obj = {"resourceVersion": str(rv)}
+    if not limit or len(found) <= limit:
+        return found, meta
+    meta["continue"] = _Token(rv, found[limit - 1].key).text()
+    if counted:  # with a selector the real server does not count either
+        meta["remainingItemCount"] = len(found) - limit
+    return found[:limit], meta
+
+
+def _encode(target: Target, page: list[Record], meta: Obj) -> bytes:
+    kind, version = target.kind, target.kind.in_version(target.version)
+    items = [item.typed(kind.kind, version) for item in page] if kind.custom else [item.body for item in page]
+    head = msgspec.json.encode({"kind": f"{kind.kind}List", "apiVersion": version, "metadata": meta})
+    return b'%b,"items":[%b]}' % (head[:-1], b",".join(items))

@@ -1,0 +1,141 @@
+"""Object metadata as the API server keeps it: names, uids, what a client may set, what stays from version to version.
+
+Called by change.py for every write. Rules of single kinds are in rules/.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from api.fake.kinds import Kind
+from api.fake.status import (
+    Cause,
+    Obj,
+    Refusal,
+    bad_request,
+    forbidden_field,
+    invalid_value,
+    required,
+)
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_SUBDOMAIN_WHY = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_FROM_CLIENT = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
+_SYSTEM = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName")
+# Kinds whose names may hold what no DNS subdomain does (system:masters and the like).
+_FREE_NAMES = frozenset(("rbac.authorization.k8s.io",))
+
+
+def rfc3339(seconds: float) -> str:
+    """Epoch seconds as the API server writes times (whole seconds, UTC)."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def meta_of(obj: Obj) -> Obj:
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict):
+        meta = obj["metadata"] = {}
+    return meta
+
+
+def match_request(kind: Kind, obj: Obj, version: str, namespace: str | None, name: str | None) -> None:
+    """400 unless apiVersion, kind, namespace and name of the body are those of the request; fills them in."""
+    _match_type(kind, obj, version)
+    meta = meta_of(obj)
+    if kind.namespaced and namespace:
+        if meta.setdefault("namespace", namespace) != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    elif not kind.namespaced:
+        meta.pop("namespace", None)
+    if name is not None and meta.setdefault("name", name) != name:
+        given = meta["name"]
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+
+
+def _match_type(kind: Kind, obj: Obj, version: str) -> None:
+    expected = kind.in_version(version)
+    given = obj.setdefault("apiVersion", expected)
+    if given != expected:
+        raise bad_request(f"the API version in the data ({given}) does not match the expected API version ({expected})")
+    if obj.setdefault("kind", kind.kind) != kind.kind:
+        text = f'{obj["kind"]} in version "{version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f'{text}: no kind "{obj["kind"]}" is registered')
+    obj["apiVersion"] = kind.api_version
+
+
+def wipe(obj: Obj) -> None:
+    """Leaves only what a creator may say about metadata."""
+    meta = meta_of(obj)
+    if str(meta.get("resourceVersion") or "0") != "0":
+        raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+    obj["metadata"] = {name: meta[name] for name in _FROM_CLIENT if meta.get(name)}
+
+
+def complete(kind: Kind, obj: Obj, now: str, rng: random.Random) -> None:
+    """Name, uid, creationTimestamp and generation of a new object."""
+    meta = meta_of(obj)
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = meta["generateName"][:58] + "".join(rng.choices(_ALPHABET, k=5))
+    meta["uid"] = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+    meta["creationTimestamp"] = now
+    if kind.generation:
+        meta["generation"] = 1
+
+
+def check_new(kind: Kind, obj: Obj) -> list[Cause]:
+    meta = meta_of(obj)
+    name = meta.get("name", "")
+    if not name:
+        return [required("metadata.name", "name or generateName is required")]
+    if kind.group not in _FREE_NAMES and not (_SUBDOMAIN.match(name) and len(name) <= 253):
+        return [invalid_value("metadata.name", name, _SUBDOMAIN_WHY)]
+    return _check_labels(meta)
+
+
+def _check_labels(meta: Obj) -> list[Cause]:
+    return [
+        invalid_value("metadata.labels", value, "a valid label must be an empty string or at most 63 characters")
+        for value in (meta.get("labels") or {}).values()
+        if not isinstance(value, str) or len(value) > 63
+    ]
+
+
+def keep_system(new: Obj, old: Obj) -> None:
+    """What no update changes, taken over from the old version; drops what only the server shows."""
+    meta, was = meta_of(new), old["metadata"]
+    for name in _SYSTEM:
+        if name in was:
+            meta[name] = was[name]
+        else:
+            meta.pop(name, None)
+    for name in ("managedFields", "selfLink"):
+        meta.pop(name, None)
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if name in meta and not meta[name]:
+            del meta[name]
+
+
+def check_change(new: Obj, old: Obj) -> list[Cause]:
+    meta, was = meta_of(new), old["metadata"]
+    causes = _check_labels(meta) if meta.get("labels") != was.get("labels") else []
+    added = [item for item in meta.get("finalizers") or () if item not in (was.get("finalizers") or ())]
+    if added and was.get("deletionTimestamp"):
+        listed = ", ".join(f'"{item}"' for item in added)
+        why = (
+            f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
+        )
+        causes.append(forbidden_field("metadata.finalizers", why))
+    return causes
+
+
+def without(obj: Obj, *names: str) -> dict[str, Any]:
+    return {key: value for key, value in obj.items() if key not in names}

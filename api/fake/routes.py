@@ -1,0 +1,88 @@
+"""Paths and parameters of requests, read into values.
+
+Decides nothing: what a request may do is up to http.py. Called by http.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from api.fake.change import Options, Target
+from api.fake.status import bad_request, no_such_path
+from api.fake.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`/api/v1/...` or `/apis/GROUP/VERSION/...`, cut up."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str | None
+    name: str | None
+    subresource: str
+
+    def target(self, store: Store) -> Target:
+        """404 unless the resource is served in that version and scope."""
+        kind = store.kind(self)
+        if self.version not in kind.served or (self.namespace and not kind.namespaced):
+            raise no_such_path()
+        if self.name and kind.namespaced and not self.namespace:
+            raise no_such_path()
+        if self.subresource and self.subresource not in kind.subresources:
+            raise no_such_path()
+        return Target(kind, self.version, self.namespace, self.name, self.subresource)
+
+
+def parse(path: str) -> Route:
+    """404 for anything that is no resource path."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if parts[:1] == ["api"] and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        raise no_such_path()
+    namespace = None
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3:
+        raise no_such_path()
+    name = rest[1] if len(rest) > 1 else None
+    return Route(group, version, rest[0], namespace, name, rest[2] if len(rest) > 2 else "")
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    return query.get(name, "").lower() in ("true", "1")
+
+
+def number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    if not text.isdigit():
+        raise bad_request(f"{name}: Invalid value: {text!r}: must be a whole number")
+    return int(text)
+
+
+def version(query: Mapping[str, str]) -> int | None:
+    """The parameter resourceVersion; None when it is absent."""
+    text = query.get("resourceVersion", "")
+    if text and not text.isdigit():
+        raise bad_request(
+            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text) if text else None
+
+
+def options(query: Mapping[str, str], agent: str) -> Options:
+    """Without a fieldManager the client's name is taken from its User-Agent, as the real server does."""
+    dry_run = query.get("dryRun", "")
+    if dry_run not in ("", "All"):
+        raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
+    manager = query.get("fieldManager") or agent.partition("/")[0][:128] or "unknown"
+    strict = query.get("fieldValidation") == "Strict"
+    return Options(dry_run == "All", manager, flag(query, "force"), strict)

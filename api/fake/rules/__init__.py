@@ -1,0 +1,1 @@
+"""What the API server itself decides about single kinds: defaults, what may be created, what may change."""

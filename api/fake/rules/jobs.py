@@ -1,0 +1,164 @@
+"""batch/v1 Jobs: defaults, generated selector and labels, and what of a Job may change when.
+
+Template mutability of kubernetes 1.36 with MutableSchedulingDirectivesForSuspendedJobs and
+MutablePodResourcesForSuspendedJobs on: while the OLD object is suspended, idle, and never started or settled
+(condition Suspended), node selector, labels, annotations, tolerations, gates, node affinity and container resources may
+change; nothing else of the template ever. The Job controller itself is a worker, not here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.fake.rules.base import Cluster, Rules, fixed, same, truthy
+from api.fake.rules.pods import check_pod_spec
+from api.fake.rules.podspec import default_pod_spec
+from api.fake.status import Cause, Obj, immutable, invalid_value, required, unsupported
+
+_IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
+_UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+
+
+class JobRules(Rules):
+    def default(self, obj: Obj) -> None:
+        spec = obj.setdefault("spec", {})
+        default_job_spec(spec)
+        labels = spec.get("template", {}).get("metadata", {}).get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+    def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
+        obj["status"] = {}
+        _generate_selector(obj)
+        self.default(obj)
+
+    def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
+        return _check_spec(obj["spec"])
+
+    def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
+        spec, was = new["spec"], old["spec"]
+        causes = [*_check_spec(spec), *_check_completions(spec, was), *fixed(spec, was, "spec", "selector")]
+        return [*causes, *_check_template(spec, old), *fixed(spec, was, "spec", *_IMMUTABLE)]
+
+    def orphans_by_default(self) -> bool:
+        return True
+
+
+def default_job_spec(spec: Obj) -> None:
+    """Fills a JobSpec in place, also that of a JobSet's child."""
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    defaults: tuple[tuple[str, Any], ...] = (
+        ("parallelism", 1),
+        ("backoffLimit", 2147483647 if spec.get("backoffLimitPerIndex") is not None else 6),
+        ("completionMode", "NonIndexed"),
+        ("suspend", False),
+        ("manualSelector", False),
+        ("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"),
+    )
+    for name, value in defaults:
+        if spec.get(name) is None:
+            spec[name] = value
+    template = spec.setdefault("template", {})
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def _generate_selector(obj: Obj) -> None:
+    """The labels by which a Job finds its pods, unless the user brings a selector."""
+    spec, uid = obj["spec"], obj["metadata"]["uid"]
+    if spec.get("manualSelector"):
+        return
+    labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+    if spec["template"]["metadata"]["labels"] is None:
+        labels = spec["template"]["metadata"]["labels"] = {}
+    for name in _UID_LABELS:
+        labels[name] = uid
+    for name in _NAME_LABELS:
+        labels[name] = obj["metadata"]["name"]
+    spec["selector"] = {"matchLabels": {_UID_LABELS[0]: uid}}
+
+
+def _check_spec(spec: Obj) -> list[Cause]:
+    causes = [
+        invalid_value(f"spec.{name}", spec[name], "must be greater than or equal to 0")
+        for name in ("parallelism", "completions", "backoffLimit")
+        if (spec.get(name) or 0) < 0
+    ]
+    if spec["completionMode"] == "Indexed" and spec.get("completions") is None:
+        causes.append(required("spec.completions", "when completion mode is Indexed"))
+    causes += _check_selector(spec)
+    pod = spec["template"]["spec"]
+    if pod["restartPolicy"] not in ("Never", "OnFailure"):
+        allowed = ("OnFailure", "Never")
+        if pod["restartPolicy"] == "Always":
+            causes.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+        else:
+            causes.append(unsupported("spec.template.spec.restartPolicy", pod["restartPolicy"], allowed))
+    return causes + check_pod_spec(pod, "spec.template.spec")
+
+
+def _check_selector(spec: Obj) -> list[Cause]:
+    wanted = (spec.get("selector") or {}).get("matchLabels") or {}
+    labels = spec["template"].get("metadata", {}).get("labels") or {}
+    if wanted.items() <= labels.items():
+        return []
+    return [invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")]
+
+
+def _check_completions(spec: Obj, was: Obj) -> list[Cause]:
+    given = spec.get("completions")
+    if given == was.get("completions"):
+        return []
+    if spec["completionMode"] != "Indexed":
+        return [immutable("spec.completions", given)]
+    if given is None or given == spec["parallelism"]:
+        return []
+    return [invalid_value("spec.completions", given, "can only be modified in tandem with spec.parallelism")]
+
+
+def template_is_mutable(job: Obj) -> bool:
+    """Judged on the stored Job: suspended, no active pods, and never started or settled as suspended."""
+    status = job.get("status") or {}
+    quiet = status.get("startTime") is None or truthy(job, "Suspended")
+    return bool(job["spec"].get("suspend")) and quiet and not status.get("active")
+
+
+def _check_template(spec: Obj, old: Obj) -> list[Cause]:
+    new, was = spec["template"], old["spec"]["template"]
+    if same(new, was):
+        return []
+    if template_is_mutable(old):
+        was = _with_directives(new, was)
+    if not old["spec"].get("suspend"):
+        return [] if same(new, was) else [immutable("spec.template", new)]
+    if not template_is_mutable(old):
+        return [] if same(new, was) else [immutable("spec.template", new)]
+    pod, was_pod = new["spec"], _with_resources(new["spec"], was["spec"])
+    return [] if same(pod, was_pod) else [immutable("spec.template.spec", pod)]
+
+
+def _with_directives(new: Obj, was: Obj) -> Obj:
+    """The old template with the new scheduling directives, labels and annotations."""
+    meta = {
+        **was.get("metadata", {}),
+        **{name: new.get("metadata", {}).get(name) for name in ("labels", "annotations")},
+    }
+    pod = {**was["spec"], **{name: new["spec"].get(name) for name in _DIRECTIVES}}
+    affinity = {
+        **(was["spec"].get("affinity") or {}),
+        "nodeAffinity": (new["spec"].get("affinity") or {}).get("nodeAffinity"),
+    }
+    pod["affinity"] = affinity if any(affinity.values()) else None
+    return {**was, "metadata": meta, "spec": pod}
+
+
+def _with_resources(new: Obj, was: Obj) -> Obj:
+    """The old pod spec with the new containers' resources, where the containers are the same in number."""
+    pod = dict(was)
+    for name in ("containers", "initContainers"):
+        ours, theirs = was.get(name) or [], new.get(name) or []
+        if len(ours) == len(theirs):
+            pod[name] = [{**one, "resources": other.get("resources")} for one, other in zip(ours, theirs, strict=True)]
+    return pod

@@ -1,0 +1,114 @@
+"""The embedded API server as one object: `async with FakeServer() as server: server.url, server.store`.
+
+Builds store, admission and REST face, serves them over TLS (or plain HTTP when asked) on a free loopback port, and writes
+kubeconfigs for clients. Used by the demo, the quick suites and `simulate`; the running path never imports it.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from aiohttp import web
+
+from api.fake.admission import Services, Webhooks
+from api.fake.calls import Calls
+from api.fake.http import Face, FaceSettings, Intercept
+from api.fake.store import Store
+from api.fake.stream import OnSend, WatchSettings
+from api.fake.tls import Identity, issue
+
+_LARGEST_BODY = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FakeSettings:
+    """How a FakeServer behaves.
+
+    `clock` gives epoch seconds for timestamps (bookmarks and timeouts follow real time). `tokens` maps bearer tokens to
+    user names; `admin_token` is always among them when there are any. `services` maps "namespace/name" of a Service to
+    the base URL where a webhook listens. `history` is the number of events kept for watches, per kind. `intercept` and
+    `on_send` are the seams for faults.
+    """
+
+    tls: bool = True
+    host: str = "127.0.0.1"
+    port: int = 0
+    clock: Callable[[], float] = time.time
+    seed: int | None = None
+    history: int = 50_000
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    services: Services = field(default_factory=dict)
+    bookmark_seconds: float = 10.0
+    intercept: Intercept | None = None
+    on_send: OnSend | None = None
+
+
+class FakeServer:
+    """`url` and `kubeconfig` are good once it is started; `store` and `calls` are good from the start."""
+
+    def __init__(self, settings: FakeSettings | None = None, store: Store | None = None) -> None:
+        self.settings = settings = settings or FakeSettings()
+        self.store = store or Store(clock=settings.clock, seed=settings.seed, history=settings.history)
+        self.webhooks = Webhooks(self.store, settings.services)
+        self.calls = Calls(self.store, self.webhooks)
+        self.identity: Identity | None = issue() if settings.tls else None
+        self.admin_token = secrets.token_hex(16)
+        self.url = ""
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        settings = self.settings
+        tokens = {**settings.tokens, self.admin_token: "system:admin"} if settings.tokens else {}
+        watches = WatchSettings(settings.bookmark_seconds, settings.on_send)
+        face = Face(self.store, self.calls, FaceSettings(tokens, watches, settings.intercept))
+        app = web.Application(client_max_size=_LARGEST_BODY)
+        app.router.add_route("*", "/{path:.*}", face.handle)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        context = self.identity.context() if self.identity else None
+        site = web.TCPSite(self._runner, settings.host, settings.port, ssl_context=context)
+        await site.start()
+        port = self._runner.addresses[0][1]
+        self.url = f"{'https' if context else 'http'}://{settings.host}:{port}"
+
+    async def stop(self) -> None:
+        self.store.hang_up()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        await self.webhooks.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def kubeconfig(self, path: Path, token: str | None = None) -> Path:
+        """Writes a kubeconfig (JSON, which is valid YAML) for the administrator or for the user of `token`."""
+        cluster = {"server": self.url}
+        if self.identity is not None:
+            cluster["certificate-authority-data"] = base64.b64encode(self.identity.ca).decode()
+        name = "stowage-fake"
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token or self.admin_token}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+        }
+        path.write_bytes(msgspec.json.encode(config))
+        path.chmod(0o600)
+        return path

@@ -1,0 +1,256 @@
+"""The embedded API server without HTTP: kinds, objects, versions, watches; get, list, create, update, patch, delete.
+
+Workers, tests and `simulate` use it directly; the HTTP face is a thin layer over the same calls. Everything is
+synchronous and belongs to one thread. Objects that come out are shared with the store and must not be changed; objects
+that go in are copied. Webhooks are not asked here: `calls.Calls` does the same with them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from api.fake import change, meta
+from api.fake.binding import bind
+from api.fake.change import APPLY, JSON, MERGE, STRATEGIC, Options, Review, Target
+from api.fake.deletion import DeleteOptions, is_over
+from api.fake.gc import Collector, Place
+from api.fake.kinds import BUILTIN, Kind, Ref, from_crd
+from api.fake.patch import clone
+from api.fake.rules.base import Rules
+from api.fake.selectors import EVERYTHING, Filter, parse_fields, parse_labels
+from api.fake.status import Obj, no_such_path, not_found
+from api.fake.table import Event, Record, Table, key_of
+from api.fake.watch import Watcher
+
+__all__ = ["APPLY", "JSON", "MERGE", "STRATEGIC", "DeleteOptions", "Options", "Store"]
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
+_PLAIN, _AT_ONCE = Options(), DeleteOptions()
+T = TypeVar("T")
+
+
+class Store:
+    """`clock` gives epoch seconds; `seed` makes uids and generated names repeat; `history` is events kept per kind."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        seed: int | None = None,
+        history: int = 50_000,
+        collect: bool = True,
+    ) -> None:
+        self.clock = clock
+        self.kinds: dict[tuple[str, str], Kind] = {}
+        self._tables: dict[tuple[str, str], Table] = {}
+        self._rng = random.Random(seed)  # noqa: S311 - names and uids of a test server, no secrets
+        self._history = history
+        self._rv = 0
+        self._collector = Collector(self) if collect else None
+        for kind in BUILTIN:
+            self._register(kind)
+        for name in NAMESPACES:
+            self.create(self.kinds["", "namespaces"], {"metadata": {"name": name}})
+
+    # ---- kinds
+
+    def _register(self, kind: Kind) -> None:
+        self.kinds[kind.group, kind.plural] = kind
+        self._tables.setdefault((kind.group, kind.plural), Table(self._history))
+
+    def kind(self, ref: Ref) -> Kind:
+        """The kind of a Resource, as it is served now. 404 when no CRD has brought it."""
+        found = self.kinds.get((ref.group, ref.plural))
+        if found is None:
+            raise no_such_path()
+        return found
+
+    def table(self, ref: Ref) -> Table:
+        return self._tables[ref.group, ref.plural]
+
+    def _follow_crd(self, event: Event) -> None:
+        spec = event.record.obj["spec"]
+        at = (spec["group"], spec["names"]["plural"])
+        known = self.kinds.get(at)
+        if event.type == "DELETED":
+            self.kinds.pop(at, None)
+            self._tables.pop(at, None)
+        else:
+            self._register(from_crd(event.record.obj, known.rules if known else Rules()))
+
+    # ---- reading
+
+    @property
+    def resource_version(self) -> int:
+        return self._rv
+
+    def now(self) -> str:
+        return meta.rfc3339(self.clock())
+
+    def find(self, group: str, plural: str, name: str, namespace: str | None = None) -> Obj | None:
+        record = self._tables[group, plural].records.get(key_of(namespace, name))
+        return record.obj if record else None
+
+    def record(self, kind: Ref, key: str) -> Record | None:
+        return self.table(self.kind(kind)).records.get(key)
+
+    def get(self, ref: Ref, name: str, namespace: str | None = None) -> Obj:
+        """The object. 404 when it does not exist."""
+        kind = self.kind(ref)
+        record = self.record(kind, key_of(namespace, name))
+        if record is None:
+            raise not_found(kind, name)
+        return record.obj
+
+    def list(self, ref: Ref, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Sequence[Obj]:
+        """Objects in key order. Selectors as in a request."""
+        kind = self.kind(ref)
+        return [record.obj for record in self.table(kind).select(namespace, self.filter(kind, labels, fields))]
+
+    def filter(self, kind: Kind, labels: str = "", fields: str = "") -> Filter:
+        if not labels and not fields:
+            return EVERYTHING
+        resource = f"{kind.api_version if kind.group else '/v1'}, Resource={kind.plural}"
+        return Filter(parse_labels(labels), parse_fields(fields, kind.selectable, resource))
+
+    def watch(self, ref: Ref, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Watcher:
+        """Events from now on: `drain()` them or `async for`; `close()` at the end."""
+        kind = self.kind(ref)
+        return Watcher(self.table(kind), namespace, self.filter(kind, labels, fields))
+
+    # ---- writing
+
+    def create(
+        self, ref: Ref, obj: Mapping[str, Any], namespace: str | None = None, *, options: Options = _PLAIN
+    ) -> Obj:
+        kind = self.kind(ref)
+        body = clone(dict(obj))
+        namespace = namespace or (body.get("metadata") or {}).get("namespace") if kind.namespaced else None
+        return _run(change.create(self, Target(kind, _version(kind, body), namespace), body, options)).obj
+
+    def update(self, ref: Ref, obj: Mapping[str, Any], *, subresource: str = "", options: Options = _PLAIN) -> Obj:
+        """Replaces the object (or its status); metadata.resourceVersion, when given, must be the current one."""
+        kind = self.kind(ref)
+        body = clone(dict(obj))
+        target = Target(
+            kind, _version(kind, body), body["metadata"].get("namespace"), body["metadata"]["name"], subresource
+        )
+        return _run(change.update(self, target, body, options)).obj
+
+    def patch(
+        self, ref: Ref, name: str, body: Any, namespace: str | None = None, *,
+        content: str = MERGE, subresource: str = "", options: Options = _PLAIN,
+    ) -> Obj:  # fmt: skip
+        """`content` is the content type of the patch: JSON, MERGE, STRATEGIC or APPLY."""
+        kind = self.kind(ref)
+        target = Target(kind, kind.version, namespace, name, subresource)
+        return _run(change.patch(self, target, clone(body), content, options)).obj
+
+    def delete(self, ref: Ref, name: str, namespace: str | None = None, *, options: DeleteOptions = _AT_ONCE) -> bool:
+        """True when the object is gone, False when finalizers or a grace period still hold it."""
+        kind = self.kind(ref)
+        return _run(change.delete(self, Target(kind, kind.version, namespace, name), options))[1]
+
+    def bind(self, namespace: str, name: str, node: str) -> Obj:
+        """POST pods/NAME/binding."""
+        kind = self.kinds["", "pods"]
+        target = Target(kind, kind.version, namespace, name, "binding")
+        return bind(self, target, {"target": {"kind": "Node", "name": node}}, Options()).obj
+
+    def seed(self, ref: Ref, objects: Iterable[Obj]) -> None:
+        """Loads objects as they are, status included, past all rules: for large clusters. They become the store's own."""
+        kind = self.kind(ref)
+        for obj in objects:
+            obj.setdefault("apiVersion", kind.api_version)
+            obj.setdefault("kind", kind.kind)
+            self.stamp(kind, obj)
+            self.write(kind, Record(key_of(obj["metadata"].get("namespace"), obj["metadata"]["name"]), obj, 0, "seed"))
+
+    def compact(self) -> None:
+        """Forgets all history: older resourceVersions and continue tokens answer 410 from here on."""
+        for table in self._tables.values():
+            table.compact(self._rv)
+
+    def hang_up(self) -> None:
+        """Ends every watch."""
+        for table in self._tables.values():
+            for watcher in list(table.watchers):
+                watcher.close()
+
+    # ---- what change.py and gc.py do to the store
+
+    def stamp(self, kind: Kind, obj: Obj) -> None:
+        meta.complete(kind, obj, self.now(), self._rng)
+
+    def write(self, kind: Kind, record: Record) -> Record:
+        self._rv += 1
+        record.rv = self._rv
+        record.obj["metadata"]["resourceVersion"] = str(self._rv)
+        self._note(kind, self.table(kind).put(record))
+        return record
+
+    def erase(self, kind: Kind, record: Record) -> Record:
+        self._rv += 1
+        record.rv = self._rv
+        record.obj["metadata"]["resourceVersion"] = str(self._rv)
+        self._note(kind, self.table(kind).remove(record))
+        return record
+
+    def _note(self, kind: Kind, event: Event) -> None:
+        if (kind.group, kind.plural) == _CRDS:
+            self._follow_crd(event)
+        if self._collector is not None:
+            self._collector.note((kind.group, kind.plural, event.record.key), event)
+            self._collector.settle()
+
+    def record_at(self, place: Place) -> Record | None:
+        table = self._tables.get(place[:2])
+        return table.records.get(place[2]) if table else None
+
+    def kind_at(self, place: Place) -> Kind:
+        return self.kinds[place[:2]]
+
+    def remove(self, place: Place, options: DeleteOptions) -> None:
+        kind = self.kind_at(place)
+        namespace, _, name = place[2].rpartition("/")
+        _run(change.delete(self, Target(kind, kind.version, namespace or None, name), options))
+
+    def rewrite(self, place: Place, obj: Obj) -> None:
+        """The collector's update: past all rules, and the removal that is due when nothing holds the object any more."""
+        kind, old = self.kind_at(place), self.record_at(place)
+        record = Record(place[2], {**obj, "metadata": dict(obj["metadata"])}, 0, "gc", old.appliers if old else {})
+        if not record.obj["metadata"].get("finalizers"):
+            record.obj["metadata"].pop("finalizers", None)
+        if is_over(record.obj):
+            self.erase(kind, record)
+        else:
+            self.write(kind, record)
+
+    def places_in(self, namespace: str) -> Sequence[Place]:
+        return [
+            (group, plural, key)
+            for (group, plural), table in self._tables.items()
+            if self.kinds[group, plural].namespaced
+            for key in table.span(namespace)
+        ]
+
+
+def _version(kind: Kind, body: Obj) -> str:
+    """The version that a body speaks; the stored one when it does not say."""
+    given = str(body.get("apiVersion") or kind.api_version).rpartition("/")[2]
+    return given if given in kind.served else kind.version
+
+
+def _run(steps: Generator[Review, Obj, T]) -> T:
+    """Runs a write without webhooks: every review is answered with the object as it is."""
+    try:
+        review = next(steps)
+        while True:
+            review = steps.send(review.obj or {})
+    except StopIteration as done:
+        result: T = done.value
+        return result

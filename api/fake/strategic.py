@@ -1,0 +1,117 @@
+"""Strategic merge patch for the built-in kinds that we touch.
+
+Decides how lists merge: by key (containers by name, gates by name, conditions by type, ...), as sets (finalizers), else
+replaced whole (tolerations, taints). Understands `$patch: delete | replace`, `$deleteFromPrimitiveList/x` and
+`$retainKeys`; `$setElementOrder/x` is read over (order of a merged list: old items first, then new ones).
+Never changes the tree it is given. Called by change.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.fake.patch import clone
+from api.fake.status import Obj, bad_request
+
+# By the name of the field: in the kinds that we serve a name never means two things, but for `ports`.
+_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "imagePullSecrets": "name",
+    "secrets": "name",
+    "schedulingGates": "name",
+    "resourceClaims": "name",
+    "topologySpreadConstraints": "topologyKey",
+    "hostAliases": "ip",
+    "podIPs": "ip",
+    "conditions": "type",
+    "addresses": "type",
+    "ownerReferences": "uid",
+    "webhooks": "name",
+    "matchConditions": "name",
+}
+_SETS = frozenset(("finalizers", "podCIDRs"))
+
+
+def strategic_merge(target: Obj, patch: Any, kind: str) -> Obj:
+    """The merged copy of `target`, an object of `kind`."""
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}")
+    return _maps(target, patch, kind)
+
+
+def _maps(target: Obj, patch: Obj, kind: str) -> Obj:
+    if "$patch" in patch:
+        return _directive(patch, kind)
+    merged = dict(target)
+    for key, value in patch.items():
+        if key.startswith("$"):
+            _special(merged, key, value)
+        elif value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _value(key, merged.get(key), value, kind)
+    if "$retainKeys" in patch:
+        return {key: value for key, value in merged.items() if key in patch["$retainKeys"]}
+    return merged
+
+
+def _directive(patch: Obj, kind: str) -> Obj:
+    directive = patch["$patch"]
+    if directive not in ("replace", "delete", "merge"):
+        raise bad_request(f'Unknown patch type found: {{"$patch":"{directive}"}}')
+    rest = {key: value for key, value in patch.items() if key != "$patch"}
+    return {} if directive == "delete" else _maps({}, rest, kind)
+
+
+def _special(merged: Obj, key: str, value: Any) -> None:
+    directive, _, field = key.partition("/")
+    if directive == "$deleteFromPrimitiveList":
+        kept = [item for item in merged.get(field) or () if item not in value]
+        merged[field] = kept
+
+
+def _value(field: str, old: Any, new: Any, kind: str) -> Any:
+    if isinstance(new, dict):
+        return _maps(old if isinstance(old, dict) else {}, new, kind)
+    if isinstance(new, list):
+        return _lists(field, old if isinstance(old, list) else [], new, kind)
+    return new
+
+
+def _lists(field: str, old: list[Any], new: list[Any], kind: str) -> list[Any]:
+    if field in _SETS:
+        return old + [item for item in dict.fromkeys(new) if item not in old]
+    key = merge_key(field, kind)
+    if key is None or not all(isinstance(item, dict) for item in new):
+        return list(clone(new))
+    if any(item.get("$patch") == "replace" for item in new):
+        return [_maps({}, item, kind) for item in new if "$patch" not in item]
+    merged = list(old)
+    for item in new:
+        _item(merged, item, key, kind)
+    return merged
+
+
+def merge_key(field: str, kind: str) -> str | None:
+    """The key by which the items of a list merge; None when the list is replaced whole."""
+    if field == "ports":
+        return "port" if kind == "Service" else "containerPort"
+    return _KEYS.get(field)
+
+
+def _item(merged: list[Any], item: Obj, key: str, kind: str) -> None:
+    if key not in item:
+        raise bad_request(f"map: {item} does not contain declared merge key: {key}")
+    at = next((i for i, old in enumerate(merged) if old.get(key) == item[key]), None)
+    if item.get("$patch") == "delete":
+        merged[:] = [old for old in merged if old.get(key) != item[key]]
+    elif at is None:
+        merged.append(_maps({}, item, kind))
+    else:
+        merged[at] = _maps(merged[at], item, kind)

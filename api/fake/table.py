@@ -1,0 +1,144 @@
+"""The rows of one kind: objects by key in key order, the history of their changes, and who watches it.
+
+Objects are treated as immutable: a write replaces a record. Bytes are encoded once a record, when first asked for.
+Holds no rule about objects. Called by store.py alone; watchers read `history`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from api.fake.selectors import Filter
+from api.fake.status import Obj
+
+if TYPE_CHECKING:
+    from api.fake.watch import Watcher
+
+Path = tuple[str, ...]
+Owner = tuple[str, str]  # field manager, subresource ("" is the object itself)
+
+_encode = msgspec.json.Encoder().encode
+_TYPE = frozenset(("kind", "apiVersion"))
+
+
+def key_of(namespace: str | None, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+@dataclass(slots=True)
+class Record:
+    """One stored version of one object. `appliers`: which fields server-side apply owns for whom."""
+
+    key: str
+    obj: Obj
+    rv: int
+    writer: str = ""
+    appliers: Mapping[Owner, frozenset[Path]] = field(default_factory=dict)
+    _body: bytes | None = None
+
+    @property
+    def body(self) -> bytes:
+        """The object as JSON without kind and apiVersion, encoded once: what stands in lists of built-in kinds."""
+        if self._body is None:
+            self._body = _encode({name: value for name, value in self.obj.items() if name not in _TYPE})
+        return self._body
+
+    def typed(self, kind: str, api_version: str) -> bytes:
+        """The same with kind and apiVersion, in whichever version was asked for."""
+        return b'{"kind":"%b","apiVersion":"%b",%b' % (kind.encode(), api_version.encode(), self.body[1:])
+
+    @property
+    def uid(self) -> str:
+        return str(self.obj["metadata"]["uid"])
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change. `old` is the version before, None when added."""
+
+    type: str
+    record: Record
+    old: Record | None
+
+
+class Table:
+    """`floor` is the newest resourceVersion whose event history has lost: nothing older can be watched from."""
+
+    def __init__(self, history: int) -> None:
+        self.records: dict[str, Record] = {}
+        self.keys: list[str] = []
+        self.history: deque[Event] = deque(maxlen=history)
+        self.floor = 0
+        self.watchers: set[Watcher] = set()
+
+    def put(self, record: Record) -> Event:
+        old = self.records.get(record.key)
+        if old is None:
+            self._insert(record.key)
+        self.records[record.key] = record
+        return self._note(Event("MODIFIED" if old else "ADDED", record, old))
+
+    def _insert(self, key: str) -> None:
+        if not self.keys or key > self.keys[-1]:
+            self.keys.append(key)
+        else:
+            insort(self.keys, key)
+
+    def remove(self, last: Record) -> Event:
+        """`last` is the final version, which carries the resourceVersion of the deletion."""
+        old = self.records.pop(last.key)
+        del self.keys[bisect_left(self.keys, last.key)]
+        return self._note(Event("DELETED", last, old))
+
+    def _note(self, event: Event) -> Event:
+        if len(self.history) == self.history.maxlen:
+            self.floor = self.history[0].record.rv
+        self.history.append(event)
+        for watcher in self.watchers:
+            watcher.push(event)
+        return event
+
+    def compact(self, rv: int) -> None:
+        """Forgets the history, as etcd does every few minutes."""
+        self.history.clear()
+        self.floor = rv
+
+    def since(self, rv: int) -> list[Event]:
+        """Events newer than `rv`, oldest first. Only right when rv >= floor."""
+        newer = []
+        for event in reversed(self.history):
+            if event.record.rv <= rv:
+                break
+            newer.append(event)
+        return newer[::-1]
+
+    def span(self, namespace: str | None, after: str = "") -> list[str]:
+        """Keys of a namespace (all without) greater than `after`, in order."""
+        low = bisect_left(self.keys, f"{namespace}/") if namespace else 0
+        high = bisect_left(self.keys, f"{namespace}0") if namespace else len(self.keys)  # "0" follows "/"
+        if after:
+            low = max(low, bisect_left(self.keys, after + "\0"))
+        return self.keys[low:high]
+
+    def select(self, namespace: str | None, wanted: Filter) -> Iterator[Record]:
+        records = self.records
+        for key in self.span(namespace):
+            record = records[key]
+            if not wanted or wanted.matches(record.obj):
+                yield record
+
+    def at(self, rv: int, namespace: str | None, after: str) -> list[Record]:
+        """The records of a namespace as they were at `rv` (>= floor), with keys greater than `after`."""
+        undo: dict[str, Record | None] = {event.record.key: event.old for event in reversed(self.since(rv))}
+        if not undo:
+            return [self.records[key] for key in self.span(namespace, after)]
+        prefix = f"{namespace}/" if namespace else ""
+        keys = set(self.span(namespace, after)) | {key for key in undo if key.startswith(prefix) and key > after}
+        found = (undo[key] if key in undo else self.records[key] for key in sorted(keys))
+        return [record for record in found if record is not None]
