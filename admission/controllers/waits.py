@@ -1,0 +1,84 @@
+"""Why each waiting Workload waits, written to its status: soon after it is known, and not more often than people read.
+
+The cycle may refuse a workload many times a second while the cluster moves; only the latest reason matters. Each Workload
+is written at most once a period, only when what it would say differs, and not at all once it is admitted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from admission.controllers import conditions
+from admission.controllers.status import patch_status
+from admission.controllers.views import Views
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.events import EventRecorder, ref_to
+from api.kube.reconcile import Reconciler
+from api.kube.resources import WORKLOADS
+from api.meta import find_condition, is_true
+from api.names import FINISHED, QUOTA_RESERVED
+from api.workloads import Workload
+
+# Most workloads that do not fit at once are admitted moments later; what they waited for then interests nobody.
+_FIRST_DELAY = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReason:
+    """What QuotaReserved=False is to say."""
+
+    reason: str
+    message: str
+    requested: Mapping[str, Mapping[str, int]]
+
+
+class WaitReporter:
+    """Writes wait reasons while it runs."""
+
+    def __init__(
+        self, kube: Kube, views: Views, recorder: EventRecorder, period: float, now: Callable[[], float] = time.time
+    ) -> None:
+        self._kube, self._views, self._recorder, self._period, self._now = kube, views, recorder, period, now
+        self._waits: dict[str, WaitReason] = {}
+        self._written: dict[str, float] = {}
+        self.reconciler = Reconciler("wait-reasons", self._report, workers=4)
+
+    def waits(self, key: str, wait: WaitReason) -> None:
+        """The latest answer for the Workload."""
+        if self._waits.get(key) != wait:
+            self._waits[key] = wait
+            since = self._now() - self._written.get(key, 0.0)
+            self.reconciler.add_after(key, max(_FIRST_DELAY, self._period - since))
+
+    def forget(self, key: str) -> None:
+        """It waits no more."""
+        self._waits.pop(key, None)
+        self._written.pop(key, None)
+
+    async def _report(self, key: str) -> None:
+        wait, workload = self._waits.get(key), self._views.workloads.objects.get(key)
+        if wait is None or workload is None or not _waiting(workload):
+            self.forget(key)
+            return
+        status = conditions.waiting(
+            workload.status, wait.reason, wait.message, wait.requested, self._now(), workload.metadata.generation
+        )
+        before = find_condition(workload.status.conditions, QUOTA_RESERVED)
+        if before is not None and (before.reason, before.message) == (wait.reason, wait.message):
+            return
+        try:
+            answer = await patch_status(self._kube, workload, status)
+        except NotFound:
+            self.forget(key)
+            return
+        self._written[key] = self._now()
+        self._views.workloads.observe(answer)
+        self._recorder.record(ref_to(WORKLOADS, workload), "Warning", wait.reason, wait.message)
+
+
+def _waiting(workload: Workload) -> bool:
+    conditions_ = workload.status.conditions
+    return not is_true(conditions_, QUOTA_RESERVED) and not is_true(conditions_, FINISHED)
