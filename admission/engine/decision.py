@@ -14,7 +14,10 @@ from admission.engine.model import Admission, Assignment
 
 
 class Reason(StrEnum):
-    """Why a workload waits: the reasons of QuotaReserved=False that the engine decides, most telling first."""
+    """Why a workload waits: the reasons of QuotaReserved=False, most telling first.
+
+    The last ones are never found by the engine: they come in as `Workload.blocked` and are passed on.
+    """
 
     NO_MATCHING_FLAVOR = "NoMatchingFlavor"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
@@ -24,6 +27,10 @@ class Reason(StrEnum):
     MISCONFIGURED = "Misconfigured"
     SUSPENDED = "Suspended"
     PENDING_EVALUATION = "PendingEvaluation"
+    WAITING_FOR_PODS_READY = "WaitingForPodsReady"
+    ADMISSION_GATED = "AdmissionGated"
+    DEACTIVATED = "Deactivated"
+    ON_HOLD = "OnHold"
 
 
 @dataclass(frozen=True, slots=True)

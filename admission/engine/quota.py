@@ -11,23 +11,16 @@ ledger charges. The formulas are in cohorts.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from admission.engine import cohorts
 from admission.engine.cohorts import Node
 from admission.engine.model import ClusterQueue, Cohort, FlavorResource, Quota
+from admission.engine.trial import Journal
 
 Usage = Mapping[FlavorResource, int]
-
-
-class Journal(Protocol):
-    """Where a change leaves the way back (trial.py)."""
-
-    def record(self, undo: Callable[[], None]) -> None:
-        """Keep `undo`, to be run last in first out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +168,10 @@ class QuotaTree:
         self._forget_if_idle(node)
 
     # ---- questions
+
+    def spec(self, queue: str) -> ClusterQueue | None:
+        """The queue as last set, None if there is none of that name."""
+        return self._specs.get(queue)
 
     def available(self, queue: str, fr: FlavorResource) -> int:
         """What the queue may still use, borrowing included; never negative."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,22 +10,9 @@ from hypothesis import strategies as st
 
 from admission.engine.model import ClusterQueue, Cohort, FlavorQuotas, FlavorResource, Quota, ResourceGroup
 from admission.engine.quota import QuotaTree
+from admission.engine.trial import Journal
 
 CPU: FlavorResource = ("f", "cpu")
-
-
-@dataclass
-class Undo:
-    """A journal that is played back from the end."""
-
-    steps: list[Callable[[], None]] = field(default_factory=list)
-
-    def record(self, undo: Callable[[], None]) -> None:
-        self.steps.append(undo)
-
-    def back_to(self, mark: int) -> None:
-        while len(self.steps) > mark:
-            self.steps.pop()()
 
 
 def queue(name: str, quota: Quota | int, cohort: str | None = None) -> ClusterQueue:
@@ -39,7 +25,7 @@ def cohort(name: str, parent: str | None = None, quota: Quota | None = None) -> 
 
 
 def tree(*specs: ClusterQueue | Cohort) -> QuotaTree:
-    made = QuotaTree(Undo())
+    made = QuotaTree(Journal())
     for spec in specs:
         made.set_queue(spec) if isinstance(spec, ClusterQueue) else made.set_cohort(spec)
     return made
@@ -248,13 +234,13 @@ def test_any_history_agrees_with_the_formulas(history: list[Step]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=15), st.lists(steps, max_size=15))
 def test_rollback_leaves_every_node_as_it_was(before: list[Step], trial: list[Step]) -> None:
-    journal = Undo()
+    journal = Journal()
     quota = QuotaTree(journal)
     for step in before:
         play(quota, step)
-    mark, state = len(journal.steps), quota.state()
-    for step in trial:
-        play(quota, step)
-    journal.back_to(mark)
+    state = quota.state()
+    with journal.trial():
+        for step in trial:
+            play(quota, step)
     assert quota.state() == state
     assert quota.audit() == []

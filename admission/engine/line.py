@@ -1,0 +1,141 @@
+"""One ClusterQueue's waiting line: the order of its workloads and which of them is worth considering next.
+
+Order: higher priority, then older, then smaller UID (cycle.md 4.1). Workloads of equal shape (pod sets and priority) share
+one fate: they form a class. When the first of a class is refused in a BestEffortFIFO line the whole class sleeps, in one
+step; refusing and waking cost as many steps as there are classes, not workloads. In a StrictFIFO line the refused head
+parks the line: nobody overtakes it, until it is woken or somebody else is the head.
+
+Called by queue.py, which knows the lines of all queues and who may not stand in line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+from admission.engine.decision import Reason
+from admission.engine.model import PodSet, Workload
+
+Order = tuple[int, float, str, str]
+"""Sorts workloads, first to be considered first: total, since keys are unique. The last item is the key."""
+
+_sequence = count()
+
+
+def order_of(workload: Workload) -> Order:
+    """Priority descending, time ascending, UID ascending; the key settles what a missing UID leaves open."""
+    return (-workload.priority, workload.queued, workload.uid, workload.key)
+
+
+def _pod_set_shape(pod_set: PodSet) -> Hashable:
+    return (
+        pod_set.name,
+        pod_set.count,
+        pod_set.min_count,
+        frozenset(pod_set.requests.items()),
+        pod_set.topology,
+        frozenset(pod_set.node_selector.items()),
+        pod_set.affinity,
+        pod_set.preferred_affinity,
+        pod_set.tolerations,
+    )
+
+
+def shape_of(workload: Workload) -> Hashable:
+    """Equal for workloads that the scheduler cannot tell apart, but by their place in line."""
+    return (workload.priority, tuple(_pod_set_shape(pod_set) for pod_set in workload.pod_sets))
+
+
+@dataclass(slots=True, eq=False)
+class EqualClass:
+    """The workloads of one shape. `refused`: asleep, and the reason. `untold`: those that never had an answer."""
+
+    shape: Hashable
+    members: dict[str, Order] = field(default_factory=dict)
+    heap: list[Order] = field(default_factory=list)
+    untold: set[str] = field(default_factory=set)
+    refused: Reason | None = None
+
+    def first(self) -> Order | None:
+        """Its foremost member; members that left are dropped here, when they surface."""
+        while self.heap and self.members.get(self.heap[0][-1]) != self.heap[0]:
+            heappop(self.heap)
+        return self.heap[0] if self.heap else None
+
+    def add(self, order: Order) -> bool:
+        """True if it is the foremost now."""
+        self.members[order[-1]] = order
+        self.untold.add(order[-1])
+        heappush(self.heap, order)
+        return self.heap[0] == order
+
+    def discard(self, key: str) -> bool:
+        """True if it was the foremost."""
+        was = self.heap[0][-1] == key if self.heap else False
+        self.members.pop(key, None)
+        self.untold.discard(key)
+        return was
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """The line of a queue. `awake` holds the first of each class that is awake (outdated entries drop when they surface).
+
+    `parked`: the head that was refused in a StrictFIFO line.
+    """
+
+    strict: bool = False
+    classes: dict[Hashable, EqualClass] = field(default_factory=dict)
+    awake: list[tuple[Order, int, EqualClass]] = field(default_factory=list)
+    parked: Order | None = None
+
+    def head(self) -> Order | None:
+        """Whom to consider next; None while everybody sleeps or the line is parked."""
+        while self.awake:
+            order, _, found = self.awake[0]
+            if found.refused is None and found.first() == order:
+                return None if order == self.parked else order
+            heappop(self.awake)
+        return None
+
+    def join(self, workload: Workload) -> EqualClass:
+        """Take in a workload that is not in line; tells its class."""
+        shape = shape_of(workload)
+        group = self.classes.get(shape)
+        if group is None:
+            group = self.classes[shape] = EqualClass(shape)
+        if group.add(order_of(workload)):
+            self._offer(group)
+        return group
+
+    def leave(self, key: str, group: EqualClass) -> None:
+        """Let a member go."""
+        if group.discard(key):
+            self._offer(group)
+        if not group.members:
+            self.classes.pop(group.shape, None)
+
+    def refuse(self, order: Order, group: EqualClass, reason: Reason) -> set[str]:
+        """The head does not fit. Returns the equals that now sleep without ever having had an answer."""
+        group.untold.discard(order[-1])
+        if self.strict:
+            self.parked = order
+            return set()
+        group.refused = reason
+        untold, group.untold = group.untold, set()
+        return untold
+
+    def wake(self) -> None:
+        """Everybody is worth considering again."""
+        self.parked = None
+        for group in self.classes.values():
+            if group.refused is not None:
+                group.refused = None
+                self._offer(group)
+
+    def _offer(self, group: EqualClass) -> None:
+        first = group.first()
+        if first is not None and group.refused is None:
+            heappush(self.awake, (first, next(_sequence), group))

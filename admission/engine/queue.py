@@ -1,0 +1,225 @@
+"""Who waits, and who is worth another look: the pending workloads of all ClusterQueues.
+
+A workload is in one of three states: *active* (stands in its queue's line, will be considered), *inadmissible* (was refused,
+with all its equals: sleeps until `wake` says that something which could help changed, or until it changes itself; or waits
+for its backoff to end) or *blocked* (may not be considered; the reason comes with it). Whoever is not considered hears why,
+once, through `take_notices`.
+
+Called by the shell (put, remove, wake) and by cycle.py (heads, refuse). It knows no quota and decides no admission; the
+order within a queue is line.py's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from admission.engine.decision import Reason
+from admission.engine.line import EqualClass, Line, order_of, shape_of
+from admission.engine.model import ClusterQueue, QueueingStrategy, Workload
+
+BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A workload that is not considered, and why."""
+
+    workload: Workload
+    reason: Reason
+    message: str
+
+
+@dataclass(slots=True)
+class _Item:
+    """A pending workload; without a class it is blocked or waits for its backoff to end."""
+
+    workload: Workload
+    group: EqualClass | None = None
+
+    @property
+    def active(self) -> bool:
+        return self.group is not None and self.group.refused is None
+
+
+class PendingQueues:
+    """The pending workloads of all queues. Workloads of queues that are not (yet) known are kept as well."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, _Item] = {}
+        self._lines: dict[str, Line] = {}
+        self._flavors: dict[str, frozenset[str]] = {}
+        self._by_flavor: dict[str, set[str]] = {}
+        self._ready: set[str] = set()
+        self._timers: list[tuple[float, str]] = []
+        self._notices: dict[str, Notice] = {}
+        self._counts: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._items
+
+    # ---- what the shell tells
+
+    def set_queue(self, spec: ClusterQueue) -> None:
+        """Make or change a queue; whatever sleeps in it is worth another look."""
+        self._index(spec.name, frozenset(spec.flavors))
+        self._line(spec.name).strict = spec.strategy is QueueingStrategy.STRICT_FIFO
+        self.wake((spec.name,))
+
+    def drop_queue(self, name: str) -> None:
+        """Forget a queue's strategy and flavors; its workloads stay until the shell moves or removes them."""
+        self._index(name, frozenset())
+        self._line(name).strict = False
+
+    def put(self, workload: Workload) -> None:
+        """Take in a workload, or what became of it. One that has an admission is not pending and leaves.
+
+        An update that changes nothing the order, the shape or the blocking depends on leaves it where it is, so that
+        our own writes to its status never wake it.
+        """
+        if workload.admission is not None:
+            self.remove(workload.key)
+            return
+        item = self._items.get(workload.key)
+        if item is not None and _same_standing(item.workload, workload):
+            item.workload = workload
+            return
+        self.remove(workload.key)
+        item = self._items[workload.key] = _Item(workload)
+        self._counts[workload.cluster_queue] += 1
+        if workload.blocked is not None:
+            self._tell(workload, Reason(workload.blocked[0]), workload.blocked[1])
+        elif workload.not_before:
+            heappush(self._timers, (workload.not_before, workload.key))
+        else:
+            self._enlist(item)
+
+    def remove(self, key: str) -> None:
+        """Forget a workload (admitted, finished, deleted)."""
+        item = self._items.pop(key, None)
+        self._notices.pop(key, None)
+        if item is None:
+            return
+        name = item.workload.cluster_queue
+        self._counts[name] -= 1
+        if item.group is not None:
+            self._lines[name].leave(key, item.group)
+            self._ready.add(name)
+
+    def wake(self, names: Iterable[str]) -> None:
+        """Something changed that could help these queues' workloads (quota, capacity, the queue itself)."""
+        for name in names:
+            if (line := self._lines.get(name)) is not None:
+                line.wake()
+                self._ready.add(name)
+
+    def queues_of(self, flavors: Iterable[str]) -> set[str]:
+        """The queues that give quota of any of these flavors: whom it could help when one of them gets room."""
+        return set().union(*(self._by_flavor.get(flavor, ()) for flavor in flavors))
+
+    # ---- what the cycle asks
+
+    def due(self, now: float) -> None:
+        """Let in the workloads whose backoff is over."""
+        while self._timers and self._timers[0][0] <= now:
+            not_before, key = heappop(self._timers)
+            item = self._items.get(key)
+            if item is not None and item.workload.not_before == not_before and self._delayed(item):
+                self._enlist(item)
+
+    def next_due(self) -> float | None:
+        """When the next backoff ends (epoch seconds); possibly that of a workload that has left since."""
+        return self._timers[0][0] if self._timers else None
+
+    def head(self, queue: str) -> Workload | None:
+        """The workload of the queue to consider next, None while there is none worth it."""
+        line = self._lines.get(queue)
+        order = line.head() if line else None
+        return self._items[order[-1]].workload if order else None
+
+    def heads(self) -> Iterator[Workload]:
+        """The head of each queue that has one."""
+        for name in tuple(self._ready):
+            if (head := self.head(name)) is not None:
+                yield head
+            else:
+                self._ready.discard(name)
+
+    def refuse(self, key: str, reason: Reason) -> bool:
+        """The workload, head of its queue, does not fit. True if it stays at the head, before all others.
+
+        In a BestEffortFIFO queue it goes to sleep with all its equals.
+        """
+        item = self._items[key]
+        line = self._lines[item.workload.cluster_queue]
+        if item.group is None:
+            return False
+        for other in line.refuse(order_of(item.workload), item.group, reason):
+            self._tell(self._items[other].workload, reason, BYPASSED)
+        return line.strict
+
+    def take_notices(self) -> list[Notice]:
+        """What workloads that were not considered are to be told; each notice once, in order."""
+        notices = sorted(self._notices.values(), key=lambda notice: order_of(notice.workload))
+        self._notices.clear()
+        return notices
+
+    # ---- what the status shows
+
+    def active(self, queue: str) -> list[Workload]:
+        """Those that will be considered, in order; a refused head of a StrictFIFO queue is one of them."""
+        return self._sorted(queue, lambda item: item.active)
+
+    def inadmissible(self, queue: str) -> list[Workload]:
+        """Those that sleep, wait for their backoff to end, or are blocked, in order."""
+        return self._sorted(queue, lambda item: not item.active)
+
+    def count(self, queue: str) -> int:
+        """How many workloads of the queue are pending."""
+        return self._counts[queue]
+
+    # ---- within
+
+    def _line(self, name: str) -> Line:
+        return self._lines.setdefault(name, Line())
+
+    def _enlist(self, item: _Item) -> None:
+        name = item.workload.cluster_queue
+        item.group = self._line(name).join(item.workload)
+        self._ready.add(name)
+        if item.group.refused is not None:
+            item.group.untold.discard(item.workload.key)
+            self._tell(item.workload, item.group.refused, BYPASSED)
+
+    def _tell(self, workload: Workload, reason: Reason, message: str) -> None:
+        self._notices[workload.key] = Notice(workload, reason, message)
+
+    def _delayed(self, item: _Item) -> bool:
+        return item.group is None and item.workload.blocked is None
+
+    def _index(self, name: str, flavors: frozenset[str]) -> None:
+        old = self._flavors.get(name, frozenset())
+        for flavor in old - flavors:
+            self._by_flavor[flavor].discard(name)
+        for flavor in flavors - old:
+            self._by_flavor.setdefault(flavor, set()).add(name)
+        self._flavors[name] = flavors
+
+    def _sorted(self, queue: str, wanted: Callable[[_Item], bool]) -> list[Workload]:
+        found = (i.workload for i in self._items.values() if i.workload.cluster_queue == queue and wanted(i))
+        return sorted(found, key=order_of)
+
+
+def _same_standing(old: Workload, new: Workload) -> bool:
+    return old == new or (
+        old.cluster_queue == new.cluster_queue
+        and order_of(old) == order_of(new)
+        and old.blocked == new.blocked
+        and old.not_before == new.not_before
+        and shape_of(old) == shape_of(new)
+    )
