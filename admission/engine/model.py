@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from api.names import HOSTNAME_LABEL
 from api.pods import NodeSelectorTerm, PreferredTerm, Requirement, Taint, Toleration
 from api.quantity import CPU, PODS
 from api.queues import QueueingStrategy, StopPolicy
 
 __all__ = [
     "CPU",
+    "HOSTNAME_LABEL",
     "PODS",
     "NodeSelectorTerm",
     "PreferredTerm",
