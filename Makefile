@@ -1,0 +1,56 @@
+# Each target makes and reuses its own .venv from requirements.lock. Only Python 3.11+ and make are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+export STOWAGE_CONFORMANCE ?= ../shared/conformance
+
+.PHONY: demo test test-long check format controlplane e2e bench image lock crds clean
+
+$(STAMP): requirements.lock pyproject.toml
+	@echo "making $(VENV) (about half a minute the first time)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP)            ## the main job on the embedded API server, within a minute
+	@$(BIN)/python -m admission.cli demo
+
+test: $(STAMP)            ## all quick suites, conformance included
+	@$(BIN)/python -m pytest -q -m "not e2e and not long"
+
+test-long: $(STAMP)       ## the suites that take minutes
+	@$(BIN)/python -m pytest -q -m "not e2e"
+
+check: $(STAMP)           ## format, lint, types, import contracts, generated files
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m hack.crds --check
+
+format: $(STAMP)
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (5 to 15 minutes the first time)
+	@$(BIN)/python -m hack.controlplane build
+
+e2e: controlplane         ## the scenarios on the real control plane
+	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -m e2e
+
+bench: $(STAMP)           ## prints figures; nothing here passes or fails
+	@$(BIN)/python -m tests.bench
+
+crds: $(STAMP)            ## writes config/crd anew from the types
+	@$(BIN)/python -m hack.crds
+
+lock: $(STAMP)            ## resolves the dependencies anew
+	@$(BIN)/python -m hack.lock
+
+image:                    ## needs a container engine
+	docker build -t stowage:dev .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks

@@ -1,0 +1,99 @@
+"""What an admitted Workload's pod sets get at the start: from flavors, checks, queue names and the assignment. Pure.
+
+The list is the field's (objects description, 2.5); the adapters merge it into the templates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from admission.controllers.jobs_surroundings import JobOptions
+from admission.integrations.podset import PodSetInfo
+from api import names
+from api.errors import StowageError
+from api.topology import ResourceFlavor
+from api.workloads import Admission, PodSet, PodSetAssignment, Workload
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_ASKED = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
+
+
+class FlavorMissing(StowageError):
+    """An admitted Workload names a flavor that is not there (yet)."""
+
+
+def pod_set_infos(
+    workload: Workload, flavors: Mapping[str, ResourceFlavor], options: JobOptions
+) -> tuple[PodSetInfo, ...]:
+    """One info a pod set of the admission. Raises PodSetConflict where checks contradict, FlavorMissing."""
+    admission = workload.status.admission
+    if admission is None:
+        return ()
+    pod_sets = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
+    return tuple(
+        _info(workload, admission, psa, pod_sets[psa.name], flavors, options)
+        for psa in admission.pod_set_assignments
+        if psa.name in pod_sets
+    )
+
+
+def _info(
+    workload: Workload,
+    admission: Admission,
+    psa: PodSetAssignment,
+    pod_set: PodSet,
+    flavors: Mapping[str, ResourceFlavor],
+    options: JobOptions,
+) -> PodSetInfo:
+    info = PodSetInfo(
+        psa.name,
+        pod_set.count if psa.count is None else psa.count,
+        labels={names.PODSET_LABEL: psa.name, **_queue_labels(workload, admission, options)},
+        annotations=_annotations(workload.metadata.name, psa, pod_set) if options.topology else {},
+        scheduling_gates=(names.TOPOLOGY_GATE,) if psa.topology_assignment else (),
+    )
+    for name in sorted(set(psa.flavors.values())):
+        flavor = flavors.get(name)
+        if flavor is None:
+            raise FlavorMissing(f"Workload {workload.key}: pod set {psa.name}: ResourceFlavor {name} does not exist")
+        info = info.merged(node_selector=flavor.spec.node_labels, tolerations=flavor.spec.tolerations)
+    for check in workload.status.admission_checks:
+        for update in check.pod_set_updates:
+            if update.name == psa.name:
+                info = info.merged(
+                    labels=update.labels,
+                    annotations=update.annotations,
+                    node_selector=update.node_selector,
+                    tolerations=update.tolerations,
+                    source=check.name,
+                )
+    return info
+
+
+def _queue_labels(workload: Workload, admission: Admission, options: JobOptions) -> dict[str, str]:
+    """The queues' names, where they are short enough for a label."""
+    if not options.assign_queue_labels:
+        return {}
+    labels = {
+        names.LOCAL_QUEUE_LABEL: workload.spec.queue_name,
+        names.CLUSTER_QUEUE_LABEL: admission.cluster_queue,
+    }
+    return {key: name for key, name in labels.items() if _DNS_LABEL.fullmatch(name)}
+
+
+def _annotations(workload: str, psa: PodSetAssignment, pod_set: PodSet) -> dict[str, str]:
+    """The ungater's keys; and the request itself, where only the job or the queue made it."""
+    request = pod_set.topology_request
+    marks = {names.WORKLOAD_ANNOTATION: workload}
+    if psa.topology_assignment is None and not (request and request.explicit):
+        return marks
+    marks |= {names.TOPOLOGY_WORKLOAD: workload, names.TOPOLOGY_PODSET: pod_set.name}
+    own = (pod_set.template.get("metadata") or {}).get("annotations") or {}
+    if psa.topology_assignment is None or any(key in own for key in _ASKED):
+        return marks
+    if request and request.required:
+        return marks | {names.REQUIRED_TOPOLOGY: request.required}
+    if request and request.preferred:
+        return marks | {names.PREFERRED_TOPOLOGY: request.preferred}
+    return marks | {names.UNCONSTRAINED_TOPOLOGY: "true"}

@@ -1,0 +1,39 @@
+"""What planning a job may look at besides the job and its Workloads. Values and views only; nothing is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.queues import WorkloadPriorityClass
+from api.topology import ResourceFlavor
+from api.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """Settings of the job controller; the defaults are the peer's."""
+
+    manage_jobs_without_queue_name: bool = False
+    namespace_managed: Callable[[str], bool] = lambda _: True
+    topology: bool = True
+    assign_queue_labels: bool = True
+    short_names: bool = False
+    wait_for_pods_ready: bool = False
+    reclaimable_pods: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """`priority_classes` are decoded scheduling.k8s.io/v1 objects; `workloads` by key, for prebuilt ones.
+
+    `ancestor_admitted`: None for a job of its own; for the child of a managed job, whether that job is admitted.
+    """
+
+    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
+    workload_priority_classes: Mapping[str, WorkloadPriorityClass] = field(default_factory=dict)
+    priority_classes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    workloads: Mapping[str, Workload] = field(default_factory=dict)
+    options: JobOptions = JobOptions()
+    ancestor_admitted: bool | None = None

@@ -1,0 +1,45 @@
+"""Resolves the dependencies into requirements.lock: versions with hashes, for every supported Python, naming no host.
+
+Run by `make lock`. The resolver (uv) is fetched by pip into a folder that is thrown away afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements.lock"
+# the build backend of the editable install, so that it needs no isolation and nothing but the lock
+EXTRA = "hatchling>=1.27\neditables\n"
+
+
+def main() -> None:
+    """Writes the lock; exits with the resolver's code when it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--target",
+            folder,
+            "uv",
+        ]
+        subprocess.run(pip, check=True)
+        extra = Path(folder) / "build.in"
+        extra.write_text(EXTRA)
+        resolver = [str(Path(folder) / "bin" / "uv"), "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
+        options = ["--python-version", "3.11", "--extra", "dev", "--no-header", "--no-annotate", "--no-emit-index-url"]
+        sources = ["pyproject.toml", str(extra)]
+        environment = {**os.environ, "PYTHONPATH": folder}
+        subprocess.run([*resolver, *options, "-o", str(LOCK), *sources], check=True, cwd=ROOT, env=environment)
+
+
+if __name__ == "__main__":
+    main()
