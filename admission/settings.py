@@ -37,7 +37,6 @@ class ControllerSection(Section):
         2.0, ge=0, description="seconds between two updates of one workload's wait reason"
     )
     queue_status_period: float = Field(1.0, ge=0, description="seconds between two updates of one queue's status")
-    events: bool = True
 
 
 class WebhookSection(Section):

@@ -65,6 +65,7 @@ class Environment(BaseSettings):
     health_port: int = 8081
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_json: bool = True
+    sync_timeout: float = Field(120.0, gt=0, description="seconds for the first lists")
     client: ClientSection = ClientSection()
     lease: LeaseSection = LeaseSection()
 

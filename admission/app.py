@@ -1,0 +1,141 @@
+"""The two admission processes: reads the settings, builds the parts, runs until told to stop. The only place that builds.
+
+    python -m admission webhook       stateless, every replica answers
+    python -m admission controller    every replica keeps ledger and queues warm, the leader acts
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from admission import metrics
+from admission.controllers.feed import Feed
+from admission.controllers.jobs import JobController
+from admission.controllers.jobs_surroundings import JobOptions
+from admission.controllers.queues import QueueController
+from admission.controllers.scheduler import Scheduler
+from admission.controllers.views import make_views
+from admission.controllers.waits import WaitReporter
+from admission.controllers.workloads import WorkloadController
+from admission.engine.ledger import Ledger
+from admission.engine.queue import PendingQueues
+from admission.integrations.registry import ADAPTERS
+from admission.settings import AdmissionSettings
+from api.errors import NotFound, StowageError
+from api.kube.client import Kube
+from api.kube.events import EventRecorder
+from api.kube.informer import Informer
+from api.kube.leader import LeaderElection
+from api.kube.process import Process
+from api.kube.resources import Resource
+from api.names import QUEUE_NAME_LABEL
+
+log = logging.getLogger(__name__)
+
+CONTROLLER = "controller"
+_AUDIT_PERIOD = 60.0
+_SERVED_PERIOD = 15.0
+
+
+async def run_controller(process: Process, settings: AdmissionSettings) -> None:
+    """Watches always, so that a standby is warm; decides and writes while leading."""
+    async with await Kube.connect(settings.client_settings(CONTROLLER)) as kube:
+        election = LeaderElection(kube, settings.leader_settings(CONTROLLER))
+        writer = kube.fenced(election.fence) if settings.lease.enabled else kube
+        parts = _Controller(kube, writer, settings)
+        process.ready = parts.missing
+        async with asyncio.TaskGroup() as group:
+            for informer in parts.views.all():
+                group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
+            for informer in parts.jobs.values():
+                group.create_task(_run_when_served(kube, informer), name=f"informer {informer.resource.plural}")
+            lead = parts.lead
+            group.create_task(election.run(lead) if settings.lease.enabled else lead(), name=CONTROLLER)
+
+
+class _Controller:
+    """The parts of the controller process, wired."""
+
+    def __init__(self, kube: Kube, writer: Kube, settings: AdmissionSettings) -> None:
+        self._settings = settings.controller
+        self._sync_timeout = settings.sync_timeout
+        self.views = views = make_views(kube)
+        self.jobs: dict[str, Informer[dict[str, Any]]] = {
+            kind.framework: Informer(kube, kind.resource, dict, label_selector=QUEUE_NAME_LABEL) for kind in ADAPTERS
+        }
+        self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
+        self._recorder = recorder = EventRecorder(writer, f"stowage-{CONTROLLER}")
+        feed = Feed(views, self.ledger, queues, woken.set)
+        waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period)
+        scheduler = Scheduler(writer, views, feed, self.ledger, queues, woken, waits, recorder, self._settings)
+        workloads = WorkloadController(writer, views, recorder, feed.misfit, self._settings.workload_workers)
+        queue_status = QueueController(writer, views, queues.counts, self._settings.queue_status_period)
+        jobs = JobController(
+            writer,
+            ADAPTERS,
+            self.jobs,
+            views.workloads,
+            views.flavors,
+            views.workload_priorities,
+            views.priorities,
+            recorder,
+            time.time,
+            JobOptions(),
+            workers=self._settings.job_workers,
+        )
+        self._runs: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+            ("events", recorder.run),
+            ("scheduler", scheduler.run),
+            ("wait reasons", waits.reconciler.run),
+            ("workloads", workloads.run),
+            ("jobs", jobs.run),
+            ("audit", self._audit),
+            *(("queue status", reconciler.run) for reconciler in queue_status.reconcilers()),
+        ]
+
+    def missing(self) -> str | None:
+        """What the process still waits for before it is ready."""
+        unlisted = [informer.resource.plural for informer in self.views.all() if not informer.has_synced]
+        return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
+
+    async def lead(self) -> None:
+        """The leader's work."""
+        await self.views.synced(self._sync_timeout)
+        async with asyncio.TaskGroup() as group:
+            for name, run in self._runs:
+                group.create_task(_awaited(run), name=name)
+
+    async def _audit(self) -> None:
+        """The ledger against itself, now and then: a difference is a bug that an operator must hear of."""
+        while True:
+            await asyncio.sleep(_AUDIT_PERIOD)
+            differences = self.ledger.audit()
+            metrics.LEDGER_DIFFERENCES.set(len(differences))
+            for difference in differences:
+                log.error("the ledger disagrees with itself: %s", difference)
+
+
+async def _awaited(run: Callable[[], Awaitable[None]]) -> None:
+    await run()
+
+
+async def _run_when_served(kube: Kube, informer: Informer[dict[str, Any]]) -> None:
+    """Kinds that are installed separately are watched from when the API server serves them."""
+    while not await _served(kube, informer.resource):
+        await asyncio.sleep(_SERVED_PERIOD)
+    await informer.run()
+
+
+async def _served(kube: Kube, resource: Resource) -> bool:
+    try:
+        await kube.list(resource, limit=1)
+    except NotFound:
+        return False
+    except StowageError as error:
+        log.warning("cannot tell whether %s are served: %s", resource.plural, error)
+        return False
+    return True

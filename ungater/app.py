@@ -1,0 +1,49 @@
+"""The ungater process: reads its settings, builds its parts, runs until it is told to stop. The only place that builds."""
+
+from __future__ import annotations
+
+import asyncio
+
+from api.kube.client import Kube
+from api.kube.informer import Informer
+from api.kube.leader import LeaderElection
+from api.kube.process import Process, serve
+from api.kube.resources import NODES, PODS, WORKLOADS
+from api.names import PODSET_LABEL
+from api.pods import Node, Pod
+from api.workloads import Workload
+from ungater.controller import Ungater
+from ungater.settings import UngaterSettings
+
+NAME = "ungater"
+
+
+async def run(process: Process, settings: UngaterSettings) -> None:
+    """Watches always, so that a standby is warm; opens gates while leading."""
+    async with await Kube.connect(settings.client_settings(NAME)) as kube:
+        workloads = Informer(kube, WORKLOADS, Workload)
+        pods = Informer(kube, PODS, Pod, label_selector=PODSET_LABEL)
+        nodes = Informer(kube, NODES, Node)
+        informers: list[Informer[Workload] | Informer[Pod] | Informer[Node]] = [workloads, pods, nodes]
+        election = LeaderElection(kube, settings.leader_settings(NAME))
+        writer = kube.fenced(election.fence) if settings.lease.enabled else kube
+        ungater = Ungater(writer, workloads, pods, nodes, settings.ungater)
+        process.ready = lambda: next(
+            (f"{informer.resource.plural} are not listed yet" for informer in informers if not informer.has_synced), None
+        )
+
+        async def lead() -> None:
+            for informer in informers:
+                await informer.synced(settings.sync_timeout)
+            await ungater.run()
+
+        async with asyncio.TaskGroup() as group:
+            for informer in informers:
+                group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
+            group.create_task(election.run(lead) if settings.lease.enabled else lead(), name="ungater")
+
+
+def main() -> int:
+    """The process's exit code."""
+    settings = UngaterSettings()
+    return serve(lambda process: run(process, settings), settings.process_settings(NAME))
