@@ -1,0 +1,185 @@
+"""Keeps the serving certificate: reads, plans (authority.py), writes, publishes the trust, loads.
+
+Two modes, both with `once` (one pass) and `run` (until cancelled). `OwnCertificates`: made by us, in a Secret that all
+replicas share, the CAs in `clientConfig.caBundle` of the two webhook configurations. `MountedCertificates`: made by
+cert-manager (which also injects the CA), only watched here.
+
+Replicas race without harm: a pass that loses (409) is simply made again. The configurations are read before the Secret,
+and written on condition that they are as they were read: so an old view of the Secret never overwrites a newer bundle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from admission.webhook.authority import (
+    Lifetimes,
+    Pair,
+    State,
+    Step,
+    advance,
+    from_secret,
+    plan,
+    split,
+    to_secret,
+)
+from admission.webhook.server import Serving
+from api.errors import ApiError, Conflict, NotFound
+from api.kube.backoff import Backoff
+from api.kube.client import Kube, PatchKind
+from api.kube.clock import SYSTEM, Clock
+from api.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
+
+log = logging.getLogger(__name__)
+Configuration = tuple[Resource, dict[str, Any]]
+_RETRY: Final = Backoff(0.2, 10.0)
+
+
+class Certificates(Protocol):
+    """A mode of keeping the certificate."""
+
+    async def once(self) -> None:
+        """One pass; afterwards a certificate is loaded. Raises ApiError or OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where things are: the Secret, the two configurations (empty: none), and the names we are called by."""
+
+    namespace: str
+    secret: str
+    names: tuple[str, ...]
+    mutating: str = ""
+    validating: str = ""
+
+
+def service_names(service: str, namespace: str) -> tuple[str, ...]:
+    """The DNS names of a Service; the API server calls it by the first."""
+    full = f"{service}.{namespace}.svc"
+    return full, f"{full}.cluster.local", f"{service}.{namespace}", service
+
+
+class OwnCertificates:
+    """Made and rotated by us. `wall` gives epoch seconds."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        place: Place,
+        tls: Serving,
+        lifetimes: Lifetimes | None = None,
+        *,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._place, self._tls, self._wall = kube, place, tls, wall
+        self._lifetimes = lifetimes or Lifetimes()
+
+    async def once(self) -> None:
+        """See Certificates."""
+        configurations = await self._configurations()
+        secret = await self._secret()
+        state, now = from_secret(secret or {}), self._wall()
+        configured = [bundle for _, one in configurations for bundle in _bundles(one)]
+        step = plan(state, configured, self._place.names, now, self._lifetimes)
+        if step is not Step.KEEP:
+            state = advance(state, step, self._place.names, now, self._lifetimes)
+            await self._write(secret, state)
+            log.info("serving certificate", extra={"step": step.value, "secret": self._place.secret})
+        await self._publish(configurations, state)
+        if state.serving is not None:
+            await self._tls.load(state.serving)
+
+    async def _configurations(self) -> list[Configuration]:
+        named = ((MUTATING_WEBHOOKS, self._place.mutating), (VALIDATING_WEBHOOKS, self._place.validating))
+        found = [(resource, await self._found(resource, name)) for resource, name in named if name]
+        return [(resource, one) for resource, one in found if one is not None]
+
+    async def _secret(self) -> dict[str, Any] | None:
+        return await self._found(SECRETS, self._place.secret, self._place.namespace)
+
+    async def _found(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any] | None:
+        try:
+            return await self._kube.get(resource, name, namespace)
+        except NotFound:
+            return None
+
+    async def _write(self, secret: dict[str, Any] | None, state: State) -> None:
+        if secret is None:
+            new = {"metadata": {"name": self._place.secret, "namespace": self._place.namespace}}
+            await self._kube.create(SECRETS, to_secret(state, new))
+        else:
+            await self._kube.replace(SECRETS, to_secret(state, secret))
+
+    async def _publish(self, configurations: list[Configuration], state: State) -> None:
+        for resource, one in configurations:
+            if all(split(bundle) == state.trust for bundle in _bundles(one)):
+                continue
+            body = {
+                "metadata": {"resourceVersion": one["metadata"]["resourceVersion"]},
+                "webhooks": [_trusting(hook, state.bundle) for hook in one.get("webhooks") or ()],
+            }
+            await self._kube.patch(resource, one["metadata"]["name"], body, kind=PatchKind.MERGE)
+
+
+def _bundles(configuration: dict[str, Any]) -> Iterator[bytes]:
+    """The CA bundle of each webhook, empty where there is none or it cannot be read."""
+    for hook in configuration.get("webhooks") or ():
+        text = (hook.get("clientConfig") or {}).get("caBundle") or ""
+        try:
+            yield base64.b64decode(text)
+        except ValueError:
+            yield b""
+
+
+def _trusting(hook: dict[str, Any], bundle: bytes) -> dict[str, Any]:
+    trust = {"caBundle": base64.b64encode(bundle).decode()}
+    return {**hook, "clientConfig": {**(hook.get("clientConfig") or {}), **trust}}
+
+
+class MountedCertificates:
+    """Made by somebody else, in `tls.crt` and `tls.key` of a folder."""
+
+    def __init__(self, folder: Path, tls: Serving) -> None:
+        self._folder, self._tls = folder, tls
+
+    async def once(self) -> None:
+        """See Certificates. A pair that is half replaced does not load; the next pass sees the other half."""
+        await self._tls.load(await asyncio.to_thread(self._read))
+
+    def _read(self) -> Pair:
+        return Pair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
+
+
+async def keep(
+    certificates: Certificates,
+    *,
+    interval: float = 10.0,
+    loaded: Callable[[], None] = lambda: None,
+    clock: Clock = SYSTEM,
+) -> None:
+    """Passes until cancelled, every `interval` seconds or sooner after a failure; `loaded` is called after each good one."""
+    failures = 0
+    while True:
+        failures = 0 if await _passes(certificates.once) else failures + 1
+        if not failures:
+            loaded()
+        await clock.sleep(_RETRY.delay(failures) if failures else interval)
+
+
+async def _passes(once: Callable[[], Awaitable[None]]) -> bool:
+    try:
+        await once()
+    except Conflict:
+        log.debug("another replica was first")
+    except (ApiError, OSError) as failure:  # ssl.SSLError is an OSError: a certificate that does not fit its key
+        log.warning("serving certificate", extra={"error": str(failure)})
+    else:
+        return True
+    return False

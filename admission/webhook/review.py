@@ -1,0 +1,215 @@
+"""One AdmissionReview in, one answer out: the table of endpoints and what each of them asks of the rules.
+
+Paths follow one scheme: `/mutate-` or `/validate-`, the group with dashes for dots, the version, the kind in small
+letters (`/mutate-batch-v1-job`, `/validate-kueue-x-k8s-io-v1beta2-clusterqueue`).
+
+Pure: the objects come in the request, everything else from the look-ups; answers take well under a millisecond for
+objects of usual size. server.py calls it and speaks HTTP. A request that is no AdmissionReview raises BadReview; an
+object whose fields have the wrong types (custom resources are mutated before their schema is checked) is denied.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from admission.webhook import flavors, jobs, queues, workloads
+from admission.webhook.fields import Errors, aggregate
+from admission.webhook.job import JOB
+from admission.webhook.jobset import JOBSET
+from admission.webhook.lookups import Lookups
+from admission.webhook.patch import json_patch
+from admission.webhook.rules import Rules
+from api.errors import StowageError
+from api.kube import resources
+from api.kube.resources import Resource
+from api.names import IN_USE_FINALIZER
+
+Wire = dict[str, Any]
+CREATE, UPDATE = "CREATE", "UPDATE"
+
+
+class BadReview(StowageError):
+    """The body is no AdmissionReview that can be answered; the text says why."""
+
+
+class Request(msgspec.Struct, rename="camel"):
+    """The part of AdmissionReview.request that is read."""
+
+    uid: str
+    operation: str
+    name: str = ""
+    namespace: str = ""
+    object: Wire | None = None
+    old_object: Wire | None = None
+
+    @property
+    def new(self) -> Wire:
+        """The object as it would be stored."""
+        return self.object or {}
+
+    @property
+    def old(self) -> Wire:
+        """The object as it is stored."""
+        return self.old_object or {}
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    request: Request | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Review)
+API_VERSION: Final = "admission.k8s.io/v1"
+
+Mutator = Callable[[Wire, Request, Lookups, Rules], None]
+Validator = Callable[[Request, Lookups, Rules], Errors]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One kind: how a new object is completed in place, and what is wrong with a new or changed one."""
+
+    resource: Resource
+    mutate: Mutator | None
+    validate: Validator
+    warn: Callable[[Wire], list[str]] = lambda _: []
+
+    def path(self, verb: str) -> str:
+        """`/mutate-...` or `/validate-...`."""
+        group = (self.resource.group or "core").replace(".", "-")
+        return f"/{verb}-{group}-{self.resource.version}-{self.resource.kind.lower()}"
+
+
+# ---- what each kind asks
+
+
+def _mutate_job(kind: jobs.Kind) -> Mutator:
+    def mutate(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
+        jobs.set_defaults(obj, request.namespace, kind, lookups, rules)
+
+    return mutate
+
+
+def _validate_job(kind: jobs.Kind) -> Validator:
+    def validate(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+        new, old = request.new, request.old
+        if request.operation == CREATE:
+            return jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
+        anew = jobs.asks_anew(old, new, kind)
+        known = jobs.queue_levels(new, request.namespace, lookups) if anew else None
+        return jobs.validate_update(old, new, kind, rules, known)
+
+    return validate
+
+
+def _validate_workload(request: Request, _: Lookups, rules: Rules) -> Errors:
+    if request.operation == CREATE:
+        return workloads.validate_create(request.new, rules)
+    return workloads.validate_update(request.old, request.new, rules)
+
+
+def _validate_cluster_queue(request: Request, _: Lookups, rules: Rules) -> Errors:
+    if request.operation == CREATE:
+        return queues.validate_cluster_queue(request.new, rules)
+    return queues.validate_cluster_queue_update(request.old, request.new, rules)
+
+
+def _either(create: Callable[[Wire], Errors], update: Callable[[Wire, Wire], Errors]) -> Validator:
+    def validate(request: Request, _: Lookups, __: Rules) -> Errors:
+        return create(request.new) if request.operation == CREATE else update(request.old, request.new)
+
+    return validate
+
+
+def _mutate_workload(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
+    workloads.set_defaults(obj, rules)
+
+
+def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
+    finalizers = (obj.get("metadata") or {}).get("finalizers") or []
+    if rules.in_use_finalizer and IN_USE_FINALIZER not in finalizers:
+        obj.setdefault("metadata", {})["finalizers"] = [*finalizers, IN_USE_FINALIZER]
+
+
+ENDPOINTS: Final = (
+    Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB)),
+    Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
+    Endpoint(resources.WORKLOADS, _mutate_workload, _validate_workload, workloads.warnings),
+    Endpoint(resources.CLUSTER_QUEUES, _mark_in_use, _validate_cluster_queue),
+    Endpoint(resources.LOCAL_QUEUES, None, _either(queues.validate_local_queue, queues.validate_local_queue_update)),
+    Endpoint(resources.COHORTS, None, _either(queues.validate_cohort, lambda _, new: queues.validate_cohort(new))),
+    Endpoint(
+        resources.RESOURCE_FLAVORS, _mark_in_use, _either(flavors.validate_flavor, flavors.validate_flavor_update)
+    ),
+    Endpoint(resources.TOPOLOGIES, None, _either(flavors.validate_topology, flavors.validate_topology_update)),
+)
+MUTATING: Final[Mapping[str, Endpoint]] = {e.path("mutate"): e for e in ENDPOINTS if e.mutate}
+VALIDATING: Final[Mapping[str, Endpoint]] = {e.path("validate"): e for e in ENDPOINTS}
+
+
+# ---- the answer
+
+
+def decode(body: bytes) -> Request:
+    """The request of an AdmissionReview. Raises BadReview."""
+    try:
+        review = _decoder.decode(body)
+    except msgspec.MsgspecError as bad:
+        raise BadReview(f"the body is no AdmissionReview: {bad}") from None
+    if review.api_version != API_VERSION or review.kind != "AdmissionReview":
+        raise BadReview(f"{review.api_version} {review.kind}: only {API_VERSION} AdmissionReview is understood")
+    if review.request is None:
+        raise BadReview("the AdmissionReview has no request")
+    return review.request
+
+
+def review(path: str, request: Request, lookups: Lookups, rules: Rules) -> Wire:
+    """The whole AdmissionReview that answers. Raises KeyError for a path that is none of ours."""
+    decide = _mutated if path in MUTATING else _validated
+    endpoint = MUTATING.get(path) or VALIDATING[path]
+    if request.operation not in (CREATE, UPDATE):
+        return _answer(request, allowed=True)
+    try:
+        return decide(endpoint, request, lookups, rules)
+    except (TypeError, AttributeError, ValueError) as bad:
+        text = f'{endpoint.resource.kind} "{request.name}" cannot be read: {type(bad).__name__}: {bad}'
+        return _answer(request, allowed=False, status={"code": 400, "reason": "BadRequest", "message": text})
+
+
+def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rules) -> Wire:
+    if endpoint.mutate is None or request.operation != CREATE:
+        return _answer(request, allowed=True)
+    changed = copy.deepcopy(request.new)
+    endpoint.mutate(changed, request, lookups, rules)
+    patch = json_patch(request.new, changed)
+    if not patch:
+        return _answer(request, allowed=True)
+    encoded = base64.b64encode(msgspec.json.encode(patch)).decode()
+    return _answer(request, allowed=True, patchType="JSONPatch", patch=encoded)
+
+
+def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rules) -> Wire:
+    errors = endpoint.validate(request, lookups, rules)
+    if errors:
+        return _answer(request, allowed=False, status=_invalid(endpoint, request, errors))
+    warnings = endpoint.warn(request.new)
+    return _answer(request, allowed=True, warnings=warnings) if warnings else _answer(request, allowed=True)
+
+
+def _invalid(endpoint: Endpoint, request: Request, errors: Errors) -> Wire:
+    kind = endpoint.resource.kind
+    causes = [error.cause() for error in errors]
+    details = {"name": request.name, "group": endpoint.resource.group, "kind": kind, "causes": causes}
+    return {"code": 422, "reason": "Invalid", "message": aggregate(errors), "details": details}
+
+
+def _answer(request: Request, *, allowed: bool, **more: Any) -> Wire:
+    response = {"uid": request.uid, "allowed": allowed, **more}
+    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
