@@ -1,6 +1,7 @@
 """Logging of a process: one JSON object a line on stderr, or plain lines for people.
 
-Modules log through the standard library and put facts into `extra`; the formatter only writes them down.
+Modules log through the standard library and put facts into `extra`; the formatter only writes them down. The names of
+LogRecord itself (name, process, module, args ...) cannot be facts: the standard library raises (ruff: G101).
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ async def _serve(main: Main, settings: ProcessSettings) -> int:
     _listen(process)
     async with HealthServer(settings.health_host, settings.health_port, process.readiness) as health:
         process.health_port = health.port
-        log.info("started", extra={"process": settings.name, "pid": os.getpid(), "health_port": health.port})
+        log.info("started", extra={"program": settings.name, "pid": os.getpid(), "health_port": health.port})
         code = await _work(main, process)
-        log.info("ended", extra={"process": settings.name, "code": code})
+        log.info("ended", extra={"program": settings.name, "code": code})
         return code
 
 
@@ -73,7 +73,7 @@ def _listen(process: Process) -> None:
     def heard(name: str) -> None:
         if process.stopping.is_set():
             _end_hard(f"second signal: {name}")
-        log.info("stopping", extra={"process": process.settings.name, "signal": name})
+        log.info("stopping", extra={"program": process.settings.name, "signal": name})
         process.stopping.set()
 
     loop = asyncio.get_running_loop()
@@ -98,7 +98,7 @@ async def _work(main: Main, process: Process) -> int:
         return ORDERLY
     error = work.exception()
     if error is not None:
-        log.critical("failed", extra={"process": process.settings.name}, exc_info=error)
+        log.critical("failed", extra={"program": process.settings.name}, exc_info=error)
     return FAILED if error is not None else ORDERLY
 
 

@@ -1,0 +1,144 @@
+"""A process from outside: its health server, its signals, its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.kube import metrics
+from api.kube.health import HealthServer
+
+PROGRAM = """
+import asyncio, sys
+from api.kube.process import serve
+from api.kube.settings import ProcessSettings
+
+async def main(process):
+    process.ready = lambda: None
+    {body}
+
+sys.exit(serve(main, ProcessSettings("tested", health_host="127.0.0.1", health_port=0, grace={grace})))
+"""
+POLITE = """
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0)
+        print("cleaned", flush=True)
+"""
+STUBBORN = """
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            print("refused", flush=True)
+"""
+
+
+class Child:
+    """A running process and the log lines it wrote so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[dict[str, Any]] = []
+
+    async def line(self, message: str) -> dict[str, Any]:
+        """Reads on until a line with that message."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(60):
+            while True:
+                raw = await self.process.stderr.readline()
+                assert raw, f"ended before {message!r}: {self.lines}"
+                self.lines.append(json.loads(raw))
+                if self.lines[-1]["message"] == message:
+                    return self.lines[-1]
+
+    async def code(self) -> int:
+        async with asyncio.timeout(60):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def child(body: str, grace: float = 30.0) -> AsyncIterator[Child]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        PROGRAM.format(body=body.strip(), grace=grace),
+        stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Child(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda value: value.name)
+async def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
+    async with child(POLITE) as it:
+        started = await it.line("started")
+        assert started["program"] == "tested"
+        assert await asked(started["health_port"], "/readyz") == (200, "ok\n")
+        it.process.send_signal(number)
+        assert (await it.line("stopping"))["signal"] == number.name
+        await it.line("ended")
+        assert await it.code() == 0
+        assert it.process.stdout is not None
+        assert await it.process.stdout.read() == b"cleaned\n"
+
+
+async def test_a_failure_is_logged_and_told_by_the_exit_code() -> None:
+    async with child('raise RuntimeError("a bug")') as it:
+        assert "RuntimeError: a bug" in (await it.line("failed"))["exception"]
+        assert await it.code() == 1
+
+
+async def test_a_return_is_an_orderly_end() -> None:
+    async with child("return") as it:
+        await it.line("ended")
+        assert await it.code() == 0
+
+
+async def test_who_does_not_end_is_ended() -> None:
+    async with child(STUBBORN, grace=0.05) as it:
+        await it.line("started")
+        it.process.terminate()
+        assert (await it.line("ending at once"))["why"] == "no end within 0.05 s"
+        assert await it.code() == 1
+
+
+async def test_a_second_signal_does_not_wait() -> None:
+    async with child(STUBBORN) as it:
+        await it.line("started")
+        it.process.terminate()
+        await it.line("stopping")
+        it.process.terminate()
+        assert (await it.line("ending at once"))["why"] == "second signal: SIGTERM"
+        assert await it.code() == 1
+
+
+async def test_readiness_tells_why_not() -> None:
+    reason: str | None = "workloads are not listed yet"
+    async with HealthServer("127.0.0.1", 0, lambda: reason) as health:
+        assert await asked(health.port, "/readyz") == (503, "workloads are not listed yet\n")
+        reason = None
+        assert await asked(health.port, "/readyz") == (200, "ok\n")
+        assert await asked(health.port, "/healthz") == (200, "ok\n")
+        status, text = await asked(health.port, "/metrics")
+        assert status == 200
+        assert next(iter(metrics.QUEUE_DEPTH.describe())).name in text
+
+
+async def asked(port: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
