@@ -1,0 +1,160 @@
+"""The three processes as children, as an operator would run them: for the demo and the suites, never for production.
+
+Each gets its own kubeconfig and free ports on loopback, writes its log to a file of its own, and is waited for until its
+/readyz says so. Ended by SIGTERM in order; a child that outlives its grace is killed. A single one can be killed and
+started again, to see what a crash does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "webhook": ("admission", "webhook"),
+    "controller": ("admission", "controller"),
+    "ungater": ("ungater",),
+}
+_GRACE = 15.0
+_POLL = 0.05
+_LOG_TAIL = 4000
+
+
+class ProcessFailed(RuntimeError):
+    """A child ended or did not become ready; carries the end of its log."""
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Child:
+    """One process: how it is started and, while it lives, its handle."""
+
+    name: str
+    environment: Mapping[str, str]
+    log: Path
+    health_port: int
+    process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Starts it; does not wait for readiness."""
+        environment = {**os.environ, **self.environment, "STOWAGE_HEALTH_PORT": str(self.health_port)}
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", *COMMANDS[self.name], env=environment, stdout=log, stderr=log
+            )
+
+    async def ready(self, seconds: float) -> None:
+        """Waits until /readyz answers 200. Raises ProcessFailed with the end of the log."""
+        url = f"http://127.0.0.1:{self.health_port}/readyz"
+        said = "no answer"
+        try:
+            async with asyncio.timeout(seconds), aiohttp.ClientSession() as session:
+                while True:
+                    if self.process is None or self.process.returncode is not None:
+                        raise ProcessFailed(f"{self.name} ended\n{self.tail()}")
+                    try:
+                        async with session.get(url) as answer:
+                            said = await answer.text()
+                            if answer.status == 200:
+                                return
+                    except aiohttp.ClientError as error:
+                        said = str(error)
+                    await asyncio.sleep(_POLL)
+        except TimeoutError:
+            raise ProcessFailed(f"{self.name} not ready within {seconds} s: {said}\n{self.tail()}") from None
+
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ends it with that signal; kills it when it takes longer than its grace."""
+        process = self.process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(number)
+        try:
+            async with asyncio.timeout(_GRACE):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def tail(self) -> str:
+        """The end of the log."""
+        return self.log.read_text(errors="replace")[-_LOG_TAIL:] if self.log.exists() else ""
+
+
+@dataclass
+class Processes:
+    """All three. `kubeconfigs` by process name; `environment` for all of them; `folder` takes the logs."""
+
+    kubeconfigs: Mapping[str, Path]
+    folder: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ready_within: float = 30.0
+    webhook_port: int = field(default_factory=free_port)
+    children: dict[str, Child] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, kubeconfig in self.kubeconfigs.items():
+            own = {"STOWAGE_KUBECONFIG": str(kubeconfig), "STOWAGE_HEALTH_HOST": "127.0.0.1"}
+            if name == "webhook":
+                own |= {
+                    "STOWAGE_WEBHOOK__HOST": "127.0.0.1",
+                    "STOWAGE_WEBHOOK__PORT": str(self.webhook_port),
+                    "STOWAGE_WEBHOOK__URL": self.webhook_url,
+                }
+            self.children[name] = Child(name, {**own, **self.environment}, self.folder / f"{name}.log", free_port())
+
+    @property
+    def webhook_url(self) -> str:
+        """Where the API server reaches the webhook."""
+        return f"https://127.0.0.1:{self.webhook_port}"
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the children that live."""
+        return [c.process.pid for c in self.children.values() if c.process and c.process.returncode is None]
+
+    async def __aenter__(self) -> Self:
+        try:
+            for child in self.children.values():
+                await child.start()
+            await asyncio.gather(*(child.ready(self.ready_within) for child in self.children.values()))
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Ends all, the webhook last: objects are still written while the others finish."""
+        for name in ("ungater", "controller", "webhook"):
+            if name in self.children:
+                await self.children[name].stop()
+
+    async def crash(self, name: str) -> None:
+        """Kills one as a machine failure would."""
+        await self.children[name].stop(signal.SIGKILL)
+
+    async def restart(self, name: str) -> None:
+        """Starts one again and waits for it."""
+        await self.children[name].start()
+        await self.children[name].ready(self.ready_within)
