@@ -217,7 +217,8 @@ def _change(desk: Desk, target: Target, options: Options, make: Any) -> Steps:
     for _ in range(_ATTEMPTS):
         old = _existing(desk, target)
         obj = make(old)
-        named_version = str(obj["metadata"].get("resourceVersion") or "")
+        if not target.subresource:
+            kind.rules.admit_update(desk, obj)
         obj = yield Review(True, "UPDATE", target, obj, old.obj, options.dry_run)
         _check_version(target, old, obj)
         _complete_change(desk, target, obj, old.obj)
@@ -225,8 +226,6 @@ def _change(desk: Desk, target: Target, options: Options, make: Any) -> Steps:
         if desk.record(kind, target.key) is old:
             appliers = disown(old.appliers, old.obj, obj, lists_of(kind))
             return _store_change(desk, kind, old, Record(target.key, obj, 0, options.manager, appliers), options)
-        if named_version:
-            break
     raise conflict(kind, target.name or "", MODIFIED)
 
 
@@ -328,15 +327,14 @@ def _apply(desk: Desk, target: Target, config: Obj, options: Options) -> Steps:
             record = yield from create(desk, target, obj, options)
             return _owned(desk, record, appliers, options)
         obj = _decoded(kind, clone(obj), target, options)
-        named_version = config["metadata"].get("resourceVersion")
+        if not target.subresource:
+            kind.rules.admit_update(desk, obj)
         obj = yield Review(True, "UPDATE", target, obj, old.obj, options.dry_run)
         _check_version(target, old, obj)
         _complete_change(desk, target, obj, old.obj)
         obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
         if desk.record(kind, target.key) is old:
             return _store_change(desk, kind, old, Record(target.key, obj, 0, old.writer, appliers), options)
-        if named_version:
-            break
     raise conflict(kind, target.name or "", MODIFIED)
 
 
@@ -366,12 +364,10 @@ def delete(desk: Desk, target: Target, options: DeleteOptions) -> Generator[Revi
     yield Review(False, "DELETE", target, None, old.obj, options.dry_run)
     old = _existing(desk, target)
     check_preconditions(kind, old, options)
-    obj = marked(kind, old, options, desk.clock())
-    if obj is None:
-        last = Record(old.key, {**old.obj, "metadata": dict(old.obj["metadata"])}, old.rv, old.writer)
-        return (last if options.dry_run else desk.erase(kind, last)), True
+    obj, stays = marked(kind, old, options, desk.clock())
+    record = Record(old.key, obj, old.rv, old.writer, old.appliers)
+    if not stays:
+        return (record if options.dry_run else desk.erase(kind, record)), True
     if obj["metadata"] == old.obj["metadata"]:
         return old, False
-    obj = {**obj, "metadata": dict(obj["metadata"])}
-    record = Record(old.key, obj, old.rv, old.writer, old.appliers)
     return (record if options.dry_run else desk.write(kind, record)), False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from api.fake.kinds import Kind
 from api.fake.meta import rfc3339
-from api.fake.status import Obj, bad_request, conflict
+from api.fake.status import Obj, bad_request, other_object
 from api.fake.table import Record
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -32,28 +32,29 @@ def check_preconditions(kind: Kind, record: Record, options: DeleteOptions) -> N
     name = record.obj["metadata"]["name"]
     if options.uid and options.uid != record.uid:
         why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({record.uid})"
-        raise conflict(kind, name, f"{why}. The object might have been deleted and then recreated")
+        raise other_object(kind, name, f"{why}. The object might have been deleted and then recreated")
     if options.resource_version and options.resource_version != str(record.rv):
         asked = options.resource_version
         why = f"the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({record.rv})"
-        raise conflict(kind, name, f"{why}. The object might have been modified")
+        raise other_object(kind, name, f"{why}. The object might have been modified")
 
 
-def marked(kind: Kind, record: Record, options: DeleteOptions, clock: float) -> Obj | None:
-    """The object as it stays for now, or None when it goes at once."""
+def marked(kind: Kind, record: Record, options: DeleteOptions, clock: float) -> tuple[Obj, bool]:
+    """A copy of the object as it is now, and whether it stays for a while. A kind with grace is marked even if not."""
     obj = record.obj
     meta = dict(obj["metadata"])
     finalizers = _finalizers(kind, meta, options)
     grace = kind.rules.grace(obj, options.grace)
-    if not finalizers and not grace and kind.plural != "namespaces":
-        return None
+    stays = bool(finalizers or grace or kind.plural == "namespaces")
+    if not stays and grace is None:
+        return {**obj, "metadata": meta}, False
     meta["finalizers"] = finalizers
     if not finalizers:
         del meta["finalizers"]
     _mark(meta, grace or 0, clock)
     if kind.plural == "namespaces":
-        return {**obj, "metadata": meta, "status": {**obj.get("status", {}), "phase": "Terminating"}}
-    return {**obj, "metadata": meta}
+        return {**obj, "metadata": meta, "status": {**obj.get("status", {}), "phase": "Terminating"}}, True
+    return {**obj, "metadata": meta}, stays
 
 
 def _finalizers(kind: Kind, meta: Obj, options: DeleteOptions) -> list[str]:

@@ -53,6 +53,8 @@ class Face:
                     return taken
             context.user = self._user(request)
             response = await self._dispatch(request, context)
+        except routes.NoPage:
+            response = web.Response(text="404 page not found\n", status=404)
         except Refusal as refusal:
             response = _json(refusal.body(), refusal.status)
         except Exception as error:  # the outermost edge of a request
@@ -89,7 +91,7 @@ class Face:
             case "GET":
                 return _raw(list_bytes(self._store, target, request.query))
             case "POST":
-                options = routes.options(request.query, _agent(request))
+                options = routes.options(request.query, _agent(request), "Create")
                 record = await self._calls.create(target, await _body(request), options, context)
                 return _record(target, record, 201)
             case "DELETE":
@@ -103,7 +105,7 @@ class Face:
             case "GET":
                 return _record(target, self._find(target))
             case "PUT":
-                options = routes.options(request.query, _agent(request))
+                options = routes.options(request.query, _agent(request), "Update")
                 return _record(target, await self._calls.update(target, await _body(request), options, context))
             case "PATCH":
                 return await self._patch(request, target, context)
@@ -119,7 +121,7 @@ class Face:
         return record
 
     async def _patch(self, request: web.Request, target: Target, context: Context) -> web.StreamResponse:
-        options = routes.options(request.query, _agent(request) if request.content_type != APPLY else "")
+        options = routes.options(request.query, _agent(request) if request.content_type != APPLY else "", "Patch")
         body = await _body(request)
         existed = self._store.record(target.kind, target.key) is not None
         record = await self._calls.patch(target, body, request.content_type, options, context)
@@ -148,7 +150,7 @@ class Face:
     async def _act(self, request: web.Request, target: Target, context: Context) -> web.StreamResponse:
         if request.method != "POST":
             raise not_allowed()
-        options = routes.options(request.query, _agent(request))
+        options = routes.options(request.query, _agent(request), "Create")
         body = await _body(request)
         if target.subresource == "binding":
             await self._calls.bind(target, body, options)

@@ -65,11 +65,20 @@ def _match_type(kind: Kind, obj: Obj, version: str) -> None:
     expected = kind.in_version(version)
     given = obj.setdefault("apiVersion", expected)
     if given != expected:
-        raise bad_request(f"the API version in the data ({given}) does not match the expected API version ({expected})")
+        raise _mistyped(kind, obj.get("kind") or kind.kind, given)
     if obj.setdefault("kind", kind.kind) != kind.kind:
-        text = f'{obj["kind"]} in version "{version}" cannot be handled as a {kind.kind}'
-        raise bad_request(f'{text}: no kind "{obj["kind"]}" is registered')
+        raise _mistyped(kind, obj["kind"], given)
     obj["apiVersion"] = kind.api_version
+
+
+def _mistyped(kind: Kind, given: str, api_version: str) -> Refusal:
+    version = api_version.rpartition("/")[2]
+    what = f'{given} in version "{version}" cannot be handled as a {kind.kind}'
+    if kind.custom:
+        return bad_request(f"{what}: the body is of another type")
+    return bad_request(
+        f'{what}: no kind "{given}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
+    )
 
 
 def wipe(obj: Obj) -> None:

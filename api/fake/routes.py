@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from api.fake.change import Options, Target
-from api.fake.status import bad_request, no_such_path
+from api.fake.kinds import Kind
+from api.fake.status import bad_request, invalid, no_such_path, unsupported
 from api.fake.store import Store
 
 
@@ -27,6 +28,8 @@ class Route:
 
     def target(self, store: Store) -> Target:
         """404 unless the resource is served in that version and scope."""
+        if not any(kind.group == self.group and self.version in kind.served for kind in store.kinds.values()):
+            raise NoPage
         kind = store.kind(self)
         if self.version not in kind.served or (self.namespace and not kind.namespaced):
             raise no_such_path()
@@ -37,6 +40,10 @@ class Route:
         return Target(kind, self.version, self.namespace, self.name, self.subresource)
 
 
+class NoPage(Exception):
+    """A path outside all groups: the real server answers it in plain text."""
+
+
 def parse(path: str) -> Route:
     """404 for anything that is no resource path."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
@@ -45,7 +52,7 @@ def parse(path: str) -> Route:
     elif parts[:1] == ["apis"] and len(parts) > 3:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        raise no_such_path()
+        raise NoPage
     namespace = None
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
@@ -78,11 +85,13 @@ def version(query: Mapping[str, str]) -> int | None:
     return int(text) if text else None
 
 
-def options(query: Mapping[str, str], agent: str) -> Options:
-    """Without a fieldManager the client's name is taken from its User-Agent, as the real server does."""
+def options(query: Mapping[str, str], agent: str, what: str) -> Options:
+    """`what` is Create, Update or Patch. Without a fieldManager the client's name is taken from its User-Agent, as the real server does."""
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
-        raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
+        raise invalid(
+            Kind("meta.k8s.io", "v1", "options", f"{what}Options"), "", [unsupported("dryRun", [dry_run], ["All"])]
+        )
     manager = query.get("fieldManager") or agent.partition("/")[0][:128] or "unknown"
     strict = query.get("fieldValidation") == "Strict"
     return Options(dry_run == "All", manager, flag(query, "force"), strict)

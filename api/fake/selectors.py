@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api.fake.status import Obj, Refusal, bad_request
+from api.fake.status import Obj, bad_request
 
 _KEY = re.compile(r"^(?:[a-z0-9.-]+/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$")
 _SET = re.compile(r"^(\S+)\s+(in|notin)\s*\(([^()]*)\)$")
@@ -117,7 +117,7 @@ def field_text(obj: Obj, path: tuple[str, ...]) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def parse_fields(text: str, allowed: Callable[[str], bool], resource: str) -> tuple[FieldTerm, ...]:
+def parse_fields(text: str, allowed: Callable[[str], bool]) -> tuple[FieldTerm, ...]:
     """`metadata.name=a,spec.nodeName!=`. 400 for a field that the kind does not offer."""
     terms = []
     for term in filter(None, (part.strip() for part in text.split(","))):
@@ -126,16 +126,9 @@ def parse_fields(text: str, allowed: Callable[[str], bool], resource: str) -> tu
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         field, op, value = found.groups()
         if not allowed(field):
-            raise _unsupported(resource, text, field)
+            raise bad_request(f"field label not supported: {field}")
         terms.append(FieldTerm(tuple(field.split(".")), op != "!=", value))
     return tuple(terms)
-
-
-def _unsupported(resource: str, text: str, field: str) -> Refusal:
-    return bad_request(
-        f'Unable to find "{resource}" that match label selector "", field selector "{text}": '
-        f"field label not supported: {field}"
-    )
 
 
 @dataclass(frozen=True, slots=True)

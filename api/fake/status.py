@@ -6,6 +6,7 @@ when it is due. Called by every module of this package.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ import msgspec
 from api.errors import ApiError
 
 Obj = dict[str, Any]
+log = logging.getLogger(__name__)
 
 
 class Named(Protocol):
@@ -58,7 +60,7 @@ class Refusal(ApiError):
         body["message"] = self.message
         if self.reason:
             body["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             body["details"] = self.details
         body["code"] = self.status
         return body
@@ -103,6 +105,13 @@ def conflict(kind: Named, name: str, why: str = MODIFIED, subresource: str = "")
     plural = f"{kind.plural}{slash}.{kind.group}" if kind.group else f"{kind.plural}{slash}"
     details = {**_details(kind, name), "kind": f"{kind.plural}{slash}"}
     return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}', details)
+
+
+def other_object(kind: Named, name: str, why: str) -> Refusal:
+    """A failed precondition of a deletion, which the real server words with the kind instead of the resource."""
+    label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    details = _details(kind, name, by_kind=True)
+    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {label} "{name}": {why}', details)
 
 
 def apply_conflict(clashes: Sequence[tuple[str, str]]) -> Refusal:
@@ -154,14 +163,13 @@ def not_allowed() -> Refusal:
 
 def unsupported_media(accepted: Sequence[str]) -> Refusal:
     text = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
-    return Refusal(415, "UnsupportedMediaType", text)
+    return Refusal(415, "UnsupportedMediaType", text, {})
 
 
 def unprocessable(message: str) -> Refusal:
     """A JSON patch that does not fit the object."""
-    text = "the server rejected our request due to an error in our request"
-    causes = [{"reason": "UnexpectedServerResponse", "message": message}]
-    return Refusal(422, "Invalid", text, {"causes": causes})
+    log.debug("unprocessable: %s", message)  # the real server keeps it to itself, too
+    return Refusal(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
 def expired(message: str, continue_: str = "") -> Refusal:

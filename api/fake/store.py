@@ -114,8 +114,7 @@ class Store:
     def filter(self, kind: Kind, labels: str = "", fields: str = "") -> Filter:
         if not labels and not fields:
             return EVERYTHING
-        resource = f"{kind.api_version if kind.group else '/v1'}, Resource={kind.plural}"
-        return Filter(parse_labels(labels), parse_fields(fields, kind.selectable, resource))
+        return Filter(parse_labels(labels), parse_fields(fields, kind.selectable))
 
     def watch(self, ref: Ref, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Watcher:
         """Events from now on: `drain()` them or `async for`; `close()` at the end."""

@@ -2,7 +2,7 @@
 
 Decides how lists merge: by key (containers by name, gates by name, conditions by type, ...), as sets (finalizers), else
 replaced whole (tolerations, taints). Understands `$patch: delete | replace`, `$deleteFromPrimitiveList/x` and
-`$retainKeys`; `$setElementOrder/x` is read over (order of a merged list: old items first, then new ones).
+`$retainKeys`; `$setElementOrder/x` is read over.
 Never changes the tree it is given. Called by change.py.
 """
 
@@ -86,16 +86,31 @@ def _value(field: str, old: Any, new: Any, kind: str) -> Any:
 
 def _lists(field: str, old: list[Any], new: list[Any], kind: str) -> list[Any]:
     if field in _SETS:
-        return old + [item for item in dict.fromkeys(new) if item not in old]
+        return _ordered([item for item in old if item not in new], list(dict.fromkeys(new)), old)
     key = merge_key(field, kind)
     if key is None or not all(isinstance(item, dict) for item in new):
         return list(clone(new))
     if any(item.get("$patch") == "replace" for item in new):
         return [_maps({}, item, kind) for item in new if "$patch" not in item]
-    merged = list(old)
+    merged = {item[key]: item for item in old}
     for item in new:
         _item(merged, item, key, kind)
-    return merged
+    named = [name for name in dict.fromkeys(item[key] for item in new) if name in merged]
+    kept = [name for name in merged if name not in named]
+    return [merged[name] for name in _ordered(kept, named, [item[key] for item in old])]
+
+
+def _ordered(kept: list[Any], named: list[Any], before: list[Any]) -> list[Any]:
+    """Merges items that the patch leaves alone with those it names, as the real server orders them.
+
+    Two old items keep their order; a new item goes before the next untouched one.
+    """
+    result: list[Any] = []
+    kept, named = list(kept), list(named)
+    while kept and named:
+        first = kept[0] in before and named[0] in before and before.index(kept[0]) < before.index(named[0])
+        result.append((kept if first else named).pop(0))
+    return result + kept + named
 
 
 def merge_key(field: str, kind: str) -> str | None:
@@ -105,13 +120,10 @@ def merge_key(field: str, kind: str) -> str | None:
     return _KEYS.get(field)
 
 
-def _item(merged: list[Any], item: Obj, key: str, kind: str) -> None:
+def _item(merged: dict[Any, Any], item: Obj, key: str, kind: str) -> None:
     if key not in item:
         raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-    at = next((i for i, old in enumerate(merged) if old.get(key) == item[key]), None)
     if item.get("$patch") == "delete":
-        merged[:] = [old for old in merged if old.get(key) != item[key]]
-    elif at is None:
-        merged.append(_maps({}, item, kind))
+        merged.pop(item[key], None)
     else:
-        merged[at] = _maps(merged[at], item, kind)
+        merged[item[key]] = _maps(merged.get(item[key], {}), item, kind)

@@ -31,6 +31,9 @@ class Rules:
     def admit_create(self, cluster: Cluster, obj: Obj) -> None:
         """What the server's built-in admission plugins add, before any webhook."""
 
+    def admit_update(self, cluster: Cluster, obj: Obj) -> None:
+        """The same for an update."""
+
     def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
         """What creation sets whatever was sent; runs when uid and name are known."""
 

@@ -35,11 +35,14 @@ class PodRules(Rules):
         _priority(cluster, obj["spec"])
         _default_tolerations(obj["spec"])
 
+    def admit_update(self, cluster: Cluster, obj: Obj) -> None:
+        _default_tolerations(obj["spec"])
+
     def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
         obj["status"] = {"phase": "Pending", "qosClass": _qos(obj["spec"])}
         if obj["spec"].get("schedulingGates"):
-            gated: Obj = {"type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": None}
-            gated |= {"reason": "SchedulingGated", "message": GATED_MESSAGE, "observedGeneration": 1}
+            gated: Obj = {"type": "PodScheduled", "status": "False", "lastProbeTime": None}
+            gated |= {"lastTransitionTime": cluster.now(), "reason": "SchedulingGated", "message": GATED_MESSAGE}
             obj["status"]["conditions"] = [gated]
 
     def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
@@ -178,7 +181,7 @@ def _narrowing(given: Obj, had: Obj) -> list[Cause]:
         return []
     if len(old_terms) != len(new_terms):
         why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [invalid_value(path, new_terms, why)]
+        return [invalid_value(path, new_terms or None, why)]
     why = "only additions are allowed (no mutations or deletions)"
     return [
         invalid_value(f"{path}[{i}]", new, why)

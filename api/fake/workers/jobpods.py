@@ -1,0 +1,110 @@
+"""One Job's pods: what a new one looks like, how many are wanted, and how a pod counts. Pure; called by jobs.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from api.fake.patch import clone
+from api.fake.status import Obj
+from api.fake.workers import indexes
+from api.fake.workers.base import controller_ref, holds
+from api.names import JOB_COMPLETION_INDEX
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+
+
+def new_pod(job: Obj, index: int | None) -> Obj:
+    """A pod of the Job's template, for one index of an Indexed Job."""
+    template = clone(job["spec"]["template"])
+    name, given = job["metadata"]["name"], template.get("metadata") or {}
+    meta = {key: given[key] for key in ("labels", "annotations") if given.get(key)}
+    meta |= {"namespace": job["metadata"]["namespace"], "ownerReferences": [controller_ref(job)]}
+    meta["finalizers"] = [*(given.get("finalizers") or ()), TRACKING]
+    spec = template["spec"]
+    if index is None:
+        return {"metadata": {**meta, "generateName": f"{name}-"}, "spec": spec}
+    for field in ("labels", "annotations"):
+        meta[field] = {**meta.get(field, {}), JOB_COMPLETION_INDEX: str(index)}
+    spec.setdefault("hostname", f"{name}-{index}")
+    return {"metadata": {**meta, "generateName": f"{name}-{index}-"}, "spec": spec}
+
+
+def phase(pod: Obj) -> str:
+    return str(pod.get("status", {}).get("phase", "Pending"))
+
+
+def is_tracked(pod: Obj) -> bool:
+    return TRACKING in (pod["metadata"].get("finalizers") or ())
+
+
+def is_terminating(pod: Obj) -> bool:
+    return "deletionTimestamp" in pod["metadata"] and phase(pod) not in ("Succeeded", "Failed")
+
+
+def is_active(pod: Obj) -> bool:
+    return "deletionTimestamp" not in pod["metadata"] and phase(pod) not in ("Succeeded", "Failed")
+
+
+def is_on_a_node(pod: Obj) -> bool:
+    """Whether the Job's end must wait for it."""
+    return phase(pod) not in ("Succeeded", "Failed")
+
+
+def is_ready(pod: Obj) -> bool:
+    return holds(pod.get("status", {}), "Ready")
+
+
+def is_indexed(job: Obj) -> bool:
+    return bool(job["spec"].get("completionMode") == "Indexed")
+
+
+def index_of(pod: Obj) -> int:
+    return int(pod["metadata"]["annotations"][JOB_COMPLETION_INDEX])
+
+
+def has_failed(job: Obj, pod: Obj) -> bool:
+    """A deleted pod counts as a failure unless the Job replaces failed pods only."""
+    if phase(pod) == "Failed":
+        return True
+    return job["spec"].get("podReplacementPolicy") != "Failed" and is_terminating(pod)
+
+
+def has_ended(job: Obj, pod: Obj) -> bool:
+    return phase(pod) == "Succeeded" or has_failed(job, pod)
+
+
+def _wanted(job: Obj, status: Obj, active: int) -> int:
+    """How many pods should be active."""
+    parallelism, completions = int(job["spec"]["parallelism"]), job["spec"].get("completions")
+    if completions is not None:
+        return min(parallelism, int(completions) - int(status.get("succeeded", 0)))
+    return min(parallelism, active) if status.get("succeeded") else parallelism
+
+
+def surplus(job: Obj, status: Obj, active: Sequence[Obj]) -> list[Obj]:
+    """Active pods too many: beyond the completions, twice for one index, or the last ones."""
+    if not is_indexed(job):
+        return list(active[_wanted(job, status, len(active)) :])
+    wanted = _wanted(job, status, len(active))
+    done, kept = indexes.parse(status.get("completedIndexes")), set[int]()
+    unwanted = []
+    for pod in sorted(active, key=index_of):
+        index = index_of(pod)
+        if index >= job["spec"]["completions"] or index in done | kept or len(kept) >= wanted:
+            unwanted.append(pod)
+        else:
+            kept.add(index)
+    return unwanted
+
+
+def missing(job: Obj, status: Obj, pods: Sequence[Obj]) -> list[int | None]:
+    """The indexes to create pods for; None, once a pod, where pods have no index."""
+    slow = job["spec"].get("podReplacementPolicy") == "Failed"
+    running = [pod for pod in pods if is_active(pod) or (slow and is_terminating(pod))]
+    number = _wanted(job, status, len(running)) - len(running)
+    if number <= 0:
+        return []
+    if not is_indexed(job):
+        return [None] * number
+    taken = indexes.parse(status.get("completedIndexes")) | {index_of(pod) for pod in running}
+    return [index for index in range(job["spec"]["completions"]) if index not in taken][:number]
