@@ -1,0 +1,129 @@
+"""What an attempt to assign flavors comes to, as values: per resource, per pod set, for the workload; with its message.
+
+Modes, severities and texts are the field's (cycle.md 4.4 and 4.6). The search that makes them is flavors.py; the cycle
+reads them, and the preemption engine answers to the `PreemptionOracle` of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from admission.engine.decision import Reason
+from admission.engine.model import FlavorResource
+from admission.engine.quota import QuotaTree
+
+SEVERITY = (
+    Reason.TOPOLOGY_PLACEMENT_FAILED,
+    Reason.WAITING_FOR_QUOTA,
+    Reason.EXCEEDS_MAX_QUOTA,
+    Reason.NO_MATCHING_FLAVOR,
+)
+"""Mildest first: what passes by itself before what never does."""
+
+
+def most_severe(reasons: Iterable[Reason | None]) -> Reason | None:
+    """What is said of several parts that all have to fit."""
+    return max((reason for reason in reasons if reason is not None), key=SEVERITY.index, default=None)
+
+
+def mildest(reasons: Iterable[Reason | None]) -> Reason | None:
+    """What is said of several ways of which one has to work."""
+    return min((reason for reason in reasons if reason is not None), key=SEVERITY.index, default=None)
+
+
+class Mode(IntEnum):
+    """How well a request fits, worst first. Preempt: by evicting also own workloads; Reclaim: only the relatives'."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    PREEMPT = 2
+    RECLAIM = 3
+    FIT = 4
+
+
+class PreemptionOracle(Protocol):
+    """Knows whether evicting could make room for one resource, by quota alone (the preemption engine)."""
+
+    def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
+        """NO_CANDIDATES, PREEMPT or RECLAIM, and the borrowing level that would remain."""
+
+
+class NoPreemption:
+    """Nobody is ever evicted."""
+
+    def __init__(self, quota: QuotaTree) -> None:
+        self._quota = quota
+
+    def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
+        """No candidates; the borrowing level as it is."""
+        return Mode.NO_CANDIDATES, self._quota.borrowing(queue, fr, amount).level
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """The flavor for one resource."""
+
+    flavor: str
+    mode: Mode
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetFlavors:
+    """What one pod set would get. `requests` are totals; `reasons` why it is less than a fit; `error` that it cannot be.
+
+    `topology`: the flavor on whose nodes it is to be placed, None where no topology is wanted.
+    """
+
+    name: str
+    picks: Mapping[str, Pick]
+    requests: Mapping[str, int]
+    reasons: tuple[str, ...] = ()
+    reason: Reason | None = None
+    error: str | None = None
+    topology: str | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The worst over its resources."""
+        if self.error is not None or (self.reason is not None and not self.picks):
+            return Mode.NO_FIT
+        return min((pick.mode for pick in self.picks.values()), default=Mode.FIT)
+
+    def message(self) -> str | None:
+        """Its part of the condition's message."""
+        if self.error is not None:
+            return f"failed to assign flavors to pod set {self.name}: {self.error}"
+        if not self.reasons:
+            return None
+        return f"couldn't assign flavors to pod set {self.name}: {', '.join(sorted(self.reasons))}"
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorAssignment:
+    """What the whole workload would get; the pod sets after the first that gets nothing are left out."""
+
+    pod_sets: tuple[PodSetFlavors, ...]
+    usage: Mapping[FlavorResource, int]
+
+    @property
+    def mode(self) -> Mode:
+        """The worst over the pod sets."""
+        return min((pod_set.mode for pod_set in self.pod_sets), default=Mode.FIT)
+
+    @property
+    def level(self) -> int:
+        """How far up the cohort tree it borrows."""
+        return max((pick.level for pod_set in self.pod_sets for pick in pod_set.picks.values()), default=0)
+
+    @property
+    def reason(self) -> Reason:
+        """The most severe of the pod sets' reasons."""
+        return most_severe(pod_set.reason for pod_set in self.pod_sets) or Reason.WAITING_FOR_QUOTA
+
+    def message(self) -> str:
+        """The text for the condition."""
+        return "; ".join(text for pod_set in self.pod_sets if (text := pod_set.message()) is not None)

@@ -1,0 +1,339 @@
+"""The customs office: objects as the API server knows them become the engine's values, and admissions go back.
+
+Plain conversion: quantities are parsed, defaults filled in, what the engine never reads is left behind. Nothing is decided
+or kept. Wrong input raises `api.errors.InvalidObject` naming object and field. The feed calls it once for each change of an
+object; the scheduler calls `admission` for what it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+
+from admission.engine import model
+from api import assignment, pods, quantity, queues, topology, workloads
+from api.errors import InvalidObject
+from api.meta import find_condition, is_true, parse_time
+from api.names import (
+    EVICTED,
+    PODSET_LABEL,
+    QUOTA_RESERVED,
+    TOPOLOGY_PODSET,
+    TOPOLOGY_WORKLOAD,
+    Evicting,
+)
+
+T = TypeVar("T")
+
+# Evictions after which a workload queues up anew from that moment on; else its creation counts (lifecycle.md 3.6).
+_REQUEUED_FROM_EVICTION = (Evicting.PODS_READY_TIMEOUT, Evicting.ADMISSION_CHECK)
+_NOT_NEGATIVE = "must be greater than or equal to 0"
+
+
+@contextmanager
+def _about(kind: str, key: str) -> Iterator[None]:
+    """Name the object in whatever is wrong inside."""
+    try:
+        yield
+    except InvalidObject as bad:
+        raise InvalidObject(bad.field, bad.given, bad.allowed, f"{kind} {key}") from bad
+
+
+@contextmanager
+def _within(field: str) -> Iterator[None]:
+    """Put the field's place in the object before whatever is wrong inside."""
+    try:
+        yield
+    except InvalidObject as bad:
+        raise InvalidObject(f"{field}{bad.field}", bad.given, bad.allowed) from bad
+
+
+def _structs(values: Sequence[Mapping[str, Any]], kind: type[T], field: str) -> tuple[T, ...]:
+    try:
+        return msgspec.convert(values, tuple[kind, ...])  # type: ignore[valid-type]  # a type made at run time
+    except msgspec.ValidationError as bad:
+        raise InvalidObject(field, list(values), str(bad)) from None
+
+
+# ---- workloads
+
+
+def workload(
+    w: workloads.Workload,
+    *,
+    cluster_queue: str,
+    blocked: tuple[str, str] | None = None,
+    not_before: float = 0.0,
+) -> model.Workload:
+    """A Workload. The admission is taken while it holds quota (QuotaReserved is True). Raises InvalidObject."""
+    meta, status = w.metadata, w.status
+    with _about("Workload", w.key):
+        reserved = is_true(status.conditions, QUOTA_RESERVED)
+        return model.Workload(
+            key=w.key,
+            uid=meta.uid,
+            queue=f"{meta.namespace}/{w.spec.queue_name}",
+            cluster_queue=cluster_queue,
+            pod_sets=tuple(_pod_set(p, f"spec.podSets[{i}]") for i, p in enumerate(w.spec.pod_sets)),
+            priority=w.spec.priority or 0,
+            queued=_queued(w),
+            not_before=not_before,
+            blocked=blocked,
+            admission=_admission(status.admission) if reserved and status.admission else None,
+            evicted=is_true(status.conditions, EVICTED),
+        )
+
+
+def _queued(w: workloads.Workload) -> float:
+    evicted = find_condition(w.status.conditions, EVICTED)
+    moment = w.metadata.creation_timestamp
+    if evicted is not None and evicted.status == "True" and evicted.reason in _REQUEUED_FROM_EVICTION:
+        moment = evicted.last_transition_time or moment
+    return parse_time(moment) or 0.0
+
+
+def _pod_set(pod_set: workloads.PodSet, field: str) -> model.PodSet:
+    spec = _template_spec(pod_set.template, f"{field}.template")
+    required, preferred = _node_affinity(spec)
+    return model.PodSet(
+        name=pod_set.name,
+        count=pod_set.count,
+        requests=_requests(spec, f"{field}.template.spec"),
+        min_count=pod_set.min_count,
+        topology=_topology_ask(pod_set.topology_request) if pod_set.topology_request else None,
+        node_selector=spec.node_selector,
+        affinity=required,
+        preferred_affinity=preferred,
+        tolerations=spec.tolerations,
+    )
+
+
+def _template_spec(template: Mapping[str, Any], field: str) -> pods.PodSpec:
+    try:
+        return pods.pod_spec(template)
+    except msgspec.ValidationError as bad:
+        raise InvalidObject(field, template.get("spec"), str(bad)) from None
+
+
+def _requests(spec: pods.PodSpec, field: str) -> model.Amounts:
+    with _within(f"{field}: "):
+        requests = pods.effective_requests(spec)
+    for resource, amount in requests.items():
+        if amount < 0:
+            raise InvalidObject(f"{field}: requests[{resource}]", amount, _NOT_NEGATIVE)
+    return requests
+
+
+def _node_affinity(
+    spec: pods.PodSpec,
+) -> tuple[tuple[model.NodeSelectorTerm, ...] | None, tuple[model.PreferredTerm, ...]]:
+    node = spec.affinity.node_affinity if spec.affinity else None
+    if node is None:
+        return None, ()
+    required = node.required_during_scheduling_ignored_during_execution
+    preferred = node.preferred_during_scheduling_ignored_during_execution
+    return required.node_selector_terms if required else None, preferred
+
+
+def _topology_ask(request: workloads.TopologyRequest) -> model.TopologyAsk:
+    slices = tuple(
+        model.SliceLayer(layer.topology, layer.size)
+        for layer in request.podset_slice_required_topology_constraints or ()
+    )
+    if not slices and request.pod_set_slice_required_topology is not None:
+        slices = (model.SliceLayer(request.pod_set_slice_required_topology, request.pod_set_slice_size or 0),)
+    return model.TopologyAsk(
+        required=request.required,
+        preferred=request.preferred,
+        unconstrained=request.unconstrained,
+        group=request.pod_set_group_name,
+        slices=slices,
+        slice_topology_only=bool(slices) and request.required is None and request.preferred is None,
+        explicit=request.explicit,
+    )
+
+
+def _admission(admission: workloads.Admission) -> model.Admission:
+    place = "status.admission.podSetAssignments"
+    given = enumerate(admission.pod_set_assignments)
+    return model.Admission(admission.cluster_queue, tuple(_pod_set_admission(a, f"{place}[{i}]") for i, a in given))
+
+
+def _pod_set_admission(given: workloads.PodSetAssignment, field: str) -> model.PodSetAdmission:
+    usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
+    return model.PodSetAdmission(
+        name=given.name,
+        flavors=given.flavors,
+        usage={resource: amount for resource, amount in usage.items() if resource in given.flavors},
+        count=given.count or 0,
+        assignment=_assignment(given.topology_assignment, field) if given.topology_assignment else None,
+    )
+
+
+def _assignment(given: workloads.TopologyAssignment, field: str) -> model.Assignment:
+    with _within(f"{field}."):
+        domains = assignment.decode(given)
+    return model.Assignment(given.levels, tuple(model.DomainCount(values, count) for values, count in domains))
+
+
+def admission(decided: model.Admission) -> workloads.Admission:
+    """The status.admission to write, topology assignments in the compact form."""
+    return workloads.Admission(
+        cluster_queue=decided.cluster_queue,
+        pod_set_assignments=tuple(_wire_pod_set(pod_set) for pod_set in decided.pod_sets),
+    )
+
+
+def _wire_pod_set(pod_set: model.PodSetAdmission) -> workloads.PodSetAssignment:
+    placed = pod_set.assignment
+    domains = [(domain.values, domain.count) for domain in placed.domains] if placed else []
+    return workloads.PodSetAssignment(
+        name=pod_set.name,
+        flavors=dict(pod_set.flavors),
+        resource_usage=dict(quantity.to_texts(pod_set.usage)),
+        count=pod_set.count,
+        topology_assignment=assignment.encode(placed.levels, domains) if placed else None,
+    )
+
+
+# ---- queues and flavors
+
+
+def cluster_queue(queue: queues.ClusterQueue, *, inactive: str | None = None) -> model.ClusterQueue:
+    """A ClusterQueue; `inactive` is why it admits nothing. Raises InvalidObject."""
+    spec = queue.spec
+    strategy = spec.admission_checks_strategy
+    with _about("ClusterQueue", queue.key):
+        return model.ClusterQueue(
+            name=queue.key,
+            groups=_resource_groups(spec.resource_groups),
+            cohort=spec.cohort_name or None,
+            strategy=spec.queueing_strategy,
+            stop=spec.stop_policy,
+            fungibility=_fungibility(spec.flavor_fungibility),
+            preemption=_preemption(spec.preemption),
+            weight_milli=_weight(spec.fair_sharing),
+            checks=tuple(rule.name for rule in strategy.admission_checks) if strategy else (),
+            inactive=inactive,
+        )
+
+
+def cohort(given: queues.Cohort) -> model.Cohort:
+    """A Cohort. Raises InvalidObject."""
+    with _about("Cohort", given.key):
+        quotas = {
+            (flavor.flavor, resource): quota
+            for group in _resource_groups(given.spec.resource_groups)
+            for flavor in group.flavors
+            for resource, quota in flavor.quotas.items()
+        }
+        return model.Cohort(given.key, given.spec.parent_name or None, quotas, _weight(given.spec.fair_sharing))
+
+
+def _resource_groups(groups: Sequence[queues.ResourceGroup]) -> tuple[model.ResourceGroup, ...]:
+    return tuple(
+        model.ResourceGroup(
+            group.covered_resources,
+            tuple(_flavor_quotas(f, f"spec.resourceGroups[{i}].flavors[{j}]") for j, f in enumerate(group.flavors)),
+        )
+        for i, group in enumerate(groups)
+    )
+
+
+def _flavor_quotas(flavor: queues.FlavorQuotas, field: str) -> model.FlavorQuotas:
+    given = enumerate(flavor.resources)
+    return model.FlavorQuotas(flavor.name, {r.name: _quota(r, f"{field}.resources[{i}]") for i, r in given})
+
+
+def _quota(given: queues.ResourceQuota, field: str) -> model.Quota:
+    def limit(text: str | int | float | None, name: str) -> int | None:
+        return None if text is None else _amount(given.name, text, f"{field}.{name}")
+
+    return model.Quota(
+        _amount(given.name, given.nominal_quota, f"{field}.nominalQuota"),
+        limit(given.borrowing_limit, "borrowingLimit"),
+        limit(given.lending_limit, "lendingLimit"),
+    )
+
+
+def _amount(resource: str, text: str | int | float, field: str) -> int:
+    with _within(f"{field}: "):
+        amount = quantity.to_int(resource, text)
+    if amount < 0:
+        raise InvalidObject(field, text, _NOT_NEGATIVE)
+    return amount
+
+
+def _fungibility(given: queues.FlavorFungibility | None) -> model.FungibilityPolicy:
+    if given is None:
+        return model.FungibilityPolicy()
+    return model.FungibilityPolicy(given.when_can_borrow, given.when_can_preempt, given.preference)
+
+
+def _preemption(given: queues.Preemption | None) -> model.PreemptionPolicy:
+    if given is None:
+        return model.PreemptionPolicy()
+    borrow = given.borrow_within_cohort or queues.BorrowWithinCohort()
+    return model.PreemptionPolicy(
+        given.reclaim_within_cohort, given.within_cluster_queue, borrow.policy, borrow.max_priority_threshold
+    )
+
+
+def _weight(sharing: queues.FairSharing | None) -> int:
+    if sharing is None or sharing.weight is None:
+        return 1000
+    with _within("spec.fairSharing.weight: "):
+        return int(quantity.parse(sharing.weight) * 1000)
+
+
+def flavor(given: topology.ResourceFlavor, named: topology.Topology | None) -> model.Flavor:
+    """A ResourceFlavor with the levels it names or carries; `named` is its Topology if that exists. Raises InvalidObject.
+
+    Levels written into the flavor go by the flavor's own name in messages.
+    """
+    spec, name, levels = given.spec, given.spec.topology_name, named.levels if named else None
+    if spec.topology is not None:
+        name, levels = given.key, spec.topology.levels
+    with _about("ResourceFlavor", given.key):
+        return model.Flavor(
+            name=given.key,
+            node_labels=spec.node_labels,
+            taints=_structs(spec.node_taints, pods.Taint, "spec.nodeTaints"),
+            tolerations=_structs(spec.tolerations, pods.Toleration, "spec.tolerations"),
+            topology=name,
+            levels=levels if name is not None else None,
+        )
+
+
+# ---- nodes and pods
+
+
+def node(given: pods.Node) -> model.Node:
+    """A Node. Raises InvalidObject."""
+    with _about("Node", given.key):
+        return model.Node(
+            name=given.key,
+            labels=given.metadata.labels,
+            allocatable=quantity.parse_list(given.status.allocatable, "status.allocatable"),
+            taints=given.spec.taints,
+            usable=given.ready and not given.spec.unschedulable,
+        )
+
+
+def bound_pod(given: pods.Pod) -> model.BoundPod | None:
+    """A pod that holds a node; None for one that is not bound or has run to its end. Raises InvalidObject."""
+    if not given.spec.node_name or given.terminated:
+        return None
+    meta = given.metadata
+    first_form = meta.annotations.get(TOPOLOGY_WORKLOAD)
+    with _about("Pod", given.key), _within("spec: "):
+        return model.BoundPod(
+            key=given.key,
+            node=given.spec.node_name,
+            requests=pods.effective_requests(given.spec),
+            workload=given.workload or (f"{meta.namespace}/{first_form}" if first_form else None),
+            pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
+        )
