@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from api.names import HOSTNAME_LABEL
 from api.pods import NodeSelectorTerm, PreferredTerm, Requirement, Taint, Toleration
-from api.quantity import CPU, PODS
+from api.quantity import CPU, PODS, to_text
 from api.queues import QueueingStrategy, StopPolicy
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "StopPolicy",
     "Taint",
     "Toleration",
+    "to_text",
 ]
 
 Amounts = Mapping[str, int]
@@ -310,6 +311,7 @@ class PlacementOptions:
     multi_layer: bool = True  # TASMultiLayerTopology
     respect_preferred_affinity: bool = False  # TASRespectNodeAffinityPreferred
     overlapping_flavors: bool = True  # TASHandleOverlappingFlavors
+    leader_constraints: bool = True  # a leader's own selectors and tolerations count; the peer goes by its workers' alone
 
 
 @dataclass(frozen=True, slots=True)
