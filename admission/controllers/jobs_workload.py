@@ -1,10 +1,11 @@
-"""The Workload that belongs to a job: how it is composed, which priority it gets, whether it still fits the job. Pure."""
+"""The Workload that belongs to a job: how it is composed, which priority it gets, how it follows the job. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.controllers.jobs_fit import normal
 from admission.controllers.jobs_surroundings import Surroundings
 from admission.integrations.base import Job, JobKind, Prioritized, merge_diff
 from admission.integrations.names import workload_name
@@ -17,9 +18,6 @@ from api.workloads import PodSet, PriorityClassRef, Workload, WorkloadSpec
 _SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 _COPIED_PREFIX: Final = "provreq.kueue.x-k8s.io/"
 _COPIED: Final = frozenset((names.ADMISSION_GATED_BY,))
-
-# What of a template decides where its pods may run and what they take.
-_SHAPE: Final = ("containers", "initContainers", "resources", "overhead", "runtimeClassName", "affinity")
 
 
 class PriorityClassMissing(StowageError):
@@ -66,7 +64,8 @@ def composed(job: Job, kind: JobKind, surroundings: Surroundings) -> Workload:
     }
     if copied := copied_annotations(job):
         fields["annotations"] = copied
-    return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, surroundings))
+    pod_sets = kind.pod_sets(job, topology=options.topology)
+    return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, surroundings))
 
 
 def copied_annotations(job: Job) -> dict[str, str]:
@@ -74,11 +73,14 @@ def copied_annotations(job: Job) -> dict[str, str]:
     return {k: v for k, v in annotations_of(job).items() if k in _COPIED or k.startswith(_COPIED_PREFIX)}
 
 
-def wanted_spec(job: Job, kind: JobKind, surroundings: Surroundings) -> WorkloadSpec:
-    """The spec that the job asks for. Raises as `composed`."""
-    pod_sets = kind.pod_sets(job, topology=surroundings.options.topology)
-    ref, priority = resolved_priority(job, kind, pod_sets, surroundings)
-    fields: dict[str, Any] = {"pod_sets": pod_sets, "priority": priority}
+def wanted_spec(
+    job: Job, kind: JobKind, pod_sets: tuple[PodSet, ...], surroundings: Surroundings, now: WorkloadSpec | None = None
+) -> WorkloadSpec:
+    """The spec that the job asks for; `now` is its Workload's, if there. Raises PriorityClassMissing."""
+    ref, priority = resolved_priority(job, kind, pod_sets, surroundings, now)
+    fields: dict[str, Any] = {"pod_sets": pod_sets}
+    if priority is not None:
+        fields["priority"] = priority
     if queue := labels_of(job).get(names.QUEUE_NAME_LABEL):
         fields["queue_name"] = queue
     if ref is not None:
@@ -95,15 +97,34 @@ def max_execution_seconds(job: Job) -> int | None:
 
 
 def resolved_priority(
-    job: Job, kind: JobKind, pod_sets: tuple[PodSet, ...], surroundings: Surroundings
-) -> tuple[PriorityClassRef | None, int]:
-    """WorkloadPriorityClass of the label, else the job's own class, the first template's, the cluster's default, 0."""
-    if name := labels_of(job).get(names.PRIORITY_CLASS_LABEL):
-        found = surroundings.workload_priority_classes.get(name)
-        if found is None:
-            raise PriorityClassMissing("WorkloadPriorityClass", name)
-        return PriorityClassRef(group=names.GROUP, kind="WorkloadPriorityClass", name=name), found.value
-    name = (kind.priority_class(job) if isinstance(kind, Prioritized) else None) or _template_class(pod_sets)
+    job: Job,
+    kind: JobKind,
+    pod_sets: tuple[PodSet, ...],
+    surroundings: Surroundings,
+    now: WorkloadSpec | None = None,
+) -> tuple[PriorityClassRef | None, int | None]:
+    """WorkloadPriorityClass of the label, else the job's own class, the first template's, the cluster's default, 0.
+
+    What a Workload has already holds until its job names another class: a class that goes or changes moves nobody.
+    """
+    label = labels_of(job).get(names.PRIORITY_CLASS_LABEL)
+    own = kind.priority_class(job) if isinstance(kind, Prioritized) else None
+    name = label or own or _template_class(pod_sets)
+    if now is not None and name in ("", now.priority_class_ref.name if now.priority_class_ref else ""):
+        return now.priority_class_ref, now.priority
+    if label:
+        return _of_workload_class(label, surroundings)
+    return _of_pod_class(name, surroundings)
+
+
+def _of_workload_class(name: str, surroundings: Surroundings) -> tuple[PriorityClassRef, int]:
+    found = surroundings.workload_priority_classes.get(name)
+    if found is None:
+        raise PriorityClassMissing("WorkloadPriorityClass", name)
+    return PriorityClassRef(group=names.GROUP, kind="WorkloadPriorityClass", name=name), found.value
+
+
+def _of_pod_class(name: str, surroundings: Surroundings) -> tuple[PriorityClassRef | None, int]:
     classes = surroundings.priority_classes
     if not name:
         name = next((key for key, value in sorted(classes.items()) if value.get("globalDefault")), "")
@@ -133,47 +154,3 @@ def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, 
     if (wanted_gates := annotations_of(job).get(gates)) != workload.metadata.annotations.get(gates):
         patch["metadata"] = {"annotations": {gates: wanted_gates}}
     return patch
-
-
-def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
-    """Whether they ask for the same, to the last label."""
-    return normal([p.to_wire() for p in one]) == normal([p.to_wire() for p in other])
-
-
-def started_pod_sets(running: tuple[PodSet, ...], workload: Workload) -> bool:
-    """Whether these can be the Workload's pod sets as they were started: same pods, and nothing taken away.
-
-    What was added at the start is not held against them: flavors may have changed since.
-    """
-    admission = workload.status.admission
-    if admission is None or [p.name for p in running] != [p.name for p in workload.spec.pod_sets]:
-        return False
-    counts = {psa.name: psa.count for psa in admission.pod_set_assignments}
-    return all(
-        now.count == _started_count(was, counts.get(was.name)) and _started_template(now.template, was.template)
-        for now, was in zip(running, workload.spec.pod_sets, strict=True)
-    )
-
-
-def _started_count(pod_set: PodSet, admitted: int | None) -> int:
-    return admitted if pod_set.min_count and admitted is not None else pod_set.count
-
-
-def _started_template(now: Mapping[str, Any], was: Mapping[str, Any]) -> bool:
-    spec, old = now.get("spec") or {}, was.get("spec") or {}
-    if any(normal(spec.get(field)) != normal(old.get(field)) for field in _SHAPE):
-        return False
-    selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or []
-    return all(selector.get(key) == value for key, value in (old.get("nodeSelector") or {}).items()) and all(
-        toleration in tolerations for toleration in old.get("tolerations") or ()
-    )
-
-
-def normal(value: Any) -> Any:
-    """Without nulls, empty maps and empty lists, at any depth: they mean the same as what is absent."""
-    if isinstance(value, Mapping):
-        items = ((key, normal(item)) for key, item in value.items())
-        return {key: item for key, item in items if item is not None and item != {} and item != []}
-    if isinstance(value, list | tuple):
-        return [normal(item) for item in value]
-    return value

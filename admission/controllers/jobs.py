@@ -1,0 +1,271 @@
+"""The job controller: keeps jobs and their Workloads in step, for every registered kind of job.
+
+It watches, asks `jobs_plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by job
+(`batch/job:ns/name`), one worker a key. A job that looks as it did when there was nothing to do is not planned again, so
+that the many status updates of a running job cost next to nothing. A write that meets somebody else's change ends the
+round: the change itself brings the key back. Only the leader runs it (admission/app.py builds it).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from admission.controllers.jobs_endings import plan_orphaned
+from admission.controllers.jobs_executor import Executor, Recorder
+from admission.controllers.jobs_plan import is_managed, plan, prebuilt_key
+from admission.controllers.jobs_surroundings import JobOptions, Surroundings
+from admission.controllers.jobs_views import (
+    BY_JOB,
+    BY_PREBUILT,
+    Expected,
+    Latest,
+    View,
+    controller_of,
+    is_orphan,
+    job_key,
+    job_owner,
+    owner_key,
+)
+from admission.integrations.base import Job, JobKind
+from api import names
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.reconcile import Reconciler
+from api.kube.store import Change, ChangeType
+from api.meta import is_true, object_key, split_key
+from api.queues import WorkloadPriorityClass
+from api.topology import ResourceFlavor
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+SYNC_TIMEOUT: Final = 120.0
+# The garbage collector is usually faster; and a job that only our copy does not know yet must not lose its Workload.
+ORPHAN_GRACE: Final = 1.0
+EXPECTATION: Final = 5.0
+_ORPHAN: Final = "workload"
+
+
+class JobController:
+    """See the module. `jobs` by framework; `priority_classes` are scheduling.k8s.io/v1 objects."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        adapters: Sequence[JobKind],
+        jobs: Mapping[str, View[dict[str, Any]]],
+        workloads: View[Workload],
+        flavors: View[ResourceFlavor],
+        workload_priority_classes: View[WorkloadPriorityClass],
+        priority_classes: View[dict[str, Any]],
+        recorder: Recorder,
+        *,
+        options: JobOptions | None = None,
+        workers: int = 16,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._wall = kube, wall
+        self._adapters = {adapter.framework: adapter for adapter in adapters if adapter.framework in jobs}
+        self._frameworks = {(a.resource.api_version, a.resource.kind): f for f, a in self._adapters.items()}
+        self._jobs, self._workloads, self._flavors = jobs, workloads, flavors
+        self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
+        self._options = options or JobOptions()
+        self._latest_jobs: Latest[dict[str, Any]] = Latest()
+        self._latest_workloads: Latest[Workload] = Latest()
+        self._expected = Expected(EXPECTATION, wall)
+        self._act = Executor(kube, recorder, self._latest_jobs, self._latest_workloads, self._expected)
+        self._settled: dict[str, tuple[object, ...]] = {}
+        self._missing: dict[str, float] = {}
+        self._classless: set[str] = set()
+        self.queue = Reconciler("jobs", self.reconcile, workers=workers)
+        self._subscribe()
+
+    async def run(self) -> None:
+        """Until cancelled. The informers run elsewhere."""
+        views: list[View[Any]] = [*self._jobs.values(), self._workloads, self._flavors]
+        views += [self._workload_classes, self._priority_classes]
+        for view in views:
+            await view.synced(SYNC_TIMEOUT)
+        await self.queue.run()
+
+    # ---- what happened
+
+    def _subscribe(self) -> None:
+        self._workloads.add_index(BY_JOB, self._job_keys)
+        self._workloads.add_handler(self._workload_changed)
+        for framework, view in self._jobs.items():
+            view.add_index(BY_PREBUILT, _prebuilt_keys)
+            view.add_handler(self._job_handler(framework))
+        self._workload_classes.add_handler(self._class_changed)
+        self._priority_classes.add_handler(self._class_changed)
+
+    def _job_keys(self, workload: Workload) -> Iterable[str]:
+        key = owner_key(workload, self._frameworks)
+        return (key,) if key else ()
+
+    def _job_handler(self, framework: str) -> Callable[[Change[dict[str, Any]]], None]:
+        def changed(change: Change[dict[str, Any]]) -> None:
+            key = job_key(framework, change.key)
+            if change.type is ChangeType.DELETED:
+                self._latest_jobs.forget(key)
+                self._settled.pop(key, None)
+            self.queue.add(key)
+
+        return changed
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.type is ChangeType.DELETED:
+            self._latest_workloads.forget(change.key)
+        key = owner_key(change.object, self._frameworks)
+        if key:
+            self._expected.seen(key, change.key)
+            self.queue.add(key)
+        elif is_orphan(change.object):
+            self.queue.add(job_key(_ORPHAN, change.key))
+        for framework, view in self._jobs.items():
+            for job in view.by_index(BY_PREBUILT, change.key):
+                self.queue.add(job_key(framework, _key_of(job)))
+
+    def _class_changed(self, change: Change[Any]) -> None:
+        if change.type is ChangeType.ADDED:
+            waiting, self._classless = self._classless, set()
+            for key in waiting:
+                self._settled.pop(key, None)
+                self.queue.add(key)
+
+    # ---- one job
+
+    async def reconcile(self, key: str) -> float | None:
+        """Brings one job a step further; returns when to look again at the latest."""
+        framework, _, name = key.partition(":")
+        if framework == _ORPHAN:
+            return await self._orphan(name)
+        copy = self._jobs[framework].objects.get(name)
+        owned = self._workloads.by_index(BY_JOB, key)
+        if copy is None:
+            return await self._without_job(key, owned)
+        job = self._latest_jobs.of(key, copy)
+        uid = job["metadata"].get("uid", "")
+        mine = [self._latest_workloads.of(w.key, w) for w in owned if _owner_uid(w) == uid]
+        strays = await self._without_job(key, [w for w in owned if _owner_uid(w) != uid])
+        again = await self._with_job(key, job, mine)
+        return min((seconds for seconds in (strays, again) if seconds is not None), default=None)
+
+    async def _with_job(self, key: str, job: dict[str, Any], workloads: list[Workload]) -> float | None:
+        adapter = self._adapters[key.partition(":")[0]]
+        waiting = None if workloads else self._expected.remaining(key)
+        if waiting is not None:
+            return waiting
+        surroundings = self._surroundings(job)
+        looks = self._looks(job, adapter, workloads, surroundings)
+        if self._settled.get(key) == looks:
+            return None
+        made = plan(job, adapter, workloads, surroundings, self._wall())
+        again = await self._act.perform(key, adapter, job, made)
+        if not made.actions and again is None:
+            self._settled[key] = looks
+        if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
+            self._classless.add(key)
+        return again
+
+    def _looks(
+        self, job: Job, adapter: JobKind, workloads: Sequence[Workload], surroundings: Surroundings
+    ) -> tuple[object, ...]:
+        """All that a plan depends on: what is equal needs no other plan."""
+        meta, options = job["metadata"], self._options
+        prebuilt = surroundings.workloads.get(prebuilt_key(job) or "")
+        return (
+            meta.get("uid"),
+            job.get("spec"),
+            meta.get("labels"),
+            meta.get("annotations"),
+            meta.get("deletionTimestamp"),
+            adapter.finished(job),
+            adapter.is_active(job),
+            options.wait_for_pods_ready and adapter.pods_ready(job),
+            job.get("status") if options.reclaimable_pods else None,
+            surroundings.ancestor_admitted,
+            tuple((w.metadata.uid, w.metadata.resource_version) for w in workloads),
+            prebuilt.metadata.resource_version if prebuilt else None,
+        )
+
+    def _surroundings(self, job: Job) -> Surroundings:
+        return Surroundings(
+            flavors=self._flavors.objects,
+            workload_priority_classes=self._workload_classes.objects,
+            priority_classes=self._priority_classes.objects,
+            workloads=self._workloads.objects,
+            options=self._options,
+            ancestor_admitted=self._ancestor_admitted(job),
+        )
+
+    def _ancestor_admitted(self, job: Job) -> bool | None:
+        """Whether the managed job above this one is admitted; None where there is none."""
+        owner = job_owner(job)
+        framework = self._frameworks.get((owner.api_version, owner.kind)) if owner else None
+        if owner is None or framework is None:
+            return None
+        key = object_key((job.get("metadata") or {}).get("namespace"), owner.name)
+        parent = self._jobs[framework].objects.get(key)
+        if parent is None or parent["metadata"].get("uid", "") != owner.uid:
+            return None
+        above = self._ancestor_admitted(parent)
+        if above is not None or not is_managed(parent, Surroundings(options=self._options)):
+            return above
+        owned = self._workloads.by_index(BY_JOB, job_key(framework, key))
+        return any(is_true(w.status.conditions, names.ADMITTED) for w in owned if _owner_uid(w) == owner.uid)
+
+    # ---- Workloads without a job
+
+    async def _without_job(self, key: str, workloads: Sequence[Workload]) -> float | None:
+        """Lets go of those that are being deleted; ends the others once their job is surely gone."""
+        if not workloads:
+            self._missing.pop(key, None)
+            return None
+        workloads = [self._latest_workloads.of(w.key, w) for w in workloads]
+        going = [w for w in workloads if w.metadata.deletion_timestamp]
+        await self._act.perform(key, None, None, plan_orphaned(going, self._wall()))
+        staying = [w for w in workloads if not w.metadata.deletion_timestamp]
+        if not staying:
+            self._missing.pop(key, None)
+            return None
+        since = self._missing.setdefault(key, self._wall())
+        if self._wall() - since < ORPHAN_GRACE:
+            return ORPHAN_GRACE
+        gone = [w for w in staying if await self._is_gone(key, _owner_uid(w))]
+        self._missing.pop(key, None)
+        await self._act.perform(key, None, None, plan_orphaned(gone, self._wall()))
+        return ORPHAN_GRACE if len(gone) < len(staying) else None
+
+    async def _is_gone(self, key: str, uid: str) -> bool:
+        framework, _, name = key.partition(":")
+        namespace, name = split_key(name)
+        try:
+            job = await self._kube.get(self._adapters[framework].resource, name, namespace)
+        except NotFound:
+            return True
+        return bool(job["metadata"].get("uid", "") != uid)
+
+    async def _orphan(self, name: str) -> float | None:
+        copy = self._workloads.objects.get(name)
+        if copy is None or not is_orphan(copy):
+            return None
+        workload = self._latest_workloads.of(name, copy)
+        return await self._act.perform(job_key(_ORPHAN, name), None, None, plan_orphaned([workload], self._wall()))
+
+
+def _owner_uid(workload: Workload) -> str:
+    owner = controller_of(workload.metadata.owner_references)
+    return owner.uid if owner else ""
+
+
+def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:
+    key = prebuilt_key(job)
+    return (key,) if key else ()
+
+
+def _key_of(job: Job) -> str:
+    return object_key(job["metadata"].get("namespace"), job["metadata"]["name"])

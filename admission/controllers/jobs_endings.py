@@ -1,0 +1,50 @@
+"""How Workloads end: with their job, or without it. Pure; part of `jobs_plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admission.controllers import conditions
+from admission.controllers.jobs_actions import NOTHING, Event, PatchWorkload, Plan, SetStatus
+from admission.integrations.base import Finish
+from api import names
+from api.meta import is_true
+from api.workloads import Workload
+
+
+def finish(workload: Workload, reason: str, message: str, now: float, *events: Event) -> SetStatus:
+    """The Workload Finished, for that reason."""
+    generation = workload.metadata.generation
+    return SetStatus(workload, conditions.finished(workload.status, reason, message, now, generation), events)
+
+
+def let_go(workload: Workload) -> tuple[PatchWorkload, ...]:
+    """Takes our finalizer off, if it is there."""
+    finalizers = [name for name in workload.metadata.finalizers if name != names.IN_USE_FINALIZER]
+    if len(finalizers) == len(workload.metadata.finalizers):
+        return ()
+    return (PatchWorkload(workload, {"metadata": {"finalizers": finalizers or None}}),)
+
+
+def plan_orphaned(workloads: Sequence[Workload], now: float) -> Plan:
+    """The plan for Workloads whose job is gone or going: finished, so that their quota returns, and free to go."""
+    result = NOTHING
+    for workload in workloads:
+        if not workload.metadata.deletion_timestamp and not is_true(workload.status.conditions, names.FINISHED):
+            message = "The workload's owner no longer exists"
+            result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
+        result = result.then(*let_go(workload))
+    return result
+
+
+def plan_ended(workloads: Sequence[Workload], end: Finish, now: float) -> Plan:
+    """The Workload follows its job in two steps: Finished, and when that is seen, without its finalizer."""
+    result = NOTHING
+    for workload in workloads:
+        if is_true(workload.status.conditions, names.FINISHED) or workload.metadata.deletion_timestamp:
+            result = result.then(*let_go(workload))
+            continue
+        reason = names.Finishing.SUCCEEDED if end.success else names.Finishing.FAILED
+        event = Event("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
+        result = result.then(finish(workload, reason, end.message, now, event))
+    return result

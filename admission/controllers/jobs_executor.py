@@ -1,0 +1,113 @@
+"""Performs a plan of the job controller through the API server, in order, and records its events.
+
+Every write carries the version it was planned for. One that meets somebody else's change, or nothing, ends the plan
+quietly: the change itself brings the job back. What the writes were answered is noted, so that the next plan sees it
+before the informers do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from admission.controllers.jobs_actions import (
+    Action,
+    CreateWorkload,
+    DeleteWorkload,
+    Event,
+    PatchJob,
+    PatchWorkload,
+    Plan,
+    SetStatus,
+)
+from admission.controllers.jobs_views import Expected, Latest
+from admission.controllers.status import patch_status
+from admission.integrations.base import JobKind
+from api.errors import AlreadyExists, Conflict, NotFound
+from api.kube.client import Kube, PatchKind
+from api.kube.events import ObjectRef, ref_to
+from api.kube.resources import WORKLOADS
+from api.meta import split_key
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+# The change that caused a conflict brings the key back by itself; this is for a watch that has fallen silent.
+CONFLICT_RETRY: Final = 1.0
+
+
+class Recorder(Protocol):
+    """What is used of api.kube.events.EventRecorder."""
+
+    def record(self, ref: ObjectRef, event_type: str, reason: str, message: str) -> None:
+        """Never blocks."""
+
+
+class Executor:
+    """See the module. `jobs` and `workloads` are the answers so far, `expected` the Workloads created and not seen."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        recorder: Recorder,
+        jobs: Latest[dict[str, Any]],
+        workloads: Latest[Workload],
+        expected: Expected,
+    ) -> None:
+        self._kube, self._recorder = kube, recorder
+        self._jobs, self._workloads, self._expected = jobs, workloads, expected
+
+    async def perform(self, key: str, kind: JobKind | None, job: dict[str, Any] | None, made: Plan) -> float | None:
+        """Seconds after which to look again, as the plan says or because it was cut short. Raises other ApiErrors.
+
+        `key` is the job's among all kinds; without a job only actions on Workloads are possible.
+        """
+        ref = ref_to(kind.resource, job) if kind and job else None
+        self._record(ref, made.events)
+        if made.note:
+            log.info("job held up", extra={"job": key, "why": made.note})
+        for action in made.actions:
+            try:
+                await self._do(key, kind, job, action)
+            except (Conflict, NotFound) as error:
+                log.debug("changed meanwhile", extra={"job": key, "error": str(error)})
+                return CONFLICT_RETRY
+            self._record(ref, action.events)
+        return made.again_in
+
+    def _record(self, ref: ObjectRef | None, events: Iterable[Event]) -> None:
+        if ref is not None:
+            for event in events:
+                self._recorder.record(ref, event.type, event.reason, event.message)
+
+    async def _do(self, key: str, kind: JobKind | None, job: dict[str, Any] | None, action: Action) -> None:
+        match action:
+            case PatchJob(patch=patch) if kind and job:
+                namespace, name = split_key(key.partition(":")[2])
+                answer = await self._kube.patch(kind.resource, name, patch, namespace, kind=PatchKind.MERGE)
+                self._jobs.note(key, job, answer)
+            case CreateWorkload(workload=workload):
+                await self._create(key, workload)
+            case PatchWorkload(workload=workload, patch=patch):
+                await self._patch_workload(workload, patch)
+            case SetStatus(workload=workload, status=status):
+                now = self._workloads.of(workload.key, workload)
+                self._workloads.note(workload.key, now, await patch_status(self._kube, now, status))
+            case DeleteWorkload(workload=workload):
+                meta = workload.metadata
+                await self._kube.delete(WORKLOADS, meta.name, meta.namespace, uid=meta.uid)
+
+    async def _create(self, key: str, workload: Workload) -> None:
+        try:
+            await self._kube.create(WORKLOADS, workload)
+        except AlreadyExists:
+            log.debug("Workload is there already", extra={"workload": workload.key})
+        self._expected.expect(key, workload.key)
+
+    async def _patch_workload(self, workload: Workload, patch: Mapping[str, Any]) -> None:
+        now = self._workloads.of(workload.key, workload)
+        meta = now.metadata
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": meta.resource_version}}
+        answer = await self._kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
+        self._workloads.note(workload.key, now, Workload.from_wire(answer))

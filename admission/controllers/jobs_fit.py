@@ -1,0 +1,54 @@
+"""Whether a Workload is the one of a job as the job is now, waiting or started. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from api.workloads import PodSet, Workload
+
+# What of a template decides where its pods may run and what they take.
+_SHAPE: Final = ("containers", "initContainers", "resources", "overhead", "runtimeClassName", "affinity")
+
+
+def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
+    """Whether they ask for the same, to the last label."""
+    return bool(normal([p.to_wire() for p in one]) == normal([p.to_wire() for p in other]))
+
+
+def started_pod_sets(running: tuple[PodSet, ...], workload: Workload) -> bool:
+    """Whether these can be the Workload's pod sets as they were started: same pods, and nothing taken away.
+
+    What was added at the start is not held against them: flavors may have changed since.
+    """
+    admission = workload.status.admission
+    if admission is None or [p.name for p in running] != [p.name for p in workload.spec.pod_sets]:
+        return False
+    counts = {psa.name: psa.count for psa in admission.pod_set_assignments}
+    return all(
+        now.count == _started_count(was, counts.get(was.name)) and _started_template(now.template, was.template)
+        for now, was in zip(running, workload.spec.pod_sets, strict=True)
+    )
+
+
+def _started_count(pod_set: PodSet, admitted: int | None) -> int:
+    return admitted if pod_set.min_count and admitted is not None else pod_set.count
+
+
+def _started_template(now: Mapping[str, Any], was: Mapping[str, Any]) -> bool:
+    spec, old = now.get("spec") or {}, was.get("spec") or {}
+    if any(normal(spec.get(field)) != normal(old.get(field)) for field in _SHAPE):
+        return False
+    selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or []
+    kept: bool = all(selector.get(key) == value for key, value in (old.get("nodeSelector") or {}).items())
+    return kept and all(toleration in tolerations for toleration in old.get("tolerations") or ())
+
+
+def normal(value: Any) -> Any:
+    """Without nulls, empty maps and empty lists, at any depth: they mean the same as what is absent."""
+    if isinstance(value, Mapping):
+        items = ((key, normal(item)) for key, item in value.items())
+        return {key: item for key, item in items if item is not None and item != {} and item != []}
+    if isinstance(value, list | tuple):
+        return [normal(item) for item in value]
+    return value

@@ -1,0 +1,283 @@
+"""What to do about one job now: a function from the job and its Workloads to a list of actions. Pure.
+
+The order of the questions is the field's (lifecycle description, 3.3). A plan goes as far as the present state allows and
+is made anew with every change of the job or its Workload, so nothing is remembered between two plans. In brief:
+
+    the job has ended            -> its Workload is Finished, and loses its finalizer
+    no Workload fits the job     -> stop it; correct the one Workload that waits, or delete those that do not fit; make one
+    the Workload goes or is evicted -> stop the job; once it rests, let go of the finalizer, or give the quota back
+    admitted and suspended       -> start
+    runs and is not admitted     -> stop
+
+Not here: elastic slices and jobs on hold. `jobs` calls it and acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admission.controllers import conditions
+from admission.controllers.jobs_actions import (
+    NOTHING,
+    CreateWorkload,
+    DeleteWorkload,
+    Event,
+    PatchJob,
+    PatchWorkload,
+    Plan,
+    SetStatus,
+)
+from admission.controllers.jobs_endings import finish, let_go, plan_ended, plan_orphaned
+from admission.controllers.jobs_fit import same_pod_sets, started_pod_sets
+from admission.controllers.jobs_infos import FlavorMissing, pod_set_infos
+from admission.controllers.jobs_ready import with_pods_ready, with_reclaimable
+from admission.controllers.jobs_surroundings import Surroundings
+from admission.controllers.jobs_workload import (
+    PriorityClassMissing,
+    annotations_of,
+    composed,
+    labels_of,
+    owner_reference,
+    spec_patch,
+    wanted_spec,
+)
+from admission.integrations.base import Job, JobKind
+from admission.integrations.podset import PodSetConflict
+from api import names
+from api.errors import InvalidObject
+from api.meta import find_condition, is_true, object_key
+from api.workloads import Workload
+
+NOT_ADMITTED = "Not admitted by cluster queue"
+FLAVOR_RETRY = 1.0
+
+
+def is_managed(job: Job, surroundings: Surroundings) -> bool:
+    """Whether the job is ours to admit: it names a queue, or jobs without one are ours too, in a managed namespace."""
+    options, namespace = surroundings.options, (job.get("metadata") or {}).get("namespace") or ""
+    named = bool(labels_of(job).get(names.QUEUE_NAME_LABEL))
+    return (named or options.manage_jobs_without_queue_name) and options.namespace_managed(namespace)
+
+
+def prebuilt_key(job: Job) -> str | None:
+    """The key of the Workload that somebody made for the job beforehand."""
+    name = annotations_of(job).get(names.PREBUILT_WORKLOAD) or labels_of(job).get(names.PREBUILT_WORKLOAD)
+    return object_key((job.get("metadata") or {}).get("namespace"), name) if name else None
+
+
+def plan(job: Job, kind: JobKind, workloads: Sequence[Workload], surroundings: Surroundings, now: float) -> Plan:
+    """The plan for a job that exists; `workloads` are those it owns. `now` in epoch seconds."""
+    if (job.get("metadata") or {}).get("deletionTimestamp"):
+        return plan_orphaned(workloads, now)
+    if surroundings.ancestor_admitted is not None:
+        return _plan_child(job, kind, surroundings.ancestor_admitted)
+    if not is_managed(job, surroundings):
+        return NOTHING
+    try:
+        planner = _Planner(job, kind, surroundings, now)
+    except InvalidObject as error:
+        return _unreadable(job, kind, error)
+    return planner.plan(workloads)
+
+
+def _plan_child(job: Job, kind: JobKind, admitted: bool) -> Plan:
+    """A child runs when its managed ancestor is admitted; its templates are the ancestor's affair."""
+    patch = None if admitted or kind.is_suspended(job) else kind.stop(job, None)
+    message = "Kueue managed child job suspended"
+    return Plan((PatchJob(patch, (Event("Suspended", message),)),)) if patch else NOTHING
+
+
+def _unreadable(job: Job, kind: JobKind, error: InvalidObject) -> Plan:
+    """No Workload can be made of the job; it must not run for that."""
+    patch = None if kind.is_suspended(job) else kind.stop(job, None)
+    stop = (PatchJob(patch, (Event("Stopped", NOT_ADMITTED),)),) if patch else ()
+    return Plan(stop, (Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
+
+
+def _with_class_missing(made: Plan, error: PriorityClassMissing) -> Plan:
+    event = Event(f"{error.kind}NotFound", str(error), "Warning")
+    return Plan(made.actions, (*made.events, event), made.again_in, str(error))
+
+
+class _Planner:
+    """One plan in the making."""
+
+    def __init__(self, job: Job, kind: JobKind, surroundings: Surroundings, now: float) -> None:
+        self._job, self._kind, self._surroundings, self._now = job, kind, surroundings, now
+        self._pod_sets = kind.pod_sets(job, topology=surroundings.options.topology)
+
+    def plan(self, workloads: Sequence[Workload]) -> Plan:
+        key = prebuilt_key(self._job)
+        prebuilt = self._surroundings.workloads.get(key) if key else None
+        if end := self._kind.finished(self._job):
+            return plan_ended([prebuilt] if prebuilt else workloads, end, self._now)
+        if key:
+            return self._prebuilt(prebuilt)
+        fitting = next((workload for workload in workloads if self._fits(workload)), None)
+        if fitting is None:
+            return self._none_fits(workloads)
+        others = [workload for workload in workloads if workload is not fitting]
+        if others:
+            return self._deleted(others, "extra workloads")
+        return self._with_workload(fitting, correct=True)
+
+    # ---- which Workload
+
+    def _fits(self, workload: Workload) -> bool:
+        wanted = workload.spec.pod_sets
+        return same_pod_sets(self._pod_sets, wanted) or started_pod_sets(self._pod_sets, workload)
+
+    def _none_fits(self, workloads: Sequence[Workload]) -> Plan:
+        if not workloads:
+            stop, _ = self._stopped(None, "Missing Workload; unable to restore pod templates")
+            return self._created(stop)
+        only = workloads[0]
+        if len(workloads) == 1 and self._may_correct(only):
+            return self._corrected(only)
+        text = "No matching Workload; restoring pod templates according to existent Workload"
+        stop, at_rest = self._stopped(only, text)
+        if not at_rest:
+            return stop
+        return stop.then(*self._deleted(workloads, "").actions)
+
+    def _created(self, stop: Plan) -> Plan:
+        try:
+            workload = composed(self._job, self._kind, self._surroundings)
+        except PriorityClassMissing as error:
+            return _with_class_missing(stop, error)
+        event = Event("CreatedWorkload", f"Created Workload: {workload.key}")
+        return stop.then(CreateWorkload(workload, (event,)))
+
+    def _may_correct(self, workload: Workload) -> bool:
+        """Whether the Workload may follow the job: nothing was decided about it, and the job shows its own shape."""
+        reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)
+        going = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
+        return self._at_rest() and not reserved and not going
+
+    def _corrected(self, workload: Workload) -> Plan:
+        """The Workload made to follow its job, all of it."""
+        try:
+            wanted = wanted_spec(self._job, self._kind, self._pod_sets, self._surroundings, workload.spec)
+        except PriorityClassMissing as error:
+            return _with_class_missing(NOTHING, error)
+        patch = spec_patch(workload, self._job, wanted)
+        changed = patch.get("spec", {}).keys()
+        text = f"Updated not matching Workload for suspended job: {workload.key}"
+        if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
+            text = f"Updated workload priority class: {workload.key}"
+        told = () if changed == {"queueName"} else (Event("UpdatedWorkload", text),)
+        return Plan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
+
+    def _deleted(self, workloads: Sequence[Workload], note: str) -> Plan:
+        result = Plan(note=note)
+        for workload in workloads:
+            result = result.then(*let_go(workload))
+            if not workload.metadata.deletion_timestamp:
+                event = Event("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
+                result = result.then(DeleteWorkload(workload, (event,)))
+        return result
+
+    def _prebuilt(self, workload: Workload | None) -> Plan:
+        if workload is None:
+            return self._with_note(self._stopped(None, "missing workload")[0], "prebuilt workload not found")
+        adopt = self._adoption(workload)
+        if self._fits(workload):
+            rest = self._with_workload(workload, correct=False)
+            return Plan((*adopt, *rest.actions), rest.events, rest.again_in, rest.note)
+        message = "The prebuilt workload is out of sync with its user job"
+        stop, _ = self._stopped(None, "missing workload")
+        if not is_true(workload.status.conditions, names.FINISHED):
+            stop = stop.then(finish(workload, names.Finishing.OUT_OF_SYNC, message, self._now))
+        return self._with_note(Plan((*adopt, *stop.actions)), "prebuilt workload not found")
+
+    def _adoption(self, workload: Workload) -> tuple[PatchWorkload, ...]:
+        """Makes the job the Workload's controller, unless somebody is."""
+        owners = workload.metadata.owner_references
+        if any(owner.controller for owner in owners):
+            return ()
+        owner = owner_reference(self._job, self._kind)
+        references = [reference.to_wire() for reference in (*owners, owner)]
+        labels = {names.JOB_UID_LABEL: owner.uid}
+        return (PatchWorkload(workload, {"metadata": {"ownerReferences": references, "labels": labels}}),)
+
+    @staticmethod
+    def _with_note(made: Plan, note: str) -> Plan:
+        return Plan(made.actions, made.events, made.again_in, note)
+
+    # ---- what to do with it
+
+    def _with_workload(self, workload: Workload, *, correct: bool) -> Plan:
+        state = workload.status.conditions
+        if is_true(state, names.FINISHED):
+            stop, at_rest = self._stopped(workload, NOT_ADMITTED)
+            return stop.then(*let_go(workload)) if at_rest else stop
+        if workload.metadata.deletion_timestamp:
+            stop, at_rest = self._stopped(workload, "Workload is deleted")
+            return stop.then(*let_go(workload)) if at_rest else stop
+        if ready := self._observed(workload):
+            return Plan((ready,))
+        if is_true(state, names.EVICTED) and (leaving := self._evicted(workload)) is not None:
+            return leaving
+        if correct and (follow := self._followed(workload)) != NOTHING:
+            return follow
+        if is_true(state, names.ADMITTED):
+            return self._started(workload) if self._kind.is_suspended(self._job) else NOTHING
+        return NOTHING if self._kind.is_suspended(self._job) else self._stopped(workload, NOT_ADMITTED)[0]
+
+    def _observed(self, workload: Workload) -> SetStatus | None:
+        """What the job's pods say about the Workload, where that is asked for."""
+        status, options = workload.status, self._surroundings.options
+        if options.reclaimable_pods:
+            status = with_reclaimable(status, self._kind, self._job)
+        if options.wait_for_pods_ready:
+            generation = workload.metadata.generation
+            status = with_pods_ready(status, self._kind.pods_ready(self._job), self._now, generation)
+        return SetStatus(workload, status) if status is not workload.status else None
+
+    def _evicted(self, workload: Workload) -> Plan | None:
+        """Quota goes back only when the job's pods are gone and its templates are its own again; None when it has."""
+        eviction = find_condition(workload.status.conditions, names.EVICTED)
+        stop, at_rest = self._stopped(workload, eviction.message if eviction else "")
+        reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)
+        if not at_rest or not reserved:
+            return stop if stop.actions or reserved else None
+        released = conditions.released(workload.status, self._now, workload.metadata.generation)
+        return stop.then(SetStatus(workload, released))
+
+    def _followed(self, workload: Workload) -> Plan:
+        """Queue, class and time limit follow a suspended job; the class of a Workload also later, with its quota."""
+        if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
+            return self._corrected(workload) if self._at_rest() else NOTHING
+        ref, label = workload.spec.priority_class_ref, labels_of(self._job).get(names.PRIORITY_CLASS_LABEL)
+        if ref is None or ref.group != names.GROUP or label in (None, ref.name):
+            return NOTHING
+        new = self._surroundings.workload_priority_classes.get(label)
+        if new is None:
+            return NOTHING
+        patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
+        event = Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
+        return Plan((PatchWorkload(workload, patch, (event,)),))
+
+    def _started(self, workload: Workload) -> Plan:
+        if self._kind.is_active(self._job):
+            return NOTHING  # the last run is not over yet; the job will change when it is
+        try:
+            infos = pod_set_infos(workload, self._surroundings.flavors, self._surroundings.options)
+            patch = self._kind.start(self._job, infos)
+        except (PodSetConflict, InvalidObject) as error:
+            return Plan((finish(workload, names.Finishing.FAILED_TO_START, str(error), self._now),), note=str(error))
+        except FlavorMissing as error:
+            return Plan(again_in=FLAVOR_RETRY, note=str(error))
+        queue = workload.status.admission.cluster_queue if workload.status.admission else ""
+        return Plan((PatchJob(patch, (Event("Started", f"Admitted by clusterQueue {queue}"),)),))
+
+    def _at_rest(self) -> bool:
+        return self._kind.is_suspended(self._job) and not self._kind.is_active(self._job)
+
+    def _stopped(self, workload: Workload | None, message: str) -> tuple[Plan, bool]:
+        """The next step to a suspended job with its own templates, and whether that is the last one."""
+        patch = self._kind.stop(self._job, workload.spec.pod_sets if workload else None)
+        if patch is None:
+            return NOTHING, self._at_rest()
+        told = () if self._kind.is_suspended(self._job) else (Event("Stopped", message),)
+        return Plan((PatchJob(patch, told),)), self._at_rest()

@@ -1,0 +1,47 @@
+"""What a job's pods tell about its Workload: condition PodsReady, and pods that need their quota no more. Pure."""
+
+from __future__ import annotations
+
+from admission.controllers.conditions import with_condition
+from admission.integrations.base import Job, JobKind, Reclaiming
+from api.meta import find_condition, is_true
+from api.names import ADMITTED, PODS_READY
+from api.workloads import WorkloadStatus
+
+_STARTED = "Started"
+_RECOVERED = "Recovered"
+_WAIT_FOR_START = "WaitForStart"
+_WAIT_FOR_RECOVERY = "WaitForRecovery"
+# Once they were there, a pod that is not ready has failed; "PodsReady" is what older versions wrote.
+_HAD_STARTED = frozenset((_STARTED, _RECOVERED, _WAIT_FOR_RECOVERY))
+
+
+def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation: int = 0) -> WorkloadStatus:
+    """The status with PodsReady as it should be; the same object when nothing changes."""
+    old = find_condition(status.conditions, PODS_READY)
+    started = old is not None and (old.reason in _HAD_STARTED or old.status == "True")
+    admitted = is_true(status.conditions, ADMITTED)
+    if ready and admitted:
+        recovered = old is not None and old.reason in (_WAIT_FOR_RECOVERY, _RECOVERED)
+        reason, message = (
+            _RECOVERED if recovered else _STARTED,
+            "All pods reached readiness and the workload is running",
+        )
+    elif started and admitted:
+        reason, message = _WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
+    else:
+        reason, message = _WAIT_FOR_START, "Not all pods are ready or succeeded"
+    value = ready and admitted
+    if old is not None and (old.status, old.reason) == ("True" if value else "False", reason):
+        return status
+    return with_condition(status, PODS_READY, value, reason, message, now, generation)
+
+
+def with_reclaimable(status: WorkloadStatus, kind: JobKind, job: Job) -> WorkloadStatus:
+    """The status with the pods that are done; it never falls while the quota is reserved."""
+    if not isinstance(kind, Reclaiming) or not is_true(status.conditions, ADMITTED):
+        return status
+    known = {pod.name: pod.count for pod in status.reclaimable_pods}
+    done = kind.reclaimable_pods(job)
+    grown = any(pod.count > known.get(pod.name, 0) for pod in done)
+    return status.model_copy(update={"reclaimable_pods": done}) if grown else status
