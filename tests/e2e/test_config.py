@@ -1,0 +1,159 @@
+"""config/default on the real API server: it is taken as it is, gives each process its rights and no more, and a
+webhook that is down (here: none runs) stops nobody but those who asked for us."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.errors import RequestError
+from hack.controlplane.options import Options
+from tests.hack import objects
+from tests.hack.rights import ALLOWED, DENIED, Right
+
+CONTROL_PLANE = Options(kwok=False, scheduler=False, controller_manager=False)
+PROJECT = Path(__file__).resolve().parents[2]
+QUEUE = {"kueue.x-k8s.io/queue-name": "user-queue"}
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: ControlPlane) -> ControlPlane:
+    """The cluster with config/default applied the way the README says."""
+    cluster.kubectl("apply", "-k", str(PROJECT / "config" / "default"))
+    return cluster
+
+
+def allowed(cluster: ControlPlane, right: Right) -> bool:
+    """What the authorizer says about one of our ServiceAccounts."""
+    review = cluster.api.create(
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": f"system:serviceaccount:stowage-system:{right.account}",
+                "resourceAttributes": right.asked(),
+            },
+        },
+    )
+    return bool(review["status"]["allowed"])
+
+
+def job(name: str, **metadata: Any) -> dict[str, Any]:
+    """A Job of one pod."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, **metadata},
+        "spec": {"template": {"spec": pod}},
+    }
+
+
+def in_namespace(cluster: ControlPlane, name: str, **labels: str) -> str:
+    """Make a namespace; the path of its Jobs."""
+    cluster.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    return f"/apis/batch/v1/namespaces/{name}/jobs"
+
+
+def refusal(error: RequestError) -> str:
+    message: str = json.loads(error.body)["message"]
+    return message
+
+
+@pytest.mark.parametrize("right", ALLOWED, ids=str)
+def test_a_process_may(installed: ControlPlane, right: Right) -> None:
+    assert allowed(installed, right)
+
+
+@pytest.mark.parametrize("right", DENIED, ids=str)
+def test_a_process_may_not(installed: ControlPlane, right: Right) -> None:
+    assert not allowed(installed, right)
+
+
+def test_applying_again_leaves_the_certificates_alone(installed: ControlPlane) -> None:
+    path = "/api/v1/namespaces/stowage-system/secrets/stowage-webhook-server-cert"
+    hooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/stowage-mutating-webhook-configuration"
+    installed.api.merge(path, {"data": {"tls.crt": "Yw=="}})
+    found = installed.api.get(hooks)
+    for hook in found["webhooks"]:
+        hook["clientConfig"]["caBundle"] = _some_ca(installed)
+    installed.api.request("PUT", hooks, found)
+    installed.kubectl("apply", "-k", str(PROJECT / "config" / "default"))
+    assert installed.api.get(path)["data"] == {"tls.crt": "Yw=="}
+    assert all(hook["clientConfig"].get("caBundle") for hook in installed.api.get(hooks)["webhooks"])
+
+
+def _some_ca(cluster: ControlPlane) -> str:
+    found: str = cluster.kubectl(
+        "config", "view", "--raw", "-o", "jsonpath={.clusters[0].cluster.certificate-authority-data}"
+    )
+    return found
+
+
+def test_without_webhook_a_job_that_names_no_queue_is_made_and_changed(installed: ControlPlane) -> None:
+    jobs = in_namespace(installed, "stranger")
+    made = installed.api.create(jobs, job("plain", labels={"app": "x"}))
+    installed.api.merge(f"{jobs}/plain", {"metadata": {"labels": {"app": "y"}}, "spec": {"suspend": True}})
+    pod = {**made["spec"]["template"], "apiVersion": "v1", "kind": "Pod"}
+    pod["metadata"] = {"name": "plain", "labels": QUEUE}
+    assert installed.api.create("/api/v1/namespaces/stranger/pods", pod), "pods have no webhook at all"
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "stowage-system"])
+def test_without_webhook_exempt_namespaces_go_on(installed: ControlPlane, namespace: str) -> None:
+    assert installed.api.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job("exempt", labels=QUEUE))
+
+
+def test_without_webhook_a_queued_job_waits_for_it(installed: ControlPlane) -> None:
+    jobs = in_namespace(installed, "queued")
+    with pytest.raises(RequestError) as caught:
+        installed.api.create(jobs, job("queued", labels=QUEUE))
+    assert 'failed calling webhook "mjob.stowage.dev"' in refusal(caught.value)
+
+
+def test_an_opted_in_namespace_asks_for_jobs_without_queue_too(installed: ControlPlane) -> None:
+    jobs = in_namespace(installed, "opted-in", **{"kueue.x-k8s.io/managed-namespace": "true"})
+    with pytest.raises(RequestError) as caught:
+        installed.api.create(jobs, job("unnamed"))
+    assert 'failed calling webhook "mjob-default-queue.stowage.dev"' in refusal(caught.value)
+
+
+def test_naming_a_queue_later_is_judged_and_a_status_is_not(installed: ControlPlane) -> None:
+    jobs = in_namespace(installed, "later")
+    installed.api.create(jobs, job("later"))
+    installed.api.merge(f"{jobs}/later/status", {"status": {"active": 1}})
+    with pytest.raises(RequestError) as caught:
+        installed.api.merge(f"{jobs}/later", {"metadata": {"labels": QUEUE}})
+    assert 'failed calling webhook "vjob.stowage.dev"' in refusal(caught.value)
+
+
+def test_our_controller_writes_workloads_without_a_round_trip(installed: ControlPlane) -> None:
+    workloads = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
+    with pytest.raises(RequestError, match=r"workload\.stowage\.dev"):
+        installed.api.create(workloads, objects.workload("mine"))
+    account = installed.service_account("stowage-system", "stowage-controller")
+    told = installed.try_kubectl(
+        f"--kubeconfig={account}", "create", "-f", "-", stdin=json.dumps(objects.workload("ours"))
+    )
+    assert told.returncode == 0, told.stderr
+
+
+def test_samples_are_taken(installed: ControlPlane) -> None:
+    """The server checks them against schemas and rules; the webhooks, which are down, are taken out of the way first."""
+    for kind in ("mutating", "validating"):
+        installed.kubectl("delete", f"{kind}webhookconfiguration", f"stowage-{kind}-webhook-configuration")
+    installed.kubectl("apply", "--dry-run=server", "-k", str(PROJECT / "config" / "samples"))
+
+
+def test_development_is_taken(new_cluster: Any) -> None:
+    bare = new_cluster(CONTROL_PLANE)
+    bare.kubectl("apply", "-k", str(PROJECT / "config" / "development"))
+    hooks = bare.api.get("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations")["items"][0][
+        "webhooks"
+    ]
+    assert {hook["clientConfig"]["url"].split("/")[2] for hook in hooks} == {"127.0.0.1:9443"}

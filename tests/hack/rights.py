@@ -1,0 +1,130 @@
+"""What each process does at the API server, as rights: those it must have, and some that it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+READ = ("get", "list", "watch")
+OURS = "stowage-system"
+KUEUE = "kueue.x-k8s.io"
+SECRET = "stowage-webhook-server-cert"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One verb on one resource (`resource/subresource`), in a namespace (empty: all) and on a name (empty: any)."""
+
+    account: str
+    verb: str
+    resource: str
+    group: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def asked(self) -> dict[str, str]:
+        """As a SubjectAccessReview asks for it."""
+        resource, _, sub = self.resource.partition("/")
+        given = {
+            "verb": self.verb,
+            "group": self.group,
+            "resource": resource,
+            "subresource": sub,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+        return {key: value for key, value in given.items() if value}
+
+    def __str__(self) -> str:
+        where = f" {self.namespace}/{self.name}".rstrip("/ ")
+        return f"{self.account} {self.verb} {self.resource}{where}"
+
+
+def _each(account: str, verbs: tuple[str, ...], *resources: str, group: str = "", **where: str) -> Iterator[Right]:
+    for resource in resources:
+        for verb in verbs:
+            yield Right(account, verb, resource, group, **where)
+
+
+CONTROLLER, UNGATER, WEBHOOK = "stowage-controller", "stowage-ungater", "stowage-webhook"
+WRITE = ("update", "patch")
+
+ALLOWED = [
+    *_each(CONTROLLER, READ, "nodes", "pods", "namespaces", "limitranges"),
+    *_each(CONTROLLER, READ, "priorityclasses", group="scheduling.k8s.io"),
+    *_each(CONTROLLER, READ, "customresourcedefinitions", group="apiextensions.k8s.io"),
+    *_each(CONTROLLER, READ + WRITE, "jobs", group="batch", namespace="a"),
+    *_each(CONTROLLER, READ + WRITE, "jobsets", group="jobset.x-k8s.io", namespace="a"),
+    *_each(CONTROLLER, (*READ, *WRITE, "create", "delete"), "workloads", group=KUEUE, namespace="a"),
+    *_each(CONTROLLER, WRITE, "workloads/status", "localqueues/status", group=KUEUE, namespace="a"),
+    *_each(CONTROLLER, WRITE, "clusterqueues/status", "cohorts/status", "admissionchecks/status", group=KUEUE),
+    *_each(
+        CONTROLLER,
+        READ,
+        *("clusterqueues", "localqueues", "cohorts", "resourceflavors", "topologies"),
+        *("admissionchecks", "workloadpriorityclasses"),
+        group=KUEUE,
+    ),
+    *_each(CONTROLLER, WRITE, "clusterqueues", "resourceflavors", "topologies", group=KUEUE),
+    *_each(CONTROLLER, ("create", "patch"), "events", namespace="a"),
+    *_each(UNGATER, READ, "workloads", group=KUEUE),
+    *_each(UNGATER, (*READ, "patch"), "pods", namespace="a"),
+    *_each(UNGATER, READ, "nodes"),
+    *_each(UNGATER, ("create", "patch"), "events", namespace="a"),
+    *(
+        right
+        for account in (CONTROLLER, UNGATER)
+        for right in (
+            *_each(account, ("create",), "leases", group="coordination.k8s.io", namespace=OURS),
+            *_each(account, ("get", *WRITE), "leases", group="coordination.k8s.io", namespace=OURS, name=account),
+        )
+    ),
+    *_each(WEBHOOK, READ, "namespaces"),
+    *_each(
+        WEBHOOK,
+        READ,
+        *("localqueues", "clusterqueues", "resourceflavors", "topologies", "admissionchecks"),
+        group=KUEUE,
+    ),
+    *_each(WEBHOOK, ("get", *WRITE), "secrets", namespace=OURS, name=SECRET),
+    *_each(
+        WEBHOOK,
+        ("get", "patch"),
+        "mutatingwebhookconfigurations",
+        group="admissionregistration.k8s.io",
+        name="stowage-mutating-webhook-configuration",
+    ),
+    *_each(
+        WEBHOOK,
+        ("get", "patch"),
+        "validatingwebhookconfigurations",
+        group="admissionregistration.k8s.io",
+        name="stowage-validating-webhook-configuration",
+    ),
+]
+
+DENIED = [
+    *(
+        right
+        for account in (CONTROLLER, UNGATER, WEBHOOK)
+        for right in (
+            *_each(account, ("create", "delete"), "pods", namespace="a"),
+            *_each(account, ("create",), "pods/binding", namespace="a"),
+            *_each(account, ("update", "patch", "delete"), "nodes"),
+            *_each(account, ("get", "list"), "secrets", namespace="a"),
+            *_each(account, ("create", "list"), "secrets", namespace=OURS),
+            *_each(account, ("create", "delete"), "jobs", group="batch", namespace="a"),
+            *_each(account, ("get",), "leases", group="coordination.k8s.io", namespace=OURS, name="another"),
+            *_each(account, ("create",), "clusterroles", group="rbac.authorization.k8s.io"),
+        )
+    ),
+    *_each(CONTROLLER, ("get",), "secrets", namespace=OURS, name=SECRET),
+    *_each(CONTROLLER, ("patch",), "pods", namespace="a"),
+    *_each(UNGATER, WRITE, "workloads", "workloads/status", group=KUEUE, namespace="a"),
+    *_each(UNGATER, READ, "jobs", group="batch"),
+    *_each(WEBHOOK, READ, "pods", "nodes"),
+    *_each(WEBHOOK, WRITE, "localqueues", "clusterqueues", "workloads", group=KUEUE, namespace="a"),
+    *_each(
+        WEBHOOK, ("patch",), "mutatingwebhookconfigurations", group="admissionregistration.k8s.io", name="somebody-else"
+    ),
+]
