@@ -1,14 +1,13 @@
 """The two admission processes: reads the settings, builds the parts, runs until told to stop. The only place that builds.
 
-    python -m admission webhook       stateless, every replica answers
-    python -m admission controller    every replica keeps ledger and queues warm, the leader acts
+python -m admission webhook       stateless, every replica answers
+python -m admission controller    every replica keeps ledger and queues warm, the leader acts
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -83,8 +82,7 @@ class _Controller:
             views.workload_priorities,
             views.priorities,
             recorder,
-            time.time,
-            JobOptions(),
+            options=JobOptions(),
             workers=self._settings.job_workers,
         )
         self._runs: list[tuple[str, Callable[[], Awaitable[None]]]] = [

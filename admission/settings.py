@@ -49,7 +49,6 @@ class WebhookSection(Section):
     certificates: Literal["SelfSigned", "Files"] = "SelfSigned"
     secret: str = "stowage-webhook-server-cert"  # noqa: S105  the Secret's name
     certificate_dir: Path = Path("/tmp/stowage-webhook/serving-certs")  # noqa: S108  the mount of the certmanager component
-    ca_days: int = Field(3650, ge=1)
     certificate_days: int = Field(90, ge=1)
     mutating_configuration: str = "stowage-mutating-webhook-configuration"
     validating_configuration: str = "stowage-validating-webhook-configuration"

@@ -212,6 +212,12 @@ class Node(_Wire, frozen=True):
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
+class Namespace(_Wire, frozen=True):
+    """A namespace's labels."""
+
+    metadata: Meta = Meta()
+
+
 def pod_spec(template: Mapping[str, Any]) -> PodSpec:
     """The read part of a decoded PodTemplateSpec. Raises msgspec.ValidationError naming the path of a bad field."""
     return msgspec.convert(template.get("spec") or {}, PodSpec)

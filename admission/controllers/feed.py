@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from admission.controllers import lifecycle
-from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Namespace, Views
+from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.engine import intake, model
 from admission.engine.ledger import Ledger
 from admission.engine.queue import PendingQueues
@@ -23,7 +23,7 @@ from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import FINISHED, QUOTA_RESERVED
-from api.pods import Node, Pod
+from api.pods import Namespace, Node, Pod
 from api.queues import ClusterQueue, Cohort, LocalQueue
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload

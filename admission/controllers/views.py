@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from admission.controllers.activity import Activity, checks_of, cluster_queue_activity
 from admission.controllers.lifecycle import Situation
 from api.kube.client import Kube
@@ -33,7 +31,7 @@ from api.kube.resources import (
 )
 from api.labels import matches
 from api.meta import object_key
-from api.pods import Meta, Node, Pod
+from api.pods import Namespace, Node, Pod
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
@@ -41,12 +39,6 @@ from api.workloads import Workload
 BY_QUEUE = "queue"
 BY_CLUSTER_QUEUE = "clusterQueue"
 BOUND_PODS = "spec.nodeName!="
-
-
-class Namespace(msgspec.Struct, frozen=True):
-    """A namespace's labels."""
-
-    metadata: Meta = Meta()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""The webhook process: builds look-ups, certificates and server from the settings, and runs them. Decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+from admission.settings import AdmissionSettings, WebhookSection
+from admission.webhook.authority import Lifetimes
+from admission.webhook.certs import Certificates, MountedCertificates, OwnCertificates, Place, keep, service_names
+from admission.webhook.lookups import Lookups
+from admission.webhook.rules import Rules
+from admission.webhook.server import Handlers, Serving, serve_webhook
+from api.kube.client import Kube
+from api.kube.informer import Informer
+from api.kube.process import Process
+from api.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, TOPOLOGIES
+from api.pods import Namespace
+from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
+from api.topology import ResourceFlavor, Topology
+
+WEBHOOK = "webhook"
+_DAY = 86400.0
+
+
+async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
+    """Every replica answers; there is no leader."""
+    async with await Kube.connect(settings.client_settings(WEBHOOK)) as kube:
+        local_queues = Informer(kube, LOCAL_QUEUES, LocalQueue)
+        cluster_queues = Informer(kube, CLUSTER_QUEUES, ClusterQueue)
+        flavors = Informer(kube, RESOURCE_FLAVORS, ResourceFlavor)
+        topologies = Informer(kube, TOPOLOGIES, Topology)
+        checks = Informer(kube, ADMISSION_CHECKS, AdmissionCheck)
+        namespaces = Informer(kube, NAMESPACES, Namespace)
+        informers = (local_queues, cluster_queues, flavors, topologies, checks, namespaces)
+
+        def labels_of(namespace: str) -> dict[str, str] | None:
+            found = namespaces.objects.get(namespace)
+            return found.metadata.labels if found else None
+
+        lookups = Lookups(
+            local_queues=local_queues.objects,
+            cluster_queues=cluster_queues.objects,
+            flavors=flavors.objects,
+            topologies=topologies.objects,
+            admission_checks=checks.objects,
+            namespace_labels=labels_of,
+        )
+        tls, loaded = Serving(), asyncio.Event()
+        certificates = _certificates(kube, settings, tls)
+
+        def missing() -> str | None:
+            if not loaded.is_set():
+                return "no serving certificate yet"
+            unlisted = [informer.resource.plural for informer in informers if not informer.has_synced]
+            return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
+
+        process.ready = missing
+        handlers = Handlers(lookups, Rules(in_use_finalizer=True), ready=lambda: missing() is None)
+
+        async def serve() -> None:
+            await loaded.wait()
+            await serve_webhook(handlers, tls, host=settings.webhook.host, port=settings.webhook.port)
+
+        async with asyncio.TaskGroup() as group:
+            for informer in informers:
+                group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
+            group.create_task(keep(certificates, loaded=loaded.set), name="certificates")
+            group.create_task(serve(), name="server")
+
+
+def _certificates(kube: Kube, settings: AdmissionSettings, tls: Serving) -> Certificates:
+    section = settings.webhook
+    if section.certificates == "Files":
+        return MountedCertificates(section.certificate_dir, tls)
+    place = Place(
+        namespace=settings.namespace,
+        secret=section.secret,
+        names=_names(section, settings.namespace),
+        mutating=section.mutating_configuration,
+        validating=section.validating_configuration,
+    )
+    lifetimes = Lifetimes(certificate=section.certificate_days * _DAY, renew_before=section.certificate_days * _DAY / 3)
+    return OwnCertificates(kube, place, tls, lifetimes)
+
+
+def _names(section: WebhookSection, namespace: str) -> tuple[str, ...]:
+    """What the API server calls us by: the Service, or the host of a development URL."""
+    host = urlsplit(section.url).hostname if section.url else None
+    return (host,) if host else service_names(section.service, namespace)
