@@ -252,12 +252,9 @@ def _check_version(target: Target, old: Record, obj: Obj) -> None:
         raise conflict(kind, name, MODIFIED)
     uid = obj["metadata"].get("uid")
     if uid and uid != old.uid:
+        where = f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/{target.key}, ResourceVersion: 0"
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.uid}"
-        raise conflict(
-            kind,
-            name,
-            f"StorageError: invalid object, Code: 4, Key: {target.key}, ResourceVersion: 0, AdditionalErrorMsg: {why}",
-        )
+        raise conflict(kind, name, f"{where}, AdditionalErrorMsg: {why}")
 
 
 def _complete_change(desk: Desk, target: Target, obj: Obj, old: Obj) -> None:

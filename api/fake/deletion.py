@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from api.fake.kinds import Kind
 from api.fake.meta import rfc3339
-from api.fake.status import Obj, bad_request, other_object
+from api.fake.status import Obj, invalid, other_object, unsupported
 from api.fake.table import Record
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = {None: None, "": None, "Background": "", "Foreground": FOREGROUND, "Orphan": ORPHAN}
+
+_OPTIONS = Kind("meta.k8s.io", "v1", "options", "DeleteOptions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ def marked(kind: Kind, record: Record, options: DeleteOptions, clock: float) -> 
 
 def _finalizers(kind: Kind, meta: Obj, options: DeleteOptions) -> list[str]:
     if options.propagation not in _POLICIES:
-        raise bad_request(f"invalid propagationPolicy: {options.propagation}")
+        allowed = ["Foreground", "Background", "Orphan", "nil"]
+        raise invalid(_OPTIONS, "", [unsupported("propagationPolicy", options.propagation, allowed)])
     wanted = _POLICIES[options.propagation]
     finalizers = list(meta.get("finalizers") or ())
     if wanted is None:  # not said: what stands there stays, else the kind's own default

@@ -56,6 +56,8 @@ def match_request(kind: Kind, obj: Obj, version: str, namespace: str | None, nam
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     elif not kind.namespaced:
         meta.pop("namespace", None)
+    if name is not None and not meta.get("name"):
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
     if name is not None and meta.setdefault("name", name) != name:
         given = meta["name"]
         raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")

@@ -86,7 +86,7 @@ def version(query: Mapping[str, str]) -> int | None:
 
 
 def options(query: Mapping[str, str], agent: str, what: str) -> Options:
-    """`what` is Create, Update or Patch. Without a fieldManager the client's name is taken from its User-Agent, as the real server does."""
+    """`what` is Create, Update or Patch. Without a fieldManager the name is that of the User-Agent, as in the real server."""
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
         raise invalid(

@@ -27,7 +27,7 @@ class JobRules(Rules):
         default_job_spec(spec)
         labels = spec.get("template", {}).get("metadata", {}).get("labels")
         if labels and not obj["metadata"].get("labels"):
-            obj["metadata"]["labels"] = dict(labels)
+            obj["metadata"]["labels"] = labels  # the very same map: it gets the controller's labels, too
 
     def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
         obj["status"] = {}
@@ -35,11 +35,15 @@ class JobRules(Rules):
         self.default(obj)
 
     def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
-        return _check_spec(obj["spec"])
+        return _check_spec(obj["spec"], obj["metadata"])
 
     def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
         spec, was = new["spec"], old["spec"]
-        causes = [*_check_spec(spec), *_check_completions(spec, was), *fixed(spec, was, "spec", "selector")]
+        causes = [
+            *_check_spec(spec, new["metadata"]),
+            *_check_completions(spec, was),
+            *fixed(spec, was, "spec", "selector"),
+        ]
         return [*causes, *_check_template(spec, old), *fixed(spec, was, "spec", *_IMMUTABLE)]
 
     def orphans_by_default(self) -> bool:
@@ -80,7 +84,7 @@ def _generate_selector(obj: Obj) -> None:
     spec["selector"] = {"matchLabels": {_UID_LABELS[0]: uid}}
 
 
-def _check_spec(spec: Obj) -> list[Cause]:
+def _check_spec(spec: Obj, meta: Obj) -> list[Cause]:
     causes = [
         invalid_value(f"spec.{name}", spec[name], "must be greater than or equal to 0")
         for name in ("parallelism", "completions", "backoffLimit")
@@ -88,15 +92,33 @@ def _check_spec(spec: Obj) -> list[Cause]:
     ]
     if spec["completionMode"] == "Indexed" and spec.get("completions") is None:
         causes.append(required("spec.completions", "when completion mode is Indexed"))
-    causes += _check_selector(spec)
-    pod = spec["template"]["spec"]
-    if pod["restartPolicy"] not in ("Never", "OnFailure"):
-        allowed = ("OnFailure", "Never")
-        if pod["restartPolicy"] == "Always":
-            causes.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
-        else:
-            causes.append(unsupported("spec.template.spec.restartPolicy", pod["restartPolicy"], allowed))
-    return causes + check_pod_spec(pod, "spec.template.spec")
+    causes += [*_check_labels(spec, meta), *_check_selector(spec)]
+    causes += check_pod_spec(spec["template"]["spec"], "spec.template.spec")
+    policy, field = spec["template"]["spec"]["restartPolicy"], "spec.template.spec.restartPolicy"
+    if policy == "Always":
+        causes.append(required(field, 'valid values: "OnFailure", "Never"'))
+    elif policy not in ("Never", "OnFailure"):
+        causes.append(unsupported(field, policy, ("OnFailure", "Never")))
+    return causes
+
+
+def _check_labels(spec: Obj, meta: Obj) -> list[Cause]:
+    """The generated labels must stay on the template."""
+    if spec.get("manualSelector"):
+        return []
+    labels = spec["template"].get("metadata", {}).get("labels") or {}
+    pairs = zip(_UID_LABELS[::-1], _NAME_LABELS[::-1], strict=True)
+    wanted = [item for uid, name in pairs for item in ((uid, meta["uid"]), (name, meta["name"]))]
+    return [
+        _mislabelled(f"spec.template.metadata.labels[{name}]", labels.get(name), value)
+        for name, value in wanted
+        if labels.get(name) != value
+    ]
+
+
+def _mislabelled(field: str, given: object, wanted: str) -> Cause:
+    why = f"must be '{wanted}'"
+    return required(field, why) if given is None else invalid_value(field, given, why)
 
 
 def _check_selector(spec: Obj) -> list[Cause]:
@@ -104,7 +126,9 @@ def _check_selector(spec: Obj) -> list[Cause]:
     labels = spec["template"].get("metadata", {}).get("labels") or {}
     if wanted.items() <= labels.items():
         return []
-    return [invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")]
+    return [
+        invalid_value("spec.template.metadata.labels", labels or None, "`selector` does not match template `labels`")
+    ]
 
 
 def _check_completions(spec: Obj, was: Obj) -> list[Cause]:

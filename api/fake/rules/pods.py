@@ -30,6 +30,7 @@ class PodRules(Rules):
         spec = obj.setdefault("spec", {})
         default_pod_spec(spec)
         spec.setdefault("enableServiceLinks", True)
+        _default_requests(spec)
 
     def admit_create(self, cluster: Cluster, obj: Obj) -> None:
         _priority(cluster, obj["spec"])
@@ -57,6 +58,13 @@ class PodRules(Rules):
         if not spec.get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             return 0
         return int(asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30))
+
+
+def _default_requests(spec: Obj) -> None:
+    """Requests from limits: a default of pods alone, not of templates."""
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if limits := container["resources"].get("limits"):
+            container["resources"]["requests"] = {**limits, **(container["resources"].get("requests") or {})}
 
 
 def _priority(cluster: Cluster, spec: Obj) -> None:

@@ -1,6 +1,6 @@
 """Defaults of a PodSpec, for pods and for the templates of jobs.
 
-Only what readers of the objects may rely on: policies, grace period, scheduler name, requests taken from limits.
+Only what readers of the objects may rely on: policies, grace period, scheduler name.
 Called by pods.py, jobs.py and jobsets.py.
 """
 
@@ -38,11 +38,7 @@ def _container(container: Obj) -> None:
     for name, value in _CONTAINER:
         container.setdefault(name, value)
     container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
-    resources = container.setdefault("resources", {})
-    if resources.get("limits"):
-        requests = resources.setdefault("requests", {})
-        for name, quantity in resources["limits"].items():
-            requests.setdefault(name, quantity)
+    container.setdefault("resources", {})
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
 
