@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.webhook import flavors, jobs, queues, workloads
+from admission.webhook import defaults, flavors, jobs, queues, workloads
 from admission.webhook.fields import Errors, aggregate
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
@@ -92,7 +92,7 @@ class Endpoint:
 
 def _mutate_job(kind: jobs.Kind) -> Mutator:
     def mutate(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-        jobs.set_defaults(obj, request.namespace, kind, lookups, rules)
+        defaults.set_defaults(obj, request.namespace, kind, lookups, rules)
 
     return mutate
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
+from admission.webhook.defaults import set_defaults
 from admission.webhook.fields import Errors
 from admission.webhook.job import JOB
-from admission.webhook.jobs import Kind, set_defaults, validate_create, validate_update
+from admission.webhook.jobs import Kind, validate_create, validate_update
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import JOBSET, Rules
 from api.meta import KubeObject

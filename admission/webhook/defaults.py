@@ -1,0 +1,86 @@
+"""The defaults of a managed job at its creation.
+
+It is suspended, given the LocalQueue `default` where its namespace has one and it names none, and
+(`Rules.gate_at_creation`) the topology gate with what is known of its annotations goes into every template that asks for
+a topology explicitly. The Workload's name hangs on the job's uid, which is not there yet at creation (with generateName
+not even the name is), so `topology-workload` and `workload` are written now only where the job names a prebuilt
+Workload; else they are completed in the update that starts the job. The peer puts no gate in at creation: with
+`gate_at_creation` off the defaults are exactly its own, which is how the conformance cases run.
+
+Managed is a job that names a queue (or any job with `manage_jobs_without_queue_name`) in a managed namespace and that
+is no part of another managed job. Pure; review.py calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admission.webhook.annotations import Template
+from admission.webhook.jobs import Job, Kind, annotations_of, is_part, is_suspended, prebuilt_workload, queue_name
+from admission.webhook.lookups import MULTIKUEUE_CONTROLLER, Lookups, selects
+from admission.webhook.rules import Rules
+from api import names
+from api.meta import object_key
+from api.requests import asks_for_topology
+
+DEFAULT_QUEUE: Final = "default"
+
+
+def in_managed_namespace(namespace: str, lookups: Lookups, rules: Rules) -> bool:
+    """Whether jobs of that namespace are ours; the name alone is known even before the namespace itself is."""
+    if rules.managed_namespaces is None:
+        return True
+    labels = {**(lookups.namespace_labels(namespace) or {}), "kubernetes.io/metadata.name": namespace}
+    return selects(rules.managed_namespaces, labels)
+
+
+def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Rules) -> None:
+    """Change a job that is being created in place; a job that is not managed stays as it is."""
+    if is_part(job, rules) or not in_managed_namespace(namespace, lookups, rules):
+        return
+    if not queue_name(job) and object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
+        _put(job, "metadata", "labels", {names.QUEUE_NAME_LABEL: DEFAULT_QUEUE})
+    if not (queue_name(job) or rules.manage_jobs_without_queue_name):
+        return
+    if not is_suspended(job):
+        job.setdefault("spec", {})["suspend"] = True
+    _hand_over(job, namespace, kind, lookups, rules)
+    if rules.topology_aware and rules.gate_at_creation:
+        _gate(job, kind, rules)
+
+
+def _hand_over(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Rules) -> None:
+    """Leave the job to the controller of other clusters where its queue says so and nobody else is named."""
+    spec = job.get("spec") or {}
+    if not rules.multikueue or spec.get("managedBy", kind.controller) != kind.controller:
+        return
+    queue = lookups.cluster_queue_of(namespace, queue_name(job))
+    if queue is not None and lookups.uses_multikueue(queue):
+        job.setdefault("spec", {})["managedBy"] = MULTIKUEUE_CONTROLLER
+
+
+def _gate(job: Job, kind: Kind, rules: Rules) -> None:
+    asked, prebuilt = annotations_of(job), prebuilt_workload(job, rules)[1]
+    workload = {names.TOPOLOGY_WORKLOAD: prebuilt, names.WORKLOAD_ANNOTATION: prebuilt} if prebuilt else {}
+    for template in kind.templates(job):
+        if asks_for_topology(template.annotations, asked):
+            _gate_template(template, workload)
+
+
+def _gate_template(template: Template, workload: Mapping[str, str]) -> None:
+    _put(template.body, "metadata", "annotations", {names.TOPOLOGY_PODSET: template.pod_set, **workload})
+    _put(template.body, "metadata", "labels", {names.PODSET_LABEL: template.pod_set})
+    spec = template.body.setdefault("spec", {})
+    present = spec.get("schedulingGates") or []
+    if not any(gate.get("name") == names.TOPOLOGY_GATE for gate in present):
+        spec["schedulingGates"] = [*present, {"name": names.TOPOLOGY_GATE}]
+
+
+def _put(obj: Job, *path_and_entries: Any) -> None:
+    *path, entries = path_and_entries
+    for name in path:
+        if not obj.get(name):
+            obj[name] = {}
+        obj = obj[name]
+    obj.update(entries)
