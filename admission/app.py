@@ -72,7 +72,7 @@ class _Controller:
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period)
         scheduler = Scheduler(writer, views, feed, self.ledger, queues, woken, waits, recorder, self._settings)
         workloads = WorkloadController(writer, views, recorder, feed.misfit, self._settings.workload_workers)
-        queue_status = QueueController(writer, views, queues.counts, self._settings.queue_status_period)
+        queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period)
         jobs = JobController(
             writer,
             ADAPTERS,

@@ -216,7 +216,7 @@ class Feed:
         self._release(key)
 
     def _release(self, key: str) -> None:
-        booked = self._ledger.admissions.get(key)
+        booked = self._ledger.admission(key)
         self._ledger.apply(model.Gone(model.Removed.WORKLOAD, key))
         if booked is not None:
             relatives = self._ledger.quota.relatives(booked.cluster_queue)

@@ -8,7 +8,7 @@ when no flavor does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from admission.controllers.activity import FIELDS_HONOURED, Activity, flavors_of, local_queue_activity, not_honoured
@@ -35,7 +35,7 @@ class QueueController:
         self,
         kube: Kube,
         views: Views,
-        pending: Callable[[], Mapping[str, int]],
+        pending: Callable[[str], int],
         period: float,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -94,7 +94,7 @@ class QueueController:
             return
         workloads = self._views.workloads.by_index(_RESERVED_IN, name)
         activity = self._views.activity(queue)
-        pending = self._pending().get(name, 0)
+        pending = self._pending(name)
         status = _status(queue.status, activity, workloads, pending, queue.metadata.generation, self._now())
         status = _with_honoured(status, not_honoured(queue), queue.metadata.generation, self._now())
         await self._write(CLUSTER_QUEUES, queue, status)

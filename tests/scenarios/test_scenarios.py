@@ -21,9 +21,11 @@ from api.names import (
     TOPOLOGY_WORKLOAD,
     WORKLOAD_ANNOTATION,
 )
+from hack.controlplane.options import Options
 from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually, never
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+CONTROL_PLANE = Options(jobset=True)
 
 MakeSite = Callable[[str], Site]
 

@@ -1,0 +1,68 @@
+"""Puts what config/ describes into an API server that runs for a demo or a test: no kubectl, webhooks by URL.
+
+On a real cluster this is `kubectl apply -k config/default`. Here: namespace, CRDs, ServiceAccounts and webhook
+configurations are posted as they stand in the files, with the Service of each webhook replaced by the process's address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from api.errors import AlreadyExists
+from api.kube.client import Kube, PatchKind
+from api.kube.resources import (
+    CRDS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
+
+CONFIG = Path(__file__).resolve().parents[2] / "config"
+
+_RESOURCES: dict[str, Resource] = {
+    resource.kind: resource for resource in (NAMESPACES, CRDS, SECRETS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+}
+_FOLDERS = ("namespace", "crd", "selfsigned", "webhook")
+
+
+def manifests(config: Path = CONFIG) -> Iterator[dict[str, Any]]:
+    """The objects to install, in order."""
+    for folder in _FOLDERS:
+        for path in sorted((config / folder).glob("*.yaml")):
+            for obj in yaml.safe_load_all(path.read_text()):
+                if obj and obj.get("kind") in _RESOURCES:
+                    yield obj
+
+
+async def install(kube: Kube, webhook_url: str, config: Path = CONFIG) -> None:
+    """Creates what is not there yet."""
+    for obj in manifests(config):
+        resource = _RESOURCES[obj["kind"]]
+        if resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+            obj = {**obj, "webhooks": [by_url(hook, webhook_url) for hook in obj["webhooks"]]}
+        try:
+            await kube.create(resource, obj)
+        except AlreadyExists:
+            continue
+
+
+async def point_webhooks(kube: Kube, webhook_url: str, mutating: str, validating: str) -> None:
+    """Gives installed webhook configurations the address of the webhook process."""
+    for resource, name in ((MUTATING_WEBHOOKS, mutating), (VALIDATING_WEBHOOKS, validating)):
+        hooks = (await kube.get(resource, name))["webhooks"]
+        body = {"webhooks": [by_url(hook, webhook_url) for hook in hooks]}
+        await kube.patch(resource, name, body, kind=PatchKind.MERGE)
+
+
+def by_url(hook: dict[str, Any], base: str) -> dict[str, Any]:
+    """The webhook with `base` and its own path as its address."""
+    client = dict(hook["clientConfig"])
+    service = client.pop("service", None)
+    path = service["path"] if service else "/" + client["url"].split("/", 3)[3]
+    return {**hook, "clientConfig": {**client, "url": f"{base}{path}"}}

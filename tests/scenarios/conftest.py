@@ -1,0 +1,37 @@
+"""Fixtures of the scenarios: one stage per module and kind, and a corner of it per test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from hack.controlplane.fixtures import cluster, control_plane_tools
+from tests.scenarios.site import Site
+from tests.scenarios.stage import Stage, embedded, real
+
+__all__ = ["cluster", "control_plane_tools"]
+
+
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
+    params=["embedded", pytest.param("real", marks=pytest.mark.e2e)],
+)
+async def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """The stage of the module."""
+    folder: Path = tmp_path_factory.mktemp(f"stage-{request.param}")
+    if request.param == "embedded":
+        async with embedded(folder) as found:
+            yield found
+    else:
+        async with real(request.getfixturevalue("cluster"), folder) as found:
+            yield found
+
+
+@pytest.fixture
+def site(stage: Stage) -> Callable[[str], Site]:
+    """Makes a corner of the stage by name."""
+    return lambda name: Site(stage.kube, name)
