@@ -153,6 +153,9 @@ class Kube:
         page = await self.list_raw(resource, namespace, **selection)
         decoder = decoder_for(decode)
         items = [_decoded(resource, bytes(raw), decoder) for raw in page.items]
+        if decoder is decode_dict:
+            for item in items:
+                name_kind(resource, item)
         return dataclasses.replace(page, items=items)
 
     async def list_raw(
@@ -293,6 +296,12 @@ class Kube:
         data = msgspec.json.encode(body)
         call = Call(method, verb, label, path, query, data, content_type, repeatable, self._fence)
         return decode_dict(await self._transport.send(call))
+
+
+def name_kind(resource: Resource, item: Any) -> None:
+    """Says in a plain dict what it is: a list of a built-in kind says so only once, for all its items."""
+    item.setdefault("apiVersion", resource.api_version)
+    item.setdefault("kind", resource.kind)
 
 
 def _query(**values: str | int | None) -> dict[str, str]:

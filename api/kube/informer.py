@@ -25,7 +25,7 @@ import msgspec
 from api.errors import ApiError, BadRequest, Forbidden, Gone, Invalid, StowageError
 from api.kube import metrics
 from api.kube.backoff import Backoff
-from api.kube.client import Kube, Page
+from api.kube.client import Kube, Page, name_kind
 from api.kube.clock import SYSTEM, Clock
 from api.kube.decode import DECODE_ERRORS, Decoder, decode_dict, decoder_for, identity, raw_identity, undecodable
 from api.kube.resources import Resource
@@ -80,8 +80,7 @@ class Informer(Generic[T]):
             "field_selector": field_selector,
         }
         self._decoder = decoder_for(item_type)
-        # Items of a list come without apiVersion and kind for built-in kinds; only plain dicts would show that.
-        self._name_kind = self._decoder is decode_dict
+        self._plain = self._decoder is decode_dict
         self._store: Store[T] = Store(resource.plural)
         self._backoff = Backoff(self._settings.backoff_base, self._settings.backoff_max)
         self._synced = asyncio.Event()
@@ -134,10 +133,12 @@ class Informer(Generic[T]):
         while True:
             try:
                 await self._round()
+                asked = 0.0
             except StowageError as error:
                 self._note(error)
+                asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
             # Even after an orderly end: a server that ends every watch at once must not be hammered.
-            await self._clock.sleep(self._backoff.delay(self._failures))
+            await self._clock.sleep(max(self._backoff.delay(self._failures), asked))
 
     async def _round(self) -> None:
         """One list if needed, one watch until it ends."""
@@ -202,9 +203,8 @@ class Informer(Generic[T]):
     def _collect(self, items: dict[str, T], raw: msgspec.Raw) -> None:
         obj = self._decode(raw)
         if obj is not None:
-            if self._name_kind and isinstance(obj, dict):
-                obj.setdefault("apiVersion", self.resource.api_version)
-                obj.setdefault("kind", self.resource.kind)
+            if self._plain:
+                name_kind(self.resource, obj)
             items[identity(obj).key] = obj
         elif (who := raw_identity(raw)) is not None and who.key in self.objects:
             items[who.key] = self.objects[who.key]

@@ -84,7 +84,7 @@ class LeaderElection:
     def __str__(self) -> str:
         return f"lease {self.settings.namespace}/{self.settings.name} of {self.settings.identity}"
 
-    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, lead: Callable[[], Awaitable[object]]) -> None:
         """Runs `lead()` while leading: cancels it on loss and stands again; gives the Lease back at the end.
 
         Returns when `lead` returns, raises what it raises.
@@ -97,7 +97,7 @@ class LeaderElection:
 
     # ---- reigning
 
-    async def _reign(self, lead: Callable[[], Awaitable[None]]) -> bool:
+    async def _reign(self, lead: Callable[[], Awaitable[object]]) -> bool:
         """Until the work ends (True) or the Lease is lost (False)."""
         log.info("leading", extra={"lease": str(self)})
         self._metric.set(1)
@@ -160,7 +160,7 @@ class LeaderElection:
             self._forget()
         except ApiError as error:
             self._forget()
-            log.info("lease not reached", extra={"lease": str(self), "error": str(error)})
+            log.warning("lease not reached", extra={"lease": str(self), "error": str(error)})
         return False
 
     async def _claim(self) -> bool:
@@ -226,7 +226,7 @@ class LeaderElection:
         return jittered(self.settings.retry_period, self.settings.jitter)
 
 
-async def _call(lead: Callable[[], Awaitable[None]]) -> None:
+async def _call(lead: Callable[[], Awaitable[object]]) -> None:
     await lead()
 
 

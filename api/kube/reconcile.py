@@ -86,11 +86,10 @@ class Queue:
         if key in self._since:
             self._push(key)
 
-    def clear_plans(self) -> None:
-        """Cancels the timers; for the end of the process."""
-        for _, timer in self._plans.values():
-            timer.cancel()
-        self._plans.clear()
+    def recall(self) -> None:
+        """Turns every plan for later into now: no timer is left, no key is forgotten."""
+        for key in list(self._plans):
+            self.add(key)
 
     def _push(self, key: str) -> None:
         self._ready.append(key)
@@ -126,13 +125,13 @@ class Reconciler:
         self.queue.add_after(key, seconds)
 
     async def run(self) -> None:
-        """Until cancelled; returns when its workers have ended. What was still queued stays for the next run."""
+        """Until cancelled; ends when its workers have. What was queued, planned or under way waits for the next run."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self.name}-{number}")
         finally:
-            self.queue.clear_plans()
+            self.queue.recall()
 
     async def _work(self) -> None:
         while True:
@@ -146,6 +145,12 @@ class Reconciler:
         started = time.perf_counter()
         try:
             again = await self._reconcile(key)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                self.queue.add(key)  # cut off in the middle: whoever runs the queue next looks again
+                raise
+            self._failed(key, RuntimeError("the reconcile cancelled itself"))
         except Exception as error:  # noqa: BLE001 - the edge of a worker: one bad key must not stop the others
             self._failed(key, error)
         else:

@@ -264,7 +264,12 @@ async def test_lists_are_pages_and_name_their_rest(script: Script, tmp_path: Pat
     async with scripted(script, tmp_path) as kube:
         page = await kube.list(JOBS, "team", label_selector="a=b,c", field_selector="x=y", limit=1)
         rest = await kube.list(JOBS, "team", limit=1, continue_=page.continue_)
-    assert (page.items, page.resource_version, rest.items, rest.continue_) == ([JOB], "100", [], "")
+    assert (page.items, page.resource_version, rest.items, rest.continue_) == (
+        [JOB | {"apiVersion": "batch/v1", "kind": "Job"}],
+        "100",
+        [],
+        "",
+    )
     assert dict(script.requests[0].query) == {"labelSelector": "a=b,c", "fieldSelector": "x=y", "limit": "1"}
     assert dict(script.requests[1].query) == {"limit": "1", "continue": "next"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,8 @@ from tests.api.kube.server import Script, scripted
 
 
 class LeaseServer(Script):
-    """One Lease, kept as the API server keeps it; `cut_off` names the candidates whose requests fail."""
+    """One Lease, kept as the API server keeps it; `cut_off` names the candidates whose requests
+    fail, `hanging` those whose requests are carried out late: when they are not named there any more."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,16 +30,13 @@ class LeaseServer(Script):
         self.version = 0
         self.cut_off: set[str] = set()
         self.hanging: set[str] = set()
-        self.pending = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         who = request.headers["User-Agent"]
         body = await request.read()
         if who in self.cut_off:
             return refusal(500, "InternalError")
-        if who in self.hanging:
-            self.pending += 1
-            await asyncio.sleep(3600)
+        await until(lambda: who not in self.hanging, seconds=3600)
         return self.answer(request.method, json.loads(body) if body else {})
 
     def answer(self, method: str, body: dict[str, Any]) -> web.Response:
@@ -180,6 +179,20 @@ async def test_the_fence_holds_even_when_no_timer_could_run(tmp_path: Path) -> N
         run.clock._now += 10.0  # the loop was blocked: nothing ran meanwhile
         with pytest.raises(NotLeader, match=r"lease stowage/controller of a: last proved 10\.0 s ago, allowed 10\.0 s"):
             run.candidates[0].election.fence()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_never_two_leaders_whatever_fails(tmp_path: Path, seed: int) -> None:
+    names, dice = ("a", "b", "c"), random.Random(seed)
+    led: set[str] = set()
+    async with race(tmp_path, *names) as run:
+        for _ in range(40):
+            fault = dice.choice([run.server.cut_off, run.server.hanging])
+            run.server.cut_off.clear()
+            run.server.hanging.clear()
+            fault.update(name for name in names if dice.random() < 0.5)
+            led.update(await run.pass_time(dice.uniform(0.5, 12.0), step=0.5))
+    assert len(led) > 1
 
 
 async def test_a_short_fault_is_ridden_out(tmp_path: Path) -> None:

@@ -147,6 +147,8 @@ async def test_a_bad_key_does_not_hold_up_the_others(caplog: pytest.LogCaptureFi
             raise ValueError("a bug")
         if key == "stale":
             raise Conflict(409, "Conflict", "somebody was first")
+        if key == "cancelled":
+            raise asyncio.CancelledError
         if key == "missing":
             raise NotFound(404, "NotFound", "gone")
         done.append(key)
@@ -154,7 +156,7 @@ async def test_a_bad_key_does_not_hold_up_the_others(caplog: pytest.LogCaptureFi
     reconciler = made(reconcile, ManualClock(), workers=1)
     with caplog.at_level(logging.INFO):
         async with running(reconciler):
-            for key in ("bad", "stale", "missing", "good"):
+            for key in ("bad", "stale", "missing", "cancelled", "good"):
                 reconciler.add(key)
             await settle()
     assert done == ["good"]
@@ -162,10 +164,11 @@ async def test_a_bad_key_does_not_hold_up_the_others(caplog: pytest.LogCaptureFi
         ("ERROR", True),
         ("INFO", False),
         ("WARNING", False),
+        ("ERROR", True),
     ]
 
 
-async def test_the_end_waits_for_the_workers_and_drops_the_plans() -> None:
+async def test_the_end_waits_for_the_workers_and_forgets_no_key() -> None:
     clock = ManualClock()
     cleaned: list[str] = []
 
@@ -187,3 +190,4 @@ async def test_the_end_waits_for_the_workers_and_drops_the_plans() -> None:
         assert clock.planned == [100.0]
     assert cleaned == ["held"]
     assert clock.planned == []
+    assert sorted([await reconciler.queue.take() for _ in range(2)]) == ["held", "later"]
