@@ -1,0 +1,170 @@
+"""AdmissionReviews in, answers out; and the JSON patch that carries a change."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given as holds_for
+from hypothesis import strategies as st
+
+from admission.webhook.lookups import Lookups
+from admission.webhook.patch import json_patch
+from admission.webhook.review import MUTATING, VALIDATING, BadReview, decode, review
+from admission.webhook.rules import Rules
+from api import names
+from tests.admission.webhook.objects import BLOCK, RACK, job, lookups
+
+MUTATE_JOB, VALIDATE_JOB = "/mutate-batch-v1-job", "/validate-batch-v1-job"
+
+
+def body(obj: Any, operation: str = "CREATE", old: Any = None) -> bytes:
+    request = {
+        "uid": "u-1",
+        "operation": operation,
+        "name": "train",
+        "namespace": "ns",
+        "object": obj,
+        "oldObject": old,
+    }
+    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+
+
+def answer(path: str, data: bytes, known: Lookups | None = None, rules: Rules | None = None) -> dict[str, Any]:
+    reply = review(path, decode(data), known or Lookups(), rules or Rules())
+    assert reply["apiVersion"] == "admission.k8s.io/v1"
+    assert reply["response"]["uid"] == "u-1"
+    response: dict[str, Any] = reply["response"]
+    return response
+
+
+def patched(obj: Any, patch: list[dict[str, Any]]) -> Any:
+    """RFC 6902 for the operations that we write."""
+    whole = {"root": copy.deepcopy(obj)}
+    for operation in patch:
+        steps = ["root", *(s.replace("~1", "/").replace("~0", "~") for s in operation["path"].split("/")[1:])]
+        target: Any = whole
+        for step in steps[:-1]:
+            target = target[int(step) if isinstance(target, list) else step]
+        last = steps[-1]
+        if isinstance(target, list):
+            if last == "-":
+                target.append(operation["value"])
+            else:
+                target[int(last)] = operation["value"]
+        elif operation["op"] == "remove":
+            del target[last]
+        else:
+            target[last] = operation["value"]
+    return whole["root"]
+
+
+def test_a_job_is_patched_at_creation() -> None:
+    given = job(annotations={names.REQUIRE_TOPOLOGY: RACK})
+    response = answer(MUTATE_JOB, body(given))
+    assert response["allowed"]
+    assert response["patchType"] == "JSONPatch"
+    made = patched(given, msgspec.json.decode(base64.b64decode(response["patch"])))
+    assert made["spec"]["suspend"] is True
+    assert made["spec"]["template"]["spec"]["schedulingGates"] == [{"name": names.TOPOLOGY_GATE}]
+
+
+@pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
+def test_only_creation_is_patched(operation: str) -> None:
+    response = answer(MUTATE_JOB, body(job(), operation, old=job()))
+    assert response == {"uid": "u-1", "allowed": True}
+
+
+def test_a_refusal_names_every_field() -> None:
+    bad = job(labels={names.QUEUE_NAME_LABEL: "No"}, annotations={names.REQUIRE_TOPOLOGY: "auto"})
+    response = answer(VALIDATE_JOB, body(bad))
+    status = response["status"]
+    assert not response["allowed"]
+    assert (status["code"], status["reason"]) == (422, "Invalid")
+    assert status["message"].startswith(f'[metadata.labels[{names.QUEUE_NAME_LABEL}]: Invalid value: "No": a lowercase')
+    assert [c["field"] for c in status["details"]["causes"]] == [
+        f"metadata.labels[{names.QUEUE_NAME_LABEL}]",
+        f"metadata.annotations[{names.REQUIRE_TOPOLOGY}]",
+    ]
+    assert status["details"]["causes"][1]["message"].startswith('Invalid value: "auto": must name a level')
+
+
+def test_levels_are_looked_up_when_they_are_asked_for_and_not_on_every_change() -> None:
+    known = lookups(BLOCK)
+    asked = job(annotations={names.REQUIRE_TOPOLOGY: RACK})
+    assert not answer(VALIDATE_JOB, body(asked), known)["allowed"]
+    assert not answer(VALIDATE_JOB, body(asked, "UPDATE", old=job()), known)["allowed"]
+    assert answer(VALIDATE_JOB, body(asked, "UPDATE", old=asked), known)["allowed"]
+
+
+def test_a_deletion_is_always_allowed() -> None:
+    assert answer(VALIDATE_JOB, body(None, "DELETE", old=job(annotations={names.REQUIRE_TOPOLOGY: "auto"})))["allowed"]
+
+
+def test_an_object_of_the_wrong_shape_is_refused_in_words() -> None:
+    bad = job(annotations={names.REQUIRE_TOPOLOGY: RACK})
+    bad["spec"]["parallelism"] = "many"
+    response = answer(VALIDATE_JOB, body(bad))
+    assert response["status"]["code"] == 400
+    assert response["status"]["message"].startswith('Job "train" cannot be read: ValueError')
+
+
+def test_warnings_do_not_refuse() -> None:
+    pod_set = {"name": "main", "count": 1, "topologyRequest": {"subGroupCount": -1}}
+    response = answer("/validate-kueue-x-k8s-io-v1beta2-workload", body({"spec": {"podSets": [pod_set]}}))
+    assert response["allowed"]
+    assert len(response["warnings"]) == 1
+
+
+@pytest.mark.parametrize("in_use", [True, False])
+@pytest.mark.parametrize("kind", ["clusterqueue", "resourceflavor"])
+def test_the_finalizer_goes_in_where_somebody_takes_it_out(kind: str, in_use: bool) -> None:
+    path = f"/mutate-kueue-x-k8s-io-v1beta2-{kind}"
+    response = answer(path, body({"metadata": {"name": "x"}}), rules=Rules(in_use_finalizer=in_use))
+    assert ("patch" in response) is in_use
+
+
+@pytest.mark.parametrize(
+    ("data", "want"),
+    [
+        pytest.param(b"not json", "the body is no AdmissionReview: JSON is malformed", id="no-json"),
+        pytest.param(b"{}", "the body is no AdmissionReview: Object missing required field", id="empty"),
+        pytest.param(
+            b'{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}',
+            "admission.k8s.io/v1beta1 AdmissionReview: only admission.k8s.io/v1 AdmissionReview is understood",
+            id="old-version",
+        ),
+        pytest.param(
+            b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
+            "the AdmissionReview has no request",
+            id="no-request",
+        ),
+    ],
+)
+def test_what_is_no_review(data: bytes, want: str) -> None:
+    with pytest.raises(BadReview, match="^" + want):
+        decode(data)
+
+
+def test_paths_follow_one_scheme() -> None:
+    assert {MUTATE_JOB, "/mutate-jobset-x-k8s-io-v1alpha2-jobset"} <= MUTATING.keys()
+    kinds = ("workload", "clusterqueue", "localqueue", "cohort", "resourceflavor", "topology")
+    assert {VALIDATE_JOB, *(f"/validate-kueue-x-k8s-io-v1beta2-{kind}" for kind in kinds)} <= VALIDATING.keys()
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["a", "b/c", "~d"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "b/c", "~d"]), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@holds_for(VALUES, VALUES)
+def test_a_patch_makes_the_new_of_the_old(old: Any, new: Any) -> None:
+    patch = json_patch({"x": old}, {"x": new})
+    made = patched({"x": old}, patch)
+    # bool and int are equal in Python but not in JSON; the patch compares as Python does.
+    assert made == {"x": new}
