@@ -2,18 +2,19 @@
 
 `apply` takes what the cluster says; `place`, `fits` and `audit` answer and change nothing; `charge` and `release` book
 an admission, inside a trial or for real. Every change can be taken back (trial.py) and costs as much as it touches, not
-as much as there is. Quota is booked in quota.py, capacity on the trees of topology/. Called by the feed (apply) and by
-cycle.py (everything else).
+as much as there is. Quota is booked in quota.py; capacity, and which pod belongs to whom, in topology/. Called by the
+feed (apply) and by cycle.py (everything else).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from admission.engine.decision import PlacementResult
 from admission.engine.model import (
     Admission,
+    Assignment,
     BoundPod,
     ClusterQueue,
     Cohort,
@@ -23,10 +24,15 @@ from admission.engine.model import (
     Node,
     PlacementOptions,
     PlacementRequest,
+    PodSet,
     Removed,
     Workload,
 )
 from admission.engine.quota import QuotaTree
+from admission.engine.topology.booking import Bookings, room
+from admission.engine.topology.capacity import Capacity
+from admission.engine.topology.place import Placer
+from admission.engine.topology.tree import Tree, Values
 from admission.engine.trial import Journal, Trial
 
 
@@ -42,74 +48,144 @@ class Ledger:
         self.quota = QuotaTree(self.journal)
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
+        self._capacity = Capacity(self.options, self.journal)
+        self._bookings = Bookings(self._capacity, self.journal)
+        self._placer = Placer(self._capacity, self.flavors, self.options, self.journal)
+
+    # ---- what the cluster says
 
     def apply(self, event: Event) -> None:
         """Take an object as it is now, or that it is gone."""
         match event:
+            case Node():
+                self._set_node(event.name, event)
+            case BoundPod():
+                self._bookings.set_pod(event)
+            case Workload():
+                self._set_workload(event)
+            case Flavor():
+                self._set_flavor(event.name, event)
             case ClusterQueue():
                 self.quota.set_queue(event)
             case Cohort():
                 self.quota.set_cohort(event)
-            case Flavor():
-                self.journal.put(self.flavors, event.name, event)
-            case Workload():
-                self._set_workload(event)
             case Gone():
                 self._gone(event)
-            case Node() | BoundPod():
-                pass
+
+    def _gone(self, gone: Gone) -> None:
+        match gone.kind:
+            case Removed.NODE:
+                self._set_node(gone.key, None)
+            case Removed.POD:
+                self._bookings.drop_pod(gone.key)
+            case Removed.WORKLOAD:
+                self.release(gone.key)
+            case Removed.FLAVOR:
+                self._set_flavor(gone.key, None)
+            case Removed.CLUSTER_QUEUE:
+                self.quota.drop_queue(gone.key)
+            case Removed.COHORT:
+                self.quota.drop_cohort(gone.key)
+
+    def _set_node(self, name: str, node: Node | None) -> None:
+        if self._capacity.set_node(name, node):
+            self._bookings.node_moved(name)
+        else:
+            self._bookings.node_changed(name)
+
+    def _set_flavor(self, name: str, flavor: Flavor | None) -> None:
+        if self.flavors.get(name) == flavor:
+            return
+        if flavor is None:
+            self.journal.drop(self.flavors, name)
+        else:
+            self.journal.put(self.flavors, name, flavor)
+        if self._capacity.set_flavor(name, flavor):
+            self._bookings.flavor_planted()
+
+    def _set_workload(self, workload: Workload) -> None:
+        booked = self._bookings.by_workload.get(workload.key)
+        if workload.admission is None:
+            self.release(workload.key)
+        elif booked is None or booked.admission != workload.admission or _takes(booked.workload) != _takes(workload):
+            self.charge(workload, workload.admission)
+
+    # ---- bookings
+
+    def admission(self, key: str) -> Admission | None:
+        """What is booked for the workload."""
+        return self.admissions.get(key)
 
     def trial(self) -> AbstractContextManager[Trial]:
         """`with ledger.trial() as trial:` takes everything inside back at its end, unless `trial.keep()` was called."""
         return self.journal.trial()
 
     def charge(self, workload: Workload, admission: Admission) -> None:
-        """Book the admission: quota of its queue, capacity of its domains. What was booked for the workload is released."""
+        """Book the admission: quota of its queue, room in its domains. What was booked for the workload is released."""
         self.release(workload.key)
-        self.journal.put(self.admissions, workload.key, admission)
         self.quota.add(admission.cluster_queue, admission.usage())
+        self._bookings.charge(workload, admission)
+        self.journal.put(self.admissions, workload.key, admission)
 
     def release(self, key: str) -> Admission | None:
         """Take the workload's booking out; returns it, None where nothing was booked."""
-        admission = self.admissions.get(key)
+        admission = self._bookings.release(key)
         if admission is not None:
             self.journal.drop(self.admissions, key)
             self.quota.remove(admission.cluster_queue, admission.usage())
         return admission
 
+    # ---- questions
+
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted."""
-        raise NotImplementedError
+        return self._placer.place(requests, simulate_empty=simulate_empty)
 
     def fits(self, workload: Workload, admission: Admission) -> bool:
-        """Whether the admission's domains still exist and each still holds its pods (quota is not looked at)."""
-        raise NotImplementedError
+        """Whether each domain still exists and, looked at alone, holds its pods (placement.md 5.14; quota is not asked)."""
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+        return all(
+            self._holds(self._bookings.flavor_of(got), got.assignment, pod_sets[got.name])
+            for got in admission.pod_sets
+            if got.assignment is not None
+        )
+
+    def _holds(self, flavor: str, assignment: Assignment, pod_set: PodSet) -> bool:
+        tree = self._capacity.trees.get(flavor)
+        if tree is None or tree.output_levels != assignment.levels:
+            return False
+        return all(self._room(tree, domain.values, pod_set) >= domain.count for domain in assignment.domains)
+
+    def _room(self, tree: Tree, values: Values, pod_set: PodSet) -> int:
+        """How many pods the domain holds, the `pods` slots not counted; -1 where it is gone."""
+        domain = tree.domain_row(values)
+        if domain is None:
+            return -1
+        vector = self._capacity.columns.vector(pod_set.requests)
+        return sum(room(tree, row, vector) for row in tree.rows_of_domain(domain))
 
     def generation(self, flavor: str) -> int:
-        """Grows whenever the flavor's capacity may have grown; 0 for a flavor that is not known."""
-        return 0
+        """Grows whenever room on the flavor's nodes may have grown; 0 for a flavor that was never seen."""
+        return self._capacity.generation(flavor)
 
     def audit(self) -> list[str]:
         """Recompute everything from the kept inputs; one sentence for each difference, none when the book is right."""
-        return []
+        return [*self._bookings.differences(), *self._capacity.differences(), *self._wrong_quota()]
 
-    def _set_workload(self, workload: Workload) -> None:
-        if workload.admission is None:
-            self.release(workload.key)
-        elif self.admissions.get(workload.key) != workload.admission:
-            self.charge(workload, workload.admission)
-
-    def _gone(self, gone: Gone) -> None:
-        match gone.kind:
-            case Removed.CLUSTER_QUEUE:
-                self.quota.drop_queue(gone.key)
-            case Removed.COHORT:
-                self.quota.drop_cohort(gone.key)
-            case Removed.FLAVOR:
-                self.journal.drop(self.flavors, gone.key)
-            case Removed.WORKLOAD:
-                self.release(gone.key)
-            case _:
-                pass
+    def _wrong_quota(self) -> Iterator[str]:
+        wanted: dict[str, dict[tuple[str, str], int]] = {}
+        for booking in self._bookings.by_workload.values():
+            usage = wanted.setdefault(booking.admission.cluster_queue, {})
+            for pair, amount in booking.admission.usage().items():
+                usage[pair] = usage.get(pair, 0) + amount
+        for queue in sorted(wanted):
+            have = {pair: amount for pair, amount in self.quota.usage(queue).items() if amount}
+            want = {pair: amount for pair, amount in wanted[queue].items() if amount}
+            if have != want:
+                yield f"quota usage of ClusterQueue {queue} is {have}, its workloads take {want}"
+        yield from self.quota.audit()
 
 
+def _takes(workload: Workload) -> list[tuple[str, dict[str, int]]]:
+    """What of a workload a booking depends on."""
+    return [(pod_set.name, dict(pod_set.requests)) for pod_set in workload.pod_sets]

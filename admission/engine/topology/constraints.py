@@ -1,0 +1,206 @@
+"""What one placement call asks, with names of levels turned into numbers: placement.md 5.4.
+
+`build` answers with an Ask, or with the message of the first rule that the request breaks. Which domains fulfil an Ask is
+decided in place.py. A group's workers speak for its leader, whose own request only says what one leader pod takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from admission.engine.model import (
+    AUTO_LEVEL,
+    PODS,
+    Amounts,
+    Flavor,
+    PlacementOptions,
+    PlacementRequest,
+    PodSet,
+    SliceLayer,
+    TopologyAsk,
+)
+from admission.engine.topology.match import Wants
+from admission.engine.topology.tree import Tree
+
+NOTHING = TopologyAsk(explicit=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Every `size` pods stay in one domain of that level."""
+
+    level: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One call: `count` pods of `request`, and a leader beside them where `leader` says what it takes.
+
+    `level` is where the search begins; above it only if neither `required` nor `unconstrained`. `layers`: slices,
+    outermost first, one of size 1 at the lowest level where none are asked for. `inner` maps each level below the
+    outermost layer's, down to an inner layer's, to that layer's size. `least`: small free domains first.
+    """
+
+    topology: str
+    count: int
+    request: Amounts
+    wants: Wants
+    level: int
+    layers: tuple[Layer, ...]
+    inner: Mapping[int, int]
+    required: bool
+    unconstrained: bool
+    least: bool
+    leader: Amounts | None = None
+    leader_wants: Wants | None = None
+    by_affinity: bool = False
+    balanced: bool = False
+
+    @property
+    def slice_level(self) -> int:
+        """Where slices are counted."""
+        return self.layers[0].level
+
+    @property
+    def slice_size(self) -> int:
+        """Pods of one (outermost) slice."""
+        return self.layers[0].size
+
+    @property
+    def need(self) -> int:
+        """Slices to place; pods beyond the last whole slice are not placed."""
+        return self.count // self.slice_size
+
+    @property
+    def leaders(self) -> int:
+        """How many leader pods stand beside the workers."""
+        return 0 if self.leader is None else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Pod sets that are placed together: workers, and a leader if there are two."""
+
+    workers: PlacementRequest
+    leader: PlacementRequest | None = None
+
+    @classmethod
+    def of(cls, members: list[PlacementRequest]) -> Group:
+        """The leader is the smaller one, of equals the second."""
+        if len(members) == 1:
+            return cls(members[0])
+        first, second = members[:2]
+        return cls(second, first) if second.count > first.count else cls(first, second)
+
+    @property
+    def members(self) -> tuple[PlacementRequest, ...]:
+        """All pod sets of the group."""
+        return (self.workers,) if self.leader is None else (self.workers, self.leader)
+
+
+def pod_amounts(pod_set: PodSet) -> dict[str, int]:
+    """What one pod takes of a node: its requests, and a slot."""
+    return {**pod_set.requests, PODS: 1}
+
+
+def wants_of(tree: Tree, pod_set: PodSet, flavor: Flavor) -> Wants:
+    """What the pod set demands of its nodes, with the flavor's tolerations; nothing where rows are sums of nodes."""
+    if not tree.by_node:
+        return Wants()
+    return Wants(
+        tolerations=(*pod_set.tolerations, *flavor.tolerations),
+        selector=tuple(sorted(pod_set.node_selector.items())),
+        affinity=pod_set.affinity,
+        preferred=pod_set.preferred_affinity,
+    )
+
+
+def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -> Ask | str:
+    """The group's Ask, or why the request is none."""
+    request = group.workers
+    asked = request.pod_set.topology or NOTHING
+    layers = asked.slices if options.multi_layer else asked.slices[:1]
+    slice_only = bool(layers) and asked.required is None and asked.preferred is None
+    key = _level_key(tree, asked, layers, request.implied)
+    if layers and layers[0].size <= 0:
+        return "slice topology requested, but slice size not provided"
+    if key is None:
+        return "topology level not specified"
+    level = tree.level_of(key)
+    if level is None:
+        return f"no requested topology level: {key}"
+    resolved = _layers(tree, level, key, layers)
+    if isinstance(resolved, str):
+        return resolved
+    unconstrained = asked.unconstrained is True or request.implied or slice_only
+    return Ask(
+        topology=flavor.topology or flavor.name,
+        count=request.count,
+        request=pod_amounts(request.pod_set),
+        wants=wants_of(tree, request.pod_set, flavor),
+        level=level,
+        layers=resolved,
+        inner=_inner(resolved),
+        required=asked.required is not None,
+        unconstrained=unconstrained,
+        least=unconstrained and options.least_free_for_unconstrained,
+        leader=None if group.leader is None else pod_amounts(group.leader.pod_set),
+        leader_wants=_leader_wants(tree, group, flavor, options),
+        by_affinity=options.respect_preferred_affinity,
+        balanced=options.balanced and asked.required is None and not unconstrained,
+    )
+
+
+def _leader_wants(tree: Tree, group: Group, flavor: Flavor, options: PlacementOptions) -> Wants | None:
+    if group.leader is None or not options.leader_constraints:
+        return None
+    return wants_of(tree, group.leader.pod_set, flavor)
+
+
+def _level_key(tree: Tree, asked: TopologyAsk, layers: tuple[SliceLayer, ...], implied: bool) -> str | None:
+    levels = tree.shape.levels
+    if asked.required is not None:
+        return asked.required
+    if asked.preferred is not None:
+        return levels[-1] if asked.preferred == AUTO_LEVEL else asked.preferred
+    if layers:
+        return levels[0]
+    return levels[-1] if asked.unconstrained or implied else None
+
+
+def _layers(tree: Tree, level: int, key: str, layers: tuple[SliceLayer, ...]) -> tuple[Layer, ...] | str:
+    if not layers:
+        return (Layer(tree.depth - 1, 1),)
+    outer = tree.level_of(layers[0].level)
+    if outer is None:
+        return f"no requested topology level for slices: {layers[0].level}"
+    if level > outer:
+        return f"podset slice topology {layers[0].level} is above the podset topology {key}"
+    resolved = [Layer(outer, layers[0].size)]
+    for parent, layer in pairwise(layers):
+        problem = _inner_problem(tree, resolved[-1], parent, layer)
+        if problem:
+            return problem
+        resolved.append(Layer(tree.shape.levels.index(layer.level), layer.size))
+    return tuple(resolved)
+
+
+def _inner_problem(tree: Tree, above: Layer, parent: SliceLayer, layer: SliceLayer) -> str | None:
+    level = tree.level_of(layer.level)
+    if level is None:
+        return f"no requested topology level for additional slice layer: {layer.level}"
+    if level <= above.level:
+        return f"additional slice layer topology {layer.level} must be at a lower level than {parent.level}"
+    if layer.size <= 0 or above.size % layer.size:
+        return f"additional slice layer size {layer.size} must evenly divide parent layer size {above.size}"
+    return None
+
+
+def _inner(layers: tuple[Layer, ...]) -> dict[int, int]:
+    sizes: dict[int, int] = {}
+    for above, layer in pairwise(layers):
+        sizes.update(dict.fromkeys(range(above.level + 1, layer.level + 1), layer.size))
+    return sizes

@@ -1,0 +1,185 @@
+"""How many pods fit where, bottom up: placement.md 5.2, 5.3 and 5.5, over all domains at once.
+
+Counting divides what is free by what one pod takes, a column of all rows at a time; rolling up adds children to parents.
+Numbers of domains that are gone are zero. place.py reads the result and picks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from admission.engine.decision import Exclusions
+from admission.engine.model import Amounts
+from admission.engine.topology.constraints import Ask
+from admission.engine.topology.level import Bools, Ints
+from admission.engine.topology.tree import Tree
+
+MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Per domain of one level: what fits without a leader (pod, slice) and beside one (pod_l, slice_l).
+
+    `leader` is 1 where a leader fits; None where none is asked for, and then the _l arrays are the plain ones.
+    """
+
+    pod: Ints
+    pod_l: Ints
+    slice: Ints
+    slice_l: Ints
+    leader: Ints | None
+    affinity: Ints | None
+
+
+def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, int], size: int) -> Ints:
+    """How many pods of these amounts fit into each row."""
+    fit: Ints | None = None
+    for resource, amount in amounts.items():
+        if amount == 0:
+            continue
+        have = free.get(columns.get(resource, -1))
+        if have is None:
+            return np.zeros(size, dtype=np.int64)
+        whole = have if amount == 1 else have // amount
+        fit = whole if fit is None else np.minimum(fit, whole)
+    if fit is None:
+        return np.full(size, MOST, dtype=np.int64)
+    return np.clip(fit, 0, MOST)
+
+
+def _free(tree: Tree, amounts: Amounts, simulate_empty: bool) -> dict[int, Ints]:
+    """What is free of the resources asked for, by column; those that no row ever had are left out."""
+    found: dict[int, Ints] = {}
+    for resource in amounts:
+        column = tree.columns.index.get(resource)
+        have = None if column is None else tree.free(column)
+        if column is not None and have is not None:
+            found[column] = have + tree.used(column) if simulate_empty else have
+    return found
+
+
+class Counter:
+    """The count of one call on one tree."""
+
+    def __init__(self, tree: Tree, ask: Ask, *, simulate_empty: bool = False) -> None:
+        self._tree = tree
+        self._ask = ask
+        self._size = tree.rows.size
+        self._free = _free(tree, {**ask.request, **(ask.leader or {})}, simulate_empty)
+        self._mask = tree.matcher.feasible(ask.wants, self._size)
+
+    def levels(self) -> list[Numbers]:
+        """Numbers of each level, widest first."""
+        tree, ask = self._tree, self._ask
+        numbers = self._rows()
+        if tree.rows is not tree.levels[-1]:
+            numbers = _sum(numbers, tree.rows.parent, tree.levels[-1].size, None)
+        numbers = _sliced(numbers, ask, tree.depth - 1)
+        found = [numbers]
+        for level in range(tree.depth - 2, -1, -1):
+            inner = ask.inner.get(level + 1)
+            numbers = _sum(numbers, tree.levels[level + 1].parent, tree.levels[level].size, inner)
+            numbers = _sliced(numbers, ask, level)
+            found.append(numbers)
+        found.reverse()
+        return found
+
+    def _rows(self) -> Numbers:
+        """The counting rows; without slices yet."""
+        ask = self._ask
+        pod = self._fitting(ask.request, self._mask)
+        affinity = self._scores() if ask.by_affinity else None
+        if ask.leader is None:
+            return Numbers(pod, pod, pod, pod, None, affinity)
+        mask = self._mask
+        if ask.leader_wants is not None:
+            mask = self._tree.matcher.feasible(ask.leader_wants, self._size)
+        leader = (self._fitting(ask.leader, mask) > 0).astype(np.int64)
+        beside = self._fitting(ask.request, self._mask, self._without(ask.leader, leader))
+        return Numbers(pod, beside, pod, beside, leader, affinity)
+
+    def _without(self, leader: Amounts, where: Ints) -> dict[int, Ints]:
+        columns = self._tree.columns.index
+        taken = {columns[resource]: amount for resource, amount in leader.items() if resource in columns}
+        return {column: have - where * taken.get(column, 0) for column, have in self._free.items()}
+
+    def _fitting(self, amounts: Amounts, mask: Bools | None, free: Mapping[int, Ints] | None = None) -> Ints:
+        fit = count_in(amounts, self._free if free is None else free, self._tree.columns.index, self._size)
+        return fit if mask is None else np.where(mask, fit, 0)
+
+    def _scores(self) -> Ints:
+        scores = self._tree.matcher.scores(self._ask.wants, self._size)
+        return scores if self._mask is None else np.where(self._mask, scores, 0)
+
+    # ---- for the message of a failure
+
+    def exclusions(self) -> Exclusions:
+        """Why rows did not count: each by the first test that it failed, then by the resource that ran short."""
+        tree, alive = self._tree, self._tree.rows.alive
+        excluded = tree.matcher.excluded(self._ask.wants, self._size, alive)
+        return Exclusions(
+            total_nodes=int(alive.sum()),
+            node_selector=excluded.selector,
+            affinity=excluded.affinity,
+            taints=excluded.taints,
+            resources=self._short(alive if self._mask is None else alive & self._mask),
+        )
+
+    def _short(self, rows: Bools) -> dict[str, int]:
+        """Of the rows that hold no pod: how many ran short of which resource first (of several, the first by name)."""
+        columns, counts = self._tree.columns.index, {}
+        left = rows.copy()
+        for resource in sorted(name for name, amount in self._ask.request.items() if amount):
+            fit = count_in({resource: self._ask.request[resource]}, self._free, columns, self._size)
+            short = left & (fit == 0)
+            if number := int(short.sum()):
+                counts[resource] = number
+            left &= ~short
+        return counts
+
+
+def _sliced(numbers: Numbers, ask: Ask, level: int) -> Numbers:
+    """Slices come into being at the slice level; below it there are none."""
+    if level == ask.slice_level:
+        size = ask.slice_size
+        if size == 1:
+            return replace(numbers, slice=numbers.pod, slice_l=numbers.pod_l)
+        plain = numbers.pod // size
+        return replace(numbers, slice=plain, slice_l=numbers.pod_l // size if numbers.leader is not None else plain)
+    if level > ask.slice_level:
+        none = np.zeros_like(numbers.pod)
+        return replace(numbers, slice=none, slice_l=none)
+    return numbers
+
+
+def sum_by(parent: Ints, values: Ints, size: int) -> Ints:
+    """Sum of the values by parent. Exact below 2^53."""
+    return np.bincount(parent, weights=values, minlength=size).astype(np.int64)
+
+
+def _sum(child: Numbers, parent: Ints, size: int, inner: int | None) -> Numbers:
+    """Roll one level up; with `inner` only whole inner slices of each child count."""
+    pod = child.pod // inner * inner if inner else child.pod
+    total = sum_by(parent, pod, size)
+    same = child.slice is child.pod and inner is None
+    slices = total if same else sum_by(parent, child.slice, size)
+    affinity = None if child.affinity is None else sum_by(parent, child.affinity, size)
+    if child.leader is None:
+        return Numbers(total, total, slices, slices, None, affinity)
+    beside = child.pod_l // inner * inner if inner else child.pod_l
+    hosts = child.leader > 0
+    some = np.bincount(parent[hosts], minlength=size) > 0
+    pod_l = np.where(some, total - _least(parent[hosts], (pod - beside)[hosts], size), 0)
+    slice_l = np.where(some, slices - _least(parent[hosts], (child.slice - child.slice_l)[hosts], size), 0)
+    return Numbers(total, pod_l, slices, slice_l, some.astype(np.int64), affinity)
+
+
+def _least(parent: Ints, values: Ints, size: int) -> Ints:
+    """The smallest value by parent; MOST where there is none."""
+    least = np.full(size, MOST, dtype=np.int64)
+    np.minimum.at(least, parent, values)
+    return least

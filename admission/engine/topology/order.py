@@ -1,0 +1,50 @@
+"""Integer labels that sort like the keys they stand for, kept while keys come and go.
+
+Ties between domains break by their values. Comparing integers in numpy is a thousand times cheaper than comparing tuples
+of strings, but ranks 0..n-1 would all shift with each new domain. So labels leave gaps: a new key takes the middle of
+the gap between its neighbours, and only when a gap is used up are all labels spread anew (rare, so cheap on average).
+Called by level.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+STEP = 1 << 40
+Key = tuple[str, ...]
+
+
+class Order:
+    """Keys in ascending order, each with its slot and its label."""
+
+    def __init__(self) -> None:
+        self._keys: list[Key] = []
+        self._slots: list[int] = []
+        self._labels: list[int] = []
+
+    def insert(self, key: Key, slot: int) -> int | None:
+        """Take a new key in. Returns its label, or None where all labels have changed (read them from `labels`)."""
+        at = bisect_left(self._keys, key)
+        low = self._labels[at - 1] if at else 0
+        high = self._labels[at] if at < len(self._keys) else low + 2 * STEP
+        label = (low + high) // 2
+        self._keys.insert(at, key)
+        self._slots.insert(at, slot)
+        self._labels.insert(at, label)
+        if low < label < high:
+            return label
+        self._labels = list(range(STEP, (len(self._keys) + 1) * STEP, STEP))
+        return None
+
+    def remove(self, key: Key) -> None:
+        """Let a key go."""
+        at = bisect_left(self._keys, key)
+        del self._keys[at], self._slots[at], self._labels[at]
+
+    def labels(self) -> tuple[list[int], list[int]]:
+        """(slots, their labels), ascending."""
+        return self._slots, self._labels
+
+    def slots(self) -> list[int]:
+        """The slots in the order of their keys."""
+        return self._slots

@@ -1,0 +1,131 @@
+"""Picking domains one by one, as 5.6 to 5.8 are written: with leaders, with affinity, inside one parent.
+
+A Dom is a domain with numbers of its own that the picking changes; the orders and `minimize` are the text's, including its
+quirks. select.py is the quick way for the plain case and gives the same answer. place.py calls both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+
+@dataclass(slots=True)
+class Dom:
+    """A domain while it is being picked. `label` sorts like its values."""
+
+    id: int
+    label: int
+    pod: int
+    pod_l: int
+    slice: int
+    slice_l: int
+    leader: int = 0
+    affinity: int = 0
+
+
+Sizes = Callable[[Dom], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The two orders: `least` takes small domains first (and never looks for the tightest), else BestFit."""
+
+    least: bool
+    by_affinity: bool
+
+    def with_leader(self, doms: Sequence[Dom]) -> list[Dom]:
+        """Those with room for a leader first."""
+        sign = 1 if self.least else -1
+        return sorted(doms, key=lambda d: (-d.leader, self._affinity(d), sign * d.slice_l, d.pod_l, d.label))
+
+    def plain(self, doms: Sequence[Dom]) -> list[Dom]:
+        """By slices, then ascending pods."""
+        sign = 1 if self.least else -1
+        return sorted(doms, key=lambda d: (self._affinity(d), sign * d.slice, d.pod, d.label))
+
+    def _affinity(self, dom: Dom) -> int:
+        return -dom.affinity if self.by_affinity else 0
+
+    def tightest(self, doms: Sequence[Dom], need: int, leaders: int, *, slices: bool) -> Dom:
+        """The first with the fewest slices (or pods) that hold `need`; the first of all where none does."""
+        beside, alone = _sizes(slices)
+        size = beside if leaders else alone
+        among = takewhile(lambda d: d.affinity == doms[0].affinity, doms) if self.by_affinity else doms
+        fitting = [d for d in among if d.leader >= leaders and size(d) >= need]
+        return min(fitting, key=size) if fitting else doms[0]
+
+    def minimize(self, doms: Sequence[Dom], count: int, leaders: int, size: int, *, slices: bool) -> list[Dom]:
+        """Of sorted domains, those that are needed, each with the pods it gets. None where they do not hold them."""
+        doms = prioritize_leader(doms, count, leaders, size, slices=slices)
+        taker = _Taker(self, size if slices else 1, slices)
+        taker.rest, taker.leaders = (count // size if slices else count), leaders
+        for index in range(len(doms)):
+            if taker.take(doms[index:]):
+                return taker.out
+        return []
+
+
+class _Taker:
+    """The state of one `minimize`."""
+
+    def __init__(self, profile: Profile, factor: int, slices: bool) -> None:
+        self.out: list[Dom] = []
+        self.rest = self.leaders = 0
+        self._profile = profile
+        self._factor = factor
+        self._slices = slices
+
+    def take(self, doms: Sequence[Dom]) -> bool:
+        """Take from the first of the domains, or from the tightest of them if that ends it. True: all is placed."""
+        return self._with_leader(doms) if self.leaders > 0 else self._alone(doms)
+
+    def _with_leader(self, doms: Sequence[Dom]) -> bool:
+        beside, _ = _sizes(self._slices)
+        dom = doms[0]
+        if not self._profile.least and beside(dom) >= self.rest and dom.leader >= self.leaders:
+            dom = self._profile.tightest(doms, self.rest, self.leaders, slices=self._slices)
+        done = beside(dom) >= self.rest and dom.leader >= self.leaders
+        dom.leader = min(dom.leader, self.leaders)
+        self._give(dom, min(beside(dom), self.rest))
+        self.leaders -= dom.leader
+        return done
+
+    def _alone(self, doms: Sequence[Dom]) -> bool:
+        _, alone = _sizes(self._slices)
+        dom = doms[0]
+        if not self._profile.least and alone(dom) >= self.rest:
+            dom = self._profile.tightest(doms, self.rest, 0, slices=self._slices)
+        dom.leader = 0
+        done = alone(dom) >= self.rest
+        self._give(dom, min(alone(dom), self.rest))
+        return done
+
+    def _give(self, dom: Dom, amount: int) -> None:
+        if self._slices:
+            dom.slice = dom.slice_l = amount
+        dom.pod = amount * self._factor
+        self.rest -= amount
+        self.out.append(dom)
+
+
+def _sizes(slices: bool) -> tuple[Sizes, Sizes]:
+    """(what fits beside a leader, what fits alone)."""
+    if slices:
+        return (lambda d: d.slice_l), (lambda d: d.slice)
+    return (lambda d: d.pod_l), (lambda d: d.pod)
+
+
+def prioritize_leader(doms: Sequence[Dom], count: int, leaders: int, size: int, *, slices: bool) -> list[Dom]:
+    """The first domain that can take the leader without costing too much room comes to the front."""
+    doms = list(doms)
+    if leaders == 0 or len(doms) < 2:
+        return doms
+    beside, alone = _sizes(slices)
+    need = count // size if slices else count
+    spare = sum(alone(d) for d in doms) - need
+    for index, dom in enumerate(doms):
+        if dom.leader >= leaders and alone(dom) - beside(dom) <= spare:
+            return [dom, *doms[:index], *doms[index + 1 :]]
+    return doms

@@ -1,0 +1,158 @@
+"""The pod sets of one workload onto the trees of their flavors: placement.md 5.4, 5.7 (messages) and 5.9.
+
+Flavors in order of their names; in each, groups in the order of the request, each seeing what the groups before it took.
+The first group that finds no place ends its flavor; all its pod sets carry the reason. Called by ledger.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from admission.engine.decision import Exclusions, NoPlacement, PlacementResult
+from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest
+from admission.engine.topology.booking import spots
+from admission.engine.topology.capacity import Capacity
+from admission.engine.topology.constraints import Ask, Group, build, pod_amounts
+from admission.engine.topology.count import Counter, Numbers
+from admission.engine.topology.level import Ints
+from admission.engine.topology.search import Found, NoDomains, NoFit, Search
+from admission.engine.topology.tree import Tree
+from admission.engine.trial import Journal
+
+
+class Placer:
+    """Answers placement questions on the live trees and leaves them as they were."""
+
+    def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], options: PlacementOptions, journal: Journal):
+        self._capacity = capacity
+        self._flavors = flavors
+        self._options = options
+        self._journal = journal
+
+    def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
+        """Domains for all pod sets, or why the first that found none did not. `simulate_empty`: as if none were admitted."""
+        assignments: dict[str, Assignment] = {}
+        failures: dict[str, NoPlacement] = {}
+        groups = list(_groups(requests))
+        with self._journal.trial():
+            for index, group in enumerate(groups):
+                flavor = group.workers.flavor
+                if any(request.flavor == flavor and request.pod_set.name in failures for request in requests):
+                    continue
+                found = self._place_group(group, simulate_empty)
+                if isinstance(found, NoPlacement):
+                    failures.update({member.pod_set.name: found for member in group.members})
+                    continue
+                assignments.update({request.pod_set.name: assignment for request, assignment in found})
+                if index + 1 < len(groups):
+                    self._assume(found)
+        return PlacementResult(assignments, failures)
+
+    def _assume(self, found: Sequence[tuple[PlacementRequest, Assignment]]) -> None:
+        for request, assignment in found:
+            vector = self._capacity.columns.vector(pod_amounts(request.pod_set))
+            for spot, count in spots(self._capacity, request.flavor, assignment, vector):
+                self._capacity.assume(spot, vector, count)
+
+    def _place_group(
+        self, group: Group, simulate_empty: bool
+    ) -> list[tuple[PlacementRequest, Assignment]] | NoPlacement:
+        name = group.workers.flavor
+        tree, flavor = self._capacity.trees.get(name), self._flavors.get(name)
+        if tree is None or flavor is None:
+            return NoPlacement(f'workload requires Topology, but there is no TAS cache information for flavor "{name}"')
+        ask = build(tree, flavor, group, self._options)
+        if isinstance(ask, str):
+            return NoPlacement(ask)
+        counter = Counter(tree, ask, simulate_empty=simulate_empty)
+        numbers = counter.levels()
+        outcome = Search(tree, ask, numbers).run()
+        match outcome:
+            case Found():
+                return list(_assigned(tree, group, outcome))
+            case NoDomains(level):
+                return NoPlacement(f"no topology domains at level: {tree.shape.levels[level]}")
+            case NoFit():
+                return _no_fit(tree, ask, numbers, outcome, counter.exclusions())
+
+
+def _groups(requests: Sequence[PlacementRequest]) -> Iterator[Group]:
+    """By flavor name, then in order; pod sets of one group name together."""
+    for flavor in sorted({request.flavor for request in requests}):
+        members: dict[str | int, list[PlacementRequest]] = {}
+        for index, request in enumerate(requests):
+            if request.flavor == flavor:
+                ask = request.pod_set.topology
+                name = None if ask is None else ask.group
+                members.setdefault(index if name is None else name, []).append(request)
+        yield from map(Group.of, members.values())
+
+
+def _assigned(tree: Tree, group: Group, found: Found) -> Iterator[tuple[PlacementRequest, Assignment]]:
+    yield group.workers, _assignment(tree, found.ids, found.pods)
+    if group.leader is not None:
+        yield group.leader, _assignment(tree, found.ids, found.leaders)
+
+
+def _assignment(tree: Tree, ids: Ints, counts: Ints) -> Assignment:
+    domains = zip(ids.tolist(), counts.tolist(), strict=True)
+    return Assignment(
+        tree.output_levels, tuple(DomainCount(tree.values(domain), count) for domain, count in domains if count > 0)
+    )
+
+
+# ---- messages
+
+
+def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], no_fit: NoFit, exclusions: Exclusions) -> NoPlacement:
+    text = _layers_text(tree, ask, numbers, no_fit) if ask.inner else _plain_text(ask, no_fit)
+    return NoPlacement(text + exclusion_text(exclusions), no_fit.fit, no_fit.total, exclusions)
+
+
+def _plain_text(ask: Ask, no_fit: NoFit) -> str:
+    unit = "pod(s)" if ask.slice_size == 1 else "slice(s)"
+    topology = f"topology {quoted(ask.topology)}"
+    if no_fit.fit == 0:
+        return f"{topology} doesn't allow to fit any of {no_fit.total} {unit}"
+    return f"{topology} allows to fit only {no_fit.fit} out of {no_fit.total} {unit}"
+
+
+def _layers_text(tree: Tree, ask: Ask, numbers: Sequence[Numbers], no_fit: NoFit) -> str:
+    """Of the level's largest domain: how many slices of each layer fit into it."""
+    level = tree.levels[no_fit.level]
+    slices = numbers[no_fit.level].slice
+    best = min(level.ids().tolist(), key=lambda slot: (-int(slices[slot]), ",".join(level.paths[slot])))
+    text = f"topology {quoted(ask.topology)} doesn't allow to fit"
+    for layer in ask.layers:
+        pods = numbers[layer.level].pod[_below(tree, no_fit.level, best, layer.level)]
+        fit = int((pods // layer.size).sum())
+        text += f"; {fit}/{ask.count // layer.size} slice(s) fit on level {tree.shape.levels[layer.level]}"
+    return text
+
+
+def _below(tree: Tree, level: int, slot: int, target: int) -> list[int]:
+    slots = [slot]
+    for depth in range(level, target):
+        slots = [child for one in slots for child in tree.levels[depth].children[one]]
+    return slots
+
+
+def exclusion_text(exclusions: Exclusions) -> str:
+    """What the message says of nodes that did not count; empty where all did."""
+    parts = [f"taint {quoted(taint)}: {count}" for taint, count in exclusions.taints.items()]
+    parts += [f"resource {quoted(resource)}: {count}" for resource, count in exclusions.resources.items()]
+    plain = {
+        "nodeSelector": exclusions.node_selector,
+        "affinity": exclusions.affinity,
+        "topologyDomain": exclusions.topology_domain,
+    }
+    parts += [f"{name}: {count}" for name, count in plain.items() if count]
+    if not parts:
+        return ""
+    return f". Total nodes: {exclusions.total_nodes}; excluded: {', '.join(sorted(parts))}"
+
+
+def quoted(text: str) -> str:
+    """The text in double quotes, as messages write names."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

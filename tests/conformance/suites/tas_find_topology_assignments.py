@@ -1,0 +1,164 @@
+"""Placement alone: one flavor, one call for all pod sets of a workload, in Domains counting as the peer counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.engine.decision import PlacementResult
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    Admission,
+    Assignment,
+    BoundPod,
+    Counting,
+    DomainCount,
+    Flavor,
+    Node,
+    PlacementOptions,
+    PlacementRequest,
+    PodSet,
+    PodSetAdmission,
+    SliceLayer,
+    TopologyAsk,
+    Workload,
+)
+from api import pods as wire
+from api.quantity import parse_list
+from tests.conformance.runner import Case, gates
+
+FLAVOR = "tas-flavor"
+OTHER_FLAVOR = "other-flavor"
+
+
+def run(case: Case) -> None:
+    """Every pod set has the wanted domains in the wanted order, or the wanted message."""
+    given = case["input"]
+    if given.get("workload") is not None:
+        pytest.skip("not supported yet: replacement of an unhealthy node")
+    if any(pod_set.get("previousAssignment") for pod_set in given["podSets"]):
+        pytest.skip("not supported yet: elastic workload slices")
+    ledger = ledger_of(case)
+    result = ledger.place([_request(index, pod_set) for index, pod_set in enumerate(given["podSets"])])
+    assert outcome(result, len(given["podSets"])) == _wanted(case["want"]["podSets"])
+    assert ledger.audit() == []
+
+
+def options(case: Case) -> PlacementOptions:
+    """The gates of the case."""
+    on = gates(case)
+    return PlacementOptions(
+        counting=Counting.DOMAINS,
+        least_free_for_unconstrained=on["TASProfileMixed"],
+        balanced=on["TASBalancedPlacement"],
+        multi_layer=on["TASMultiLayerTopology"],
+        respect_preferred_affinity=on["TASRespectNodeAffinityPreferred"],
+        overlapping_flavors=on["TASHandleOverlappingFlavors"],
+        leader_constraints=False,
+    )
+
+
+def ledger_of(case: Case) -> Ledger:
+    """A ledger that holds what the case says is there."""
+    given = case["input"]
+    levels = tuple(given["levels"])
+    ledger = Ledger(options(case))
+    ledger.apply(
+        Flavor(FLAVOR, node_labels=given.get("nodeLabels") or {}, topology=given["topologyName"], levels=levels)
+    )
+    for obj in given["nodes"]:
+        ledger.apply(_node(msgspec.convert(obj, wire.Node)))
+    for obj in given.get("pods") or ():
+        pod = msgspec.convert(obj, wire.Pod)
+        if pod.spec.node_name and not pod.terminated:
+            ledger.apply(BoundPod(pod.key, pod.spec.node_name, wire.effective_requests(pod.spec)))
+    for flavor, key in ((FLAVOR, "priorOwnUsage"), (OTHER_FLAVOR, "priorFlavorUsage")):
+        for index, usage in enumerate(given.get(key) or ()):
+            ledger.charge(*_prior(f"{key}-{index}", flavor, levels, usage))
+    return ledger
+
+
+def _node(node: wire.Node) -> Node:
+    return Node(
+        name=node.key,
+        labels=node.metadata.labels,
+        allocatable=parse_list(node.status.allocatable),
+        taints=node.spec.taints,
+        usable=node.ready and not node.spec.unschedulable,
+    )
+
+
+def _prior(key: str, flavor: str, levels: tuple[str, ...], usage: dict[str, Any]) -> tuple[Workload, Admission]:
+    named = levels[-1:] if levels[-1] == HOSTNAME_LABEL else levels
+    assignment = Assignment(named, (DomainCount(tuple(usage["values"]), usage["count"]),))
+    pod_set = PodSet("main", usage["count"], usage["singlePodRequests"])
+    got = PodSetAdmission("main", {"cpu": flavor}, {}, usage["count"], assignment)
+    return Workload(key, key, "ns/lq", "cq", (pod_set,)), Admission("cq", (got,))
+
+
+def _request(index: int, given: dict[str, Any]) -> PlacementRequest:
+    affinity = msgspec.convert(given.get("nodeAffinity") or {}, wire.NodeAffinity)
+    required = affinity.required_during_scheduling_ignored_during_execution
+    pod_set = PodSet(
+        name=str(index),
+        count=given["count"],
+        requests=given.get("requests") or {},
+        topology=_ask(given),
+        node_selector=given.get("nodeSelector") or {},
+        affinity=None if required is None else required.node_selector_terms,
+        preferred_affinity=affinity.preferred_during_scheduling_ignored_during_execution,
+        tolerations=msgspec.convert(given.get("tolerations") or (), tuple[wire.Toleration, ...]),
+    )
+    return PlacementRequest(pod_set, FLAVOR, given["count"], implied=given.get("topologyRequest") is None)
+
+
+def _ask(given: dict[str, Any]) -> TopologyAsk:
+    request = given.get("topologyRequest") or {}
+    return TopologyAsk(
+        required=request.get("required"),
+        preferred=request.get("preferred"),
+        unconstrained=request.get("unconstrained"),
+        group=given.get("podSetGroupName"),
+        slices=_slices(request),
+        explicit=bool(request),
+    )
+
+
+def _slices(request: dict[str, Any]) -> tuple[SliceLayer, ...]:
+    layers = request.get("podsetSliceRequiredTopologyConstraints")
+    if layers:
+        return tuple(SliceLayer(layer.get("topology", ""), layer.get("size", 0)) for layer in layers)
+    level = request.get("podSetSliceRequiredTopology")
+    return (SliceLayer(level, request.get("podSetSliceSize") or 0),) if level else ()
+
+
+def outcome(result: PlacementResult, count: int) -> list[tuple[Any, str]]:
+    """(levels and domains or None, message) of each pod set, in order."""
+    return [(_domains(result.assignments.get(str(i))), _message(result, str(i))) for i in range(count)]
+
+
+def _message(result: PlacementResult, name: str) -> str:
+    return result.failures[name].message if name in result.failures else ""
+
+
+def _domains(assignment: Assignment | None) -> Any:
+    if assignment is None:
+        return None
+    return list(assignment.levels), [(list(domain.values), domain.count) for domain in assignment.domains]
+
+
+def _wanted(pod_sets: Sequence[dict[str, Any]]) -> list[tuple[Any, str]]:
+    wanted: list[tuple[Any, str]] = []
+    for pod_set in pod_sets:
+        assignment = pod_set.get("wantAssignment")
+        domains = (
+            None
+            if assignment is None
+            else [(domain["values"], domain["count"]) for domain in assignment.get("domains") or ()]
+        )
+        wanted.append((None if assignment is None else (assignment["levels"], domains), pod_set["wantReason"]))
+    return wanted

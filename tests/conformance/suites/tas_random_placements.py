@@ -1,0 +1,7 @@
+"""Random placements answered by the peer; the form is that of `tas_find_topology_assignments`."""
+
+from __future__ import annotations
+
+from tests.conformance.suites.tas_find_topology_assignments import run
+
+__all__ = ["run"]
