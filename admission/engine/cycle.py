@@ -1,0 +1,251 @@
+"""One admission cycle: who of the pending workloads starts now, in which flavors, on which nodes.
+
+The steps, repeated until nothing more fits or the budget is used up:
+
+1. *heads*: the foremost workload of each queue that is worth considering (queue.py).
+2. *order*: the head that borrows least, then has the highest priority, then is the oldest (cycle.md 4.2). How far a head
+   borrows is found out when its turn comes at the earliest: until then it counts as not borrowing at all, which is the
+   least it can be. So a cycle looks only at heads that could be next.
+3. *flavors* and *quota*: flavors.py. No fit: it waits.
+4. *place*: domains for its pod sets (ledger.place). No place: the flavor that failed is refused and step 3 tries the next
+   one. Where even an empty cluster would not hold it, the message counts what an empty cluster would.
+5. *admit*: charged to the ledger at once, and the next workload of that queue is a head. Or *wait*: a BestEffortFIFO queue
+   goes on with its next workload, a StrictFIFO queue stops.
+
+Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
+moment. Usage only grows during a cycle, so who does not fit now will not fit later in it. The shell writes the decisions;
+if that fails it calls `ledger.release` and puts the workload back into the queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, PodSetFlavors, PreemptionOracle
+from admission.engine.decision import Admit, Decision, PlacementResult, Reason, Wait
+from admission.engine.flavors import FlavorSearch, total_requests
+from admission.engine.ledger import Ledger
+from admission.engine.line import Order, order_of
+from admission.engine.model import (
+    Admission,
+    Assignment,
+    ClusterQueue,
+    PlacementRequest,
+    PodSet,
+    PodSetAdmission,
+    StopPolicy,
+    Workload,
+)
+from admission.engine.queue import Notice, PendingQueues
+
+
+@dataclass(frozen=True, slots=True)
+class CycleReport:
+    """What a cycle decided, in order. `more`: the budget ended it, there are heads left to consider.
+
+    `notices` are for workloads that were not considered: blocked, or equal to one that was just refused.
+    """
+
+    decisions: tuple[Decision, ...]
+    notices: tuple[Notice, ...]
+    more: bool
+
+    @property
+    def admitted(self) -> int:
+        """How many workloads got in."""
+        return sum(isinstance(decision, Admit) for decision in self.decisions)
+
+    @property
+    def waiting(self) -> int:
+        """How many were considered in vain."""
+        return sum(isinstance(decision, Wait) for decision in self.decisions)
+
+
+@dataclass(slots=True, eq=False)
+class _Head:
+    """A queue's head. `level` is how far it borrows, or the least it could while `assignment` is None.
+
+    `refused`: flavors whose nodes did not hold a pod set, with the placement's message.
+    """
+
+    workload: Workload
+    order: Order
+    level: int = 0
+    assignment: FlavorAssignment | None = None
+    seen: int = -1
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+def run_cycle(
+    ledger: Ledger, queues: PendingQueues, now: float, budget: int, oracle: PreemptionOracle | None = None
+) -> CycleReport:
+    """Decide on up to `budget` workloads (at least one), admissions and waits together; `now` is epoch seconds."""
+    queues.due(now)
+    cycle = _Cycle(ledger, queues, oracle or NoPreemption(ledger.quota))
+    decisions = cycle.run(max(1, budget))
+    return CycleReport(tuple(decisions), tuple(queues.take_notices()), cycle.more())
+
+
+class _Cycle:
+    def __init__(self, ledger: Ledger, queues: PendingQueues, oracle: PreemptionOracle) -> None:
+        self._ledger, self._queues, self._oracle = ledger, queues, oracle
+        self._admitted = 0
+        self._heads: dict[str, _Head] = {}
+        self._borrowers: dict[str, set[str]] = {}
+        self._line: list[tuple[int, Order, str]] = []
+        for workload in queues.heads():
+            self._enter(workload)
+
+    def more(self) -> bool:
+        return bool(self._heads)
+
+    def run(self, budget: int) -> list[Decision]:
+        decisions: list[Decision] = []
+        while len(decisions) < budget and (head := self._next()) is not None:
+            decision = self._consider(head)
+            if decision is not None:
+                decisions.append(decision)
+        return decisions
+
+    # ---- steps 1 and 2: heads, in order
+
+    def _enter(self, workload: Workload) -> None:
+        head = _Head(workload, order_of(workload))
+        self._heads[workload.cluster_queue] = head
+        self._queue_up(head)
+
+    def _queue_up(self, head: _Head) -> None:
+        heappush(self._line, (head.level, head.order, head.workload.cluster_queue))
+
+    def _next(self) -> _Head | None:
+        while self._line:
+            level, order, queue = heappop(self._line)
+            head = self._heads.get(queue)
+            if head is not None and head.order == order and head.level == level:
+                return head
+        return None
+
+    def _advance(self, queue: str) -> None:
+        """The queue's head is settled: the next one takes its place."""
+        del self._heads[queue]
+        if (workload := self._queues.head(queue)) is not None:
+            self._enter(workload)
+
+    # ---- step 3: flavors and quota
+
+    def _consider(self, head: _Head) -> Decision | None:
+        """The decision on a head whose turn it may be; None if it turns out that others come first."""
+        workload = head.workload
+        if self._ledger.admission(workload.key) is not None:
+            self._queues.remove(workload.key)
+            self._advance(workload.cluster_queue)
+            return None
+        queue = self._ledger.quota.spec(workload.cluster_queue)
+        if queue is None:
+            return self._wait(head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
+        if (closed := self._closed(queue)) is not None:
+            return self._wait(head, queue, *closed)
+        assignment = self._assign(head, queue)
+        if assignment.mode < Mode.FIT:
+            return self._wait(head, queue, assignment.reason, assignment.message())
+        if assignment.level > head.level:
+            self._set_level(head, assignment.level)
+            return None
+        return self._place(head, queue, assignment)
+
+    def _closed(self, queue: ClusterQueue) -> tuple[Reason, str] | None:
+        if queue.stop is not StopPolicy.NONE:
+            return Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped"
+        if queue.inactive is not None or self._ledger.quota.cyclic(queue.name):
+            return Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive"
+        return None
+
+    def _assign(self, head: _Head, queue: ClusterQueue) -> FlavorAssignment:
+        """Its flavors in the ledger as it stands; kept until something is admitted."""
+        if head.assignment is None or head.seen != self._admitted:
+            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._oracle, head.refused)
+            head.assignment, head.seen = search.assign(head.workload), self._admitted
+        return head.assignment
+
+    def _set_level(self, head: _Head, level: int) -> None:
+        head.level = level
+        queue = head.workload.cluster_queue
+        self._borrowers.setdefault(self._ledger.quota.tree_of(queue), set()).add(queue)
+        self._queue_up(head)
+
+    # ---- step 4: place
+
+    def _place(self, head: _Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
+        requests = _placement_requests(head.workload, assignment)
+        result = self._ledger.place(requests) if requests else PlacementResult({}, {})
+        if result.fits:
+            return self._admit(head, assignment, result.assignments)
+        empty = self._ledger.place(requests, simulate_empty=True)
+        for request in requests:
+            name = request.pod_set.name
+            if (failure := result.failures.get(name)) is not None:
+                head.refused[name, request.flavor] = empty.failures.get(name, failure).message
+        head.assignment = None
+        self._queue_up(head)
+        return None
+
+    # ---- step 5: admit or wait
+
+    def _admit(self, head: _Head, flavors: FlavorAssignment, places: Mapping[str, Assignment]) -> Admit:
+        workload = head.workload
+        got = {pod_set.name: pod_set for pod_set in flavors.pod_sets}
+        admission = Admission(
+            workload.cluster_queue,
+            tuple(_pod_set_admission(p, got[p.name], places.get(p.name)) for p in workload.pod_sets),
+        )
+        self._ledger.charge(workload, admission)
+        self._admitted += 1
+        self._queues.remove(workload.key)
+        self._advance(workload.cluster_queue)
+        self._reconsider_borrowers(workload.cluster_queue)
+        return Admit(workload.key, admission)
+
+    def _reconsider_borrowers(self, queue: str) -> None:
+        """Less is left for the relatives: one that meant to borrow might now do better in another flavor."""
+        for name in self._borrowers.pop(self._ledger.quota.tree_of(queue), ()):
+            head = self._heads.get(name)
+            if head is not None and head.level > 0:
+                head.level, head.assignment = 0, None
+                self._queue_up(head)
+
+    def _wait(self, head: _Head, queue: ClusterQueue | None, reason: Reason, message: str) -> Wait:
+        workload = head.workload
+        stays = self._queues.refuse(workload.key, reason)
+        self._advance(workload.cluster_queue)
+        return Wait(workload.key, reason, message, stays, requested(workload, queue))
+
+
+def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:
+    """Totals per pod set, for the status."""
+    target = queue or ClusterQueue(workload.cluster_queue)
+    return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}
+
+
+def _placement_requests(workload: Workload, flavors: FlavorAssignment) -> list[PlacementRequest]:
+    by_name = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+    return [
+        PlacementRequest(by_name[got.name], got.topology, by_name[got.name].count, implied=_implied(by_name[got.name]))
+        for got in flavors.pod_sets
+        if got.topology is not None
+    ]
+
+
+def _implied(pod_set: PodSet) -> bool:
+    return pod_set.topology is None or not pod_set.topology.explicit
+
+
+def _pod_set_admission(pod_set: PodSet, got: PodSetFlavors, place: Assignment | None) -> PodSetAdmission:
+    return PodSetAdmission(
+        name=pod_set.name,
+        flavors={resource: pick.flavor for resource, pick in got.picks.items()},
+        usage={resource: got.requests[resource] for resource in got.picks},
+        count=pod_set.count,
+        assignment=place,
+    )
