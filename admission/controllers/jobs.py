@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from admission.controllers.jobs_endings import plan_orphaned
 from admission.controllers.jobs_executor import Executor, Recorder
-from admission.controllers.jobs_plan import is_managed, plan, prebuilt_key
+from admission.controllers.jobs_plan import plan
 from admission.controllers.jobs_surroundings import JobOptions, Surroundings
 from admission.controllers.jobs_views import (
     BY_JOB,
@@ -29,6 +29,7 @@ from admission.controllers.jobs_views import (
     job_owner,
     owner_key,
 )
+from admission.controllers.jobs_workload import is_managed, prebuilt_key
 from admission.integrations.base import Job, JobKind
 from api import names
 from api.errors import NotFound

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from admission.integrations.podset import PodSetInfo
 from api.workloads import PodSet, Workload
 
 # What of a template decides where its pods may run and what they take.
@@ -16,18 +17,39 @@ def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
     return bool(normal([p.to_wire() for p in one]) == normal([p.to_wire() for p in other]))
 
 
+def same_templates(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
+    """Whether nothing was added to the templates (or all of it taken away again)."""
+    return bool(normal([p.template for p in one]) == normal([p.template for p in other]))
+
+
+def similar_pod_sets(running: tuple[PodSet, ...], asked: tuple[PodSet, ...]) -> bool:
+    """Whether these are the same pods, with perhaps more about them than was asked for."""
+    return [(p.name, p.count) for p in running] == [(p.name, p.count) for p in asked] and all(
+        _started_template(now.template, was.template) for now, was in zip(running, asked, strict=True)
+    )
+
+
 def started_pod_sets(running: tuple[PodSet, ...], workload: Workload) -> bool:
     """Whether these can be the Workload's pod sets as they were started: same pods, and nothing taken away.
 
     What was added at the start is not held against them: flavors may have changed since.
     """
     admission = workload.status.admission
-    if admission is None or [p.name for p in running] != [p.name for p in workload.spec.pod_sets]:
+    if admission is None:
         return False
     counts = {psa.name: psa.count for psa in admission.pod_set_assignments}
-    return all(
-        now.count == _started_count(was, counts.get(was.name)) and _started_template(now.template, was.template)
-        for now, was in zip(running, workload.spec.pod_sets, strict=True)
+    admitted = (p.model_copy(update={"count": _started_count(p, counts.get(p.name))}) for p in workload.spec.pod_sets)
+    return similar_pod_sets(running, tuple(admitted))
+
+
+def unfinished_start(running: tuple[PodSet, ...], infos: Sequence[PodSetInfo]) -> bool:
+    """Whether pods run without a node label or gate that their admission gives: somebody else unsuspended the job."""
+    specs = {pod_set.name: pod_set.template.get("spec") or {} for pod_set in running}
+    return any(
+        not info.node_selector.keys() <= (specs[info.name].get("nodeSelector") or {}).keys()
+        or not set(info.scheduling_gates) <= {gate["name"] for gate in specs[info.name].get("schedulingGates") or ()}
+        for info in infos
+        if info.name in specs
     )
 
 

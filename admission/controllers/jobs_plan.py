@@ -28,16 +28,24 @@ from admission.controllers.jobs_actions import (
     SetStatus,
 )
 from admission.controllers.jobs_endings import finish, let_go, plan_ended, plan_orphaned
-from admission.controllers.jobs_fit import same_pod_sets, started_pod_sets
+from admission.controllers.jobs_fit import (
+    same_pod_sets,
+    same_templates,
+    similar_pod_sets,
+    started_pod_sets,
+    unfinished_start,
+)
 from admission.controllers.jobs_infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs_ready import with_pods_ready, with_reclaimable
 from admission.controllers.jobs_surroundings import Surroundings
 from admission.controllers.jobs_workload import (
     PriorityClassMissing,
-    annotations_of,
+    adopted,
     composed,
+    is_managed,
     labels_of,
     owner_reference,
+    prebuilt_key,
     spec_patch,
     wanted_spec,
 )
@@ -45,24 +53,11 @@ from admission.integrations.base import Job, JobKind
 from admission.integrations.podset import PodSetConflict
 from api import names
 from api.errors import InvalidObject
-from api.meta import find_condition, is_true, object_key
+from api.meta import find_condition, is_true
 from api.workloads import Workload
 
 NOT_ADMITTED = "Not admitted by cluster queue"
 FLAVOR_RETRY = 1.0
-
-
-def is_managed(job: Job, surroundings: Surroundings) -> bool:
-    """Whether the job is ours to admit: it names a queue, or jobs without one are ours too, in a managed namespace."""
-    options, namespace = surroundings.options, (job.get("metadata") or {}).get("namespace") or ""
-    named = bool(labels_of(job).get(names.QUEUE_NAME_LABEL))
-    return (named or options.manage_jobs_without_queue_name) and options.namespace_managed(namespace)
-
-
-def prebuilt_key(job: Job) -> str | None:
-    """The key of the Workload that somebody made for the job beforehand."""
-    name = annotations_of(job).get(names.PREBUILT_WORKLOAD) or labels_of(job).get(names.PREBUILT_WORKLOAD)
-    return object_key((job.get("metadata") or {}).get("namespace"), name) if name else None
 
 
 def plan(job: Job, kind: JobKind, workloads: Sequence[Workload], surroundings: Surroundings, now: float) -> Plan:
@@ -92,6 +87,14 @@ def _unreadable(job: Job, kind: JobKind, error: InvalidObject) -> Plan:
     patch = None if kind.is_suspended(job) else kind.stop(job, None)
     stop = (PatchJob(patch, (Event("Stopped", NOT_ADMITTED),)),) if patch else ()
     return Plan(stop, (Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
+
+
+def _check_messages(workload: Workload) -> tuple[Event, ...]:
+    """What the checks of a Workload that has quota are waiting for."""
+    if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
+        return ()
+    told = ((check.name, check.message) for check in workload.status.admission_checks)
+    return tuple(Event("UpdatedAdmissionCheck", f"{name}: {message}") for name, message in told if message)
 
 
 def _with_class_missing(made: Plan, error: PriorityClassMissing) -> Plan:
@@ -124,8 +127,11 @@ class _Planner:
     # ---- which Workload
 
     def _fits(self, workload: Workload) -> bool:
-        wanted = workload.spec.pod_sets
-        return same_pod_sets(self._pod_sets, wanted) or started_pod_sets(self._pod_sets, workload)
+        """A job that runs is held to what was admitted; one that is suspended may show either shape."""
+        waits = self._kind.is_suspended(self._job) or workload.status.admission is None
+        return (waits and same_pod_sets(self._pod_sets, workload.spec.pod_sets)) or started_pod_sets(
+            self._pod_sets, workload
+        )
 
     def _none_fits(self, workloads: Sequence[Workload]) -> Plan:
         if not workloads:
@@ -136,7 +142,7 @@ class _Planner:
             return self._corrected(only)
         text = "No matching Workload; restoring pod templates according to existent Workload"
         stop, at_rest = self._stopped(only, text)
-        if not at_rest:
+        if not at_rest and (self._kind.is_active(self._job) or not same_templates(self._pod_sets, only.spec.pod_sets)):
             return stop
         return stop.then(*self._deleted(workloads, "").actions)
 
@@ -180,8 +186,8 @@ class _Planner:
     def _prebuilt(self, workload: Workload | None) -> Plan:
         if workload is None:
             return self._with_note(self._stopped(None, "missing workload")[0], "prebuilt workload not found")
-        adopt = self._adoption(workload)
-        if self._fits(workload):
+        adopt = adopted(workload, owner_reference(self._job, self._kind))
+        if similar_pod_sets(self._pod_sets, workload.spec.pod_sets) or self._fits(workload):
             rest = self._with_workload(workload, correct=False)
             return Plan((*adopt, *rest.actions), rest.events, rest.again_in, rest.note)
         message = "The prebuilt workload is out of sync with its user job"
@@ -189,16 +195,6 @@ class _Planner:
         if not is_true(workload.status.conditions, names.FINISHED):
             stop = stop.then(finish(workload, names.Finishing.OUT_OF_SYNC, message, self._now))
         return self._with_note(Plan((*adopt, *stop.actions)), "prebuilt workload not found")
-
-    def _adoption(self, workload: Workload) -> tuple[PatchWorkload, ...]:
-        """Makes the job the Workload's controller, unless somebody is."""
-        owners = workload.metadata.owner_references
-        if any(owner.controller for owner in owners):
-            return ()
-        owner = owner_reference(self._job, self._kind)
-        references = [reference.to_wire() for reference in (*owners, owner)]
-        labels = {names.JOB_UID_LABEL: owner.uid}
-        return (PatchWorkload(workload, {"metadata": {"ownerReferences": references, "labels": labels}}),)
 
     @staticmethod
     def _with_note(made: Plan, note: str) -> Plan:
@@ -221,8 +217,10 @@ class _Planner:
         if correct and (follow := self._followed(workload)) != NOTHING:
             return follow
         if is_true(state, names.ADMITTED):
-            return self._started(workload) if self._kind.is_suspended(self._job) else NOTHING
-        return NOTHING if self._kind.is_suspended(self._job) else self._stopped(workload, NOT_ADMITTED)[0]
+            return self._started(workload) if self._kind.is_suspended(self._job) else self._checked(workload)
+        if not self._kind.is_suspended(self._job):
+            return self._stopped(workload, NOT_ADMITTED)[0]
+        return Plan(events=_check_messages(workload))
 
     def _observed(self, workload: Workload) -> SetStatus | None:
         """What the job's pods say about the Workload, where that is asked for."""
@@ -270,6 +268,16 @@ class _Planner:
             return Plan(again_in=FLAVOR_RETRY, note=str(error))
         queue = workload.status.admission.cluster_queue if workload.status.admission else ""
         return Plan((PatchJob(patch, (Event("Started", f"Admitted by clusterQueue {queue}"),)),))
+
+    def _checked(self, workload: Workload) -> Plan:
+        """A running job must be one that was started, not one that somebody unsuspended while it was being admitted."""
+        if not same_templates(self._pod_sets, workload.spec.pod_sets):
+            return NOTHING
+        try:
+            infos = pod_set_infos(workload, self._surroundings.flavors, self._surroundings.options)
+        except (PodSetConflict, FlavorMissing):
+            return NOTHING
+        return self._stopped(workload, NOT_ADMITTED)[0] if unfinished_start(self._pod_sets, infos) else NOTHING
 
     def _at_rest(self) -> bool:
         return self._kind.is_suspended(self._job) and not self._kind.is_active(self._job)

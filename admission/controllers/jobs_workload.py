@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.controllers.jobs_actions import PatchWorkload
 from admission.controllers.jobs_fit import normal
 from admission.controllers.jobs_surroundings import Surroundings
 from admission.integrations.base import Job, JobKind, Prioritized, merge_diff
 from admission.integrations.names import workload_name
 from api import names
 from api.errors import StowageError
-from api.meta import ObjectMeta, OwnerReference
+from api.meta import ObjectMeta, OwnerReference, object_key
 from api.requests import parse_int32
 from api.workloads import PodSet, PriorityClassRef, Workload, WorkloadSpec
 
@@ -49,6 +50,19 @@ def owner_reference(job: Job, kind: JobKind) -> OwnerReference:
         controller=True,
         block_owner_deletion=True,
     )
+
+
+def is_managed(job: Job, surroundings: Surroundings) -> bool:
+    """Whether the job is ours to admit: it names a queue, or jobs without one are ours too, in a managed namespace."""
+    options, namespace = surroundings.options, (job.get("metadata") or {}).get("namespace") or ""
+    named = bool(labels_of(job).get(names.QUEUE_NAME_LABEL))
+    return (named or options.manage_jobs_without_queue_name) and options.namespace_managed(namespace)
+
+
+def prebuilt_key(job: Job) -> str | None:
+    """The key of the Workload that somebody made for the job beforehand."""
+    name = annotations_of(job).get(names.PREBUILT_WORKLOAD) or labels_of(job).get(names.PREBUILT_WORKLOAD)
+    return object_key((job.get("metadata") or {}).get("namespace"), name) if name else None
 
 
 def composed(job: Job, kind: JobKind, surroundings: Surroundings) -> Workload:
@@ -154,3 +168,13 @@ def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, 
     if (wanted_gates := annotations_of(job).get(gates)) != workload.metadata.annotations.get(gates):
         patch["metadata"] = {"annotations": {gates: wanted_gates}}
     return patch
+
+
+def adopted(workload: Workload, owner: OwnerReference) -> tuple[PatchWorkload, ...]:
+    """Makes the owner the Workload's controller, unless somebody is."""
+    owners = workload.metadata.owner_references
+    if any(reference.controller for reference in owners):
+        return ()
+    references = [reference.to_wire() for reference in (*owners, owner)]
+    labels = {names.JOB_UID_LABEL: owner.uid}
+    return (PatchWorkload(workload, {"metadata": {"ownerReferences": references, "labels": labels}}),)
