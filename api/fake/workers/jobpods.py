@@ -45,8 +45,8 @@ def is_active(pod: Obj) -> bool:
     return "deletionTimestamp" not in pod["metadata"] and phase(pod) not in ("Succeeded", "Failed")
 
 
-def is_on_a_node(pod: Obj) -> bool:
-    """Whether the Job's end must wait for it."""
+def is_unfinished(pod: Obj) -> bool:
+    """Not ended yet, terminating or not: the Job's end must wait for it."""
     return phase(pod) not in ("Succeeded", "Failed")
 
 
@@ -107,4 +107,5 @@ def missing(job: Obj, status: Obj, pods: Sequence[Obj]) -> list[int | None]:
     if not is_indexed(job):
         return [None] * number
     taken = indexes.parse(status.get("completedIndexes")) | {index_of(pod) for pod in running}
-    return [index for index in range(job["spec"]["completions"]) if index not in taken][:number]
+    every: range = range(job["spec"]["completions"])
+    return list[int | None](index for index in every if index not in taken)[:number]

@@ -98,7 +98,7 @@ class JobController(Worker):
         now = self.store.now()
         set_condition(status, target, "True", *why, now)
         left = self._remove(pods, [pod for pod in pods if jobpods.is_active(pod)])
-        if not any(jobpods.is_on_a_node(pod) for pod in left):
+        if not any(jobpods.is_unfinished(pod) for pod in left):
             set_condition(status, final, "True", *why, now)
             if final == "Complete":
                 status["completionTime"] = now

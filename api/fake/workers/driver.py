@@ -1,0 +1,90 @@
+"""All workers of one store: stepped until nothing is due, by a test's clock or in real time.
+
+    workers = Workers(store)
+    workers.settle()                 # everything that is due at store.clock()
+    await workers.run()              # the same whenever the store changes or time passes, until cancelled
+
+Called by the demo, by tests and by `simulate`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from api.fake.kinds import Ref
+from api.fake.selectors import EVERYTHING
+from api.fake.store import Store
+from api.fake.table import Event
+from api.fake.watch import Watcher
+from api.fake.workers.base import Worker
+from api.fake.workers.jobs import JobController
+from api.fake.workers.jobsets import JobSetController
+from api.fake.workers.kubelet import Kubelet
+from api.fake.workers.scheduler import Scheduler
+
+ALL: tuple[type[Worker], ...] = (JobSetController, JobController, Scheduler, Kubelet)
+_ROUNDS = 10_000
+_IDLE = 3600.0
+
+
+class Workers:
+    """`kinds` leaves some out: a test may want pods without a scheduler."""
+
+    def __init__(self, store: Store, kinds: Sequence[type[Worker]] = ALL) -> None:
+        self.store = store
+        self._workers = [kind(store) for kind in kinds]
+
+    def step(self) -> bool:
+        """One round over all workers. False when none had anything to look at."""
+        return sum(worker.step() for worker in self._workers) > 0  # any() would stop at the first
+
+    def settle(self) -> None:
+        """Rounds until nothing is due. Raises RuntimeError when workers keep each other busy."""
+        for _ in range(_ROUNDS):
+            if not self.step():
+                return
+        raise RuntimeError(f"the workers are not at rest after {_ROUNDS} rounds: two of them undo each other's writes")
+
+    def next_due(self) -> float | None:
+        """Epoch seconds of the store's clock; None when only a change can make something due."""
+        return min((due for worker in self._workers if (due := worker.next_due()) is not None), default=None)
+
+    async def run(self) -> None:
+        """In real time: the store's clock must be that of the world."""
+        bell = asyncio.Event()
+        watches = [_Bell(self.store, place, bell) for worker in self._workers for place in worker.kinds]
+        try:
+            while True:
+                bell.clear()
+                if self.step():
+                    await asyncio.sleep(0)  # others on the loop get their turn between rounds
+                else:
+                    await self._rest(bell)
+        finally:
+            for watch in watches:
+                watch.close()
+
+    async def _rest(self, bell: asyncio.Event) -> None:
+        due = self.next_due()
+        pause = _IDLE if due is None else max(0.0, due - self.store.clock())
+        try:
+            await asyncio.wait_for(bell.wait(), pause)
+        except TimeoutError:
+            return
+
+    def close(self) -> None:
+        """Stops following the store."""
+        for worker in self._workers:
+            worker.close()
+
+
+class _Bell(Watcher):
+    """Rings at every event of one kind and keeps none."""
+
+    def __init__(self, store: Store, kind: Ref, bell: asyncio.Event) -> None:
+        super().__init__(store.table(kind), None, EVERYTHING)
+        self._bell = bell
+
+    def push(self, event: Event) -> None:
+        self._bell.set()
