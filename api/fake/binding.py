@@ -29,7 +29,7 @@ def bind(desk: Desk, target: Target, body: Obj, options: Options) -> Record:
     if not obj["metadata"]["annotations"]:
         del obj["metadata"]["annotations"]
     _scheduled(obj, desk.now())
-    record = Record(old.key, obj, 0, options.manager, old.appliers)
+    record = Record(old.key, obj, 0, options.manager, old.owners)
     return record if options.dry_run else desk.write(kind, record)
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from api.fake import meta
-from api.fake.apply import ListType, apply, builtin_lists, disown, schema_lists
+from api.fake.apply import apply, take_over
 from api.fake.deletion import DeleteOptions, check_preconditions, is_over, marked
+from api.fake.fields import ListType, builtin_lists, schema_lists
 from api.fake.kinds import Kind
 from api.fake.patch import clone, json_patch, merge_patch
 from api.fake.rules.base import Cluster
@@ -25,13 +26,15 @@ from api.fake.status import (
     conflict,
     forbidden,
     invalid,
+    invalid_resource,
     invalid_value,
     no_such_path,
     not_found,
+    required,
     unsupported_media,
 )
 from api.fake.strategic import strategic_merge
-from api.fake.table import Record, key_of
+from api.fake.table import Owner, Owners, Record, key_of
 
 JSON, MERGE = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
@@ -129,7 +132,7 @@ def _decoded(kind: Kind, obj: Obj, target: Target, options: Options) -> Obj:
     if schema is not None:
         gone = schema.prune(obj)
         if gone and options.strict:
-            unknown = ", ".join(f'unknown field "{path}"' for path in gone)
+            unknown = ", ".join(f'unknown field "{path}"' for path in sorted(gone))
             what = f'{kind.kind} in version "{target.version}" cannot be handled as a {kind.kind}'
             raise bad_request(f"{what}: strict decoding error: {unknown}")
         schema.default(obj)
@@ -224,8 +227,10 @@ def _change(desk: Desk, target: Target, options: Options, make: Any) -> Steps:
         _complete_change(desk, target, obj, old.obj)
         obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
         if desk.record(kind, target.key) is old:
-            appliers = disown(old.appliers, old.obj, obj, lists_of(kind))
-            return _store_change(desk, kind, old, Record(target.key, obj, 0, options.manager, appliers), options)
+            owner = Owner(options.manager, target.subresource, False)
+            owners = take_over(old.owners, owner, old.obj, obj, lists_of(kind))
+            writer = old.writer if target.subresource else options.manager
+            return _store_change(desk, kind, old, Record(target.key, obj, 0, writer, owners), options)
     raise conflict(kind, target.name or "", MODIFIED)
 
 
@@ -245,7 +250,7 @@ def _check_version(target: Target, old: Record, obj: Obj) -> None:
     if not given or given == "0":
         if not kind.unconditional:
             why = "must be specified for an update"
-            raise invalid(kind, name, [invalid_value("metadata.resourceVersion", 0, why)])
+            raise invalid_resource(kind, name, [invalid_value("metadata.resourceVersion", 0, why)])
     elif not given.isdigit():
         raise bad_request(f'resourceVersion: Invalid value: "{given}": strconv.ParseUint: invalid syntax')
     elif given != str(old.rv):
@@ -299,7 +304,7 @@ def _spec(kind: Kind, obj: Obj) -> Obj:
 
 def _store_change(desk: Desk, kind: Kind, old: Record, record: Record, options: Options) -> Record:
     record.obj["metadata"]["resourceVersion"] = str(old.rv)
-    if record.obj == old.obj and record.appliers == old.appliers:
+    if record.obj == old.obj and record.owners == old.owners:
         return old  # nothing changed: no new version, no event
     if is_over(record.obj):
         return record if options.dry_run else desk.erase(kind, record)
@@ -314,15 +319,15 @@ def lists_of(kind: Kind) -> ListType:
 def _apply(desk: Desk, target: Target, config: Obj, options: Options) -> Steps:
     kind = target.kind
     _check_config(target, config, options)
-    owner = (options.manager, target.subresource)
+    owner = Owner(options.manager, target.subresource, True)
     for _ in range(_ATTEMPTS):
         old = desk.record(kind, target.key)
-        obj, appliers = apply(old, config, owner, lists_of(kind), force=options.force)
+        obj, owners = apply(old, config, owner, lists_of(kind), force=options.force)
         if old is None:
             if target.subresource:
                 raise not_found(kind, target.name or "")
             record = yield from create(desk, target, obj, options)
-            return _owned(desk, record, appliers, options)
+            return _owned(record, owners)
         obj = _decoded(kind, clone(obj), target, options)
         if not target.subresource:
             kind.rules.admit_update(desk, obj)
@@ -331,7 +336,7 @@ def _apply(desk: Desk, target: Target, config: Obj, options: Options) -> Steps:
         _complete_change(desk, target, obj, old.obj)
         obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
         if desk.record(kind, target.key) is old:
-            return _store_change(desk, kind, old, Record(target.key, obj, 0, old.writer, appliers), options)
+            return _store_change(desk, kind, old, Record(target.key, obj, 0, old.writer, owners), options)
     raise conflict(kind, target.name or "", MODIFIED)
 
 
@@ -339,16 +344,18 @@ def _check_config(target: Target, config: Any, options: Options) -> None:
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: an apply configuration must be an object")
     if options.manager in ("", "unknown"):
-        why = "is required for apply patch"
-        raise bad_request(f'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: {why}')
+        what = Kind("meta.k8s.io", "v1", "options", "PatchOptions")
+        raise invalid(what, "", [required("fieldManager", "is required for apply patch")])
+    if not config.get("apiVersion") or not config.get("kind"):
+        raise bad_request("invalid object type: /, Kind=")
     meta.match_request(target.kind, config, target.version, target.namespace, target.name)
     if config["metadata"].get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
 
 
-def _owned(desk: Desk, record: Record, appliers: Any, options: Options) -> Record:
+def _owned(record: Record, owners: Owners) -> Record:
     """The record of an object that apply created, with its fields' owner. Same object, same version."""
-    record.appliers = appliers
+    record.owners = owners
     return record
 
 
@@ -362,7 +369,7 @@ def delete(desk: Desk, target: Target, options: DeleteOptions) -> Generator[Revi
     old = _existing(desk, target)
     check_preconditions(kind, old, options)
     obj, stays = marked(kind, old, options, desk.clock())
-    record = Record(old.key, obj, old.rv, old.writer, old.appliers)
+    record = Record(old.key, obj, old.rv, old.writer, old.owners)
     if not stays:
         return (record if options.dry_run else desk.erase(kind, record)), True
     if obj["metadata"] == old.obj["metadata"]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,8 +19,10 @@ from api.fake.status import (
     Refusal,
     bad_request,
     forbidden_field,
+    invalid,
     invalid_value,
     required,
+    shown,
 )
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -65,6 +68,9 @@ def match_request(kind: Kind, obj: Obj, version: str, namespace: str | None, nam
 
 def _match_type(kind: Kind, obj: Obj, version: str) -> None:
     expected = kind.in_version(version)
+    if kind.custom:
+        _match_custom_type(kind, obj, expected)
+        return
     given = obj.setdefault("apiVersion", expected)
     if given != expected:
         raise _mistyped(kind, obj.get("kind") or kind.kind, given)
@@ -73,11 +79,25 @@ def _match_type(kind: Kind, obj: Obj, version: str) -> None:
     obj["apiVersion"] = kind.api_version
 
 
+def _match_custom_type(kind: Kind, obj: Obj, expected: str) -> None:
+    """Bodies of custom kinds must say what they are."""
+    for field, name in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not obj.get(field):
+            what = f"the object provided is unrecognized (must be of type {kind.kind})"
+            raise bad_request(f"{what}: Object '{name}' is missing in '{shown(obj)}'")
+    if obj["apiVersion"] != expected:
+        given = obj["apiVersion"]
+        raise bad_request(f"the API version in the data ({given}) does not match the expected API version ({expected})")
+    if obj["kind"] != kind.kind:
+        other = replace(kind, kind=obj["kind"])
+        name = str(meta_of(obj).get("name", ""))
+        raise invalid(other, name, [invalid_value("kind", obj["kind"], f"must be {kind.kind}")])
+    obj["apiVersion"] = kind.api_version
+
+
 def _mistyped(kind: Kind, given: str, api_version: str) -> Refusal:
     version = api_version.rpartition("/")[2]
     what = f'{given} in version "{version}" cannot be handled as a {kind.kind}'
-    if kind.custom:
-        return bad_request(f"{what}: the body is of another type")
     return bad_request(
         f'{what}: no kind "{given}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
     )

@@ -230,9 +230,9 @@ def _check_string(schema: Obj, value: str, path: str) -> Iterator[Cause]:
     low, high, pattern = schema.get("minLength"), schema.get("maxLength"), schema.get("pattern")
     if high is not None and len(value) > high:
         yield Cause("FieldValueTooLong", f"Too long: may not be more than {high} bytes", path)
-    if low is not None and len(value) < low:
+    elif low is not None and len(value) < low:
         yield invalid_value(path, value, f"{path} in body should be at least {low} chars long")
-    if pattern and not re.search(pattern, value):
+    elif pattern and not re.search(pattern, value):
         yield invalid_value(path, value, f"{path} in body should match '{pattern}'")
 
 

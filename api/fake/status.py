@@ -142,6 +142,14 @@ def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> Refusal:
     return Refusal(422, "Invalid", f'{label} "{name}" is invalid: {text}', details)
 
 
+def invalid_resource(kind: Named, name: str, causes: Sequence[Cause]) -> Refusal:
+    """The same where the real server puts the resource in the kind's place."""
+    refusal = invalid(kind, name, causes)
+    label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    details = {**(refusal.details or {}), "kind": kind.plural}
+    return Refusal(422, "Invalid", refusal.message.replace(label, qualified(kind), 1), details)
+
+
 def forbidden(kind: Named, name: str, why: str, causes: Sequence[Cause] = ()) -> Refusal:
     details = _details(kind, name)
     if causes:
@@ -163,7 +171,7 @@ def not_allowed() -> Refusal:
 
 def unsupported_media(accepted: Sequence[str]) -> Refusal:
     text = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
-    return Refusal(415, "UnsupportedMediaType", text, {})
+    return Refusal(415, "UnsupportedMediaType", text)
 
 
 def unprocessable(message: str) -> Refusal:

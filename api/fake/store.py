@@ -78,7 +78,9 @@ class Store:
         known = self.kinds.get(at)
         if event.type == "DELETED":
             self.kinds.pop(at, None)
-            self._tables.pop(at, None)
+            table = self._tables.pop(at, None)
+            for watcher in list(table.watchers) if table else ():
+                watcher.close()
         else:
             self._register(from_crd(event.record.obj, known.rules if known else Rules()))
 
@@ -127,14 +129,14 @@ class Store:
         self, ref: Ref, obj: Mapping[str, Any], namespace: str | None = None, *, options: Options = _PLAIN
     ) -> Obj:
         kind = self.kind(ref)
-        body = clone(dict(obj))
+        body = _typed(kind, obj)
         namespace = namespace or (body.get("metadata") or {}).get("namespace") if kind.namespaced else None
         return _run(change.create(self, Target(kind, _version(kind, body), namespace), body, options)).obj
 
     def update(self, ref: Ref, obj: Mapping[str, Any], *, subresource: str = "", options: Options = _PLAIN) -> Obj:
         """Replaces the object (or its status); metadata.resourceVersion, when given, must be the current one."""
         kind = self.kind(ref)
-        body = clone(dict(obj))
+        body = _typed(kind, obj)
         target = Target(
             kind, _version(kind, body), body["metadata"].get("namespace"), body["metadata"]["name"], subresource
         )
@@ -221,7 +223,7 @@ class Store:
     def rewrite(self, place: Place, obj: Obj) -> None:
         """The collector's update: past all rules, and the removal that is due when nothing holds the object any more."""
         kind, old = self.kind_at(place), self.record_at(place)
-        record = Record(place[2], {**obj, "metadata": dict(obj["metadata"])}, 0, "gc", old.appliers if old else {})
+        record = Record(place[2], {**obj, "metadata": dict(obj["metadata"])}, 0, "gc", old.owners if old else {})
         if not record.obj["metadata"].get("finalizers"):
             record.obj["metadata"].pop("finalizers", None)
         if is_over(record.obj):
@@ -236,6 +238,14 @@ class Store:
             if self.kinds[group, plural].namespaced
             for key in table.span(namespace)
         ]
+
+
+def _typed(kind: Kind, obj: Mapping[str, Any]) -> Obj:
+    """A copy that says what it is: callers in this process need not."""
+    body: Obj = clone(dict(obj))
+    body.setdefault("apiVersion", kind.api_version)
+    body.setdefault("kind", kind.kind)
+    return body
 
 
 def _version(kind: Kind, body: Obj) -> str:

@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from api.fake.watch import Watcher
 
 Path = tuple[str, ...]
-Owner = tuple[str, str]  # field manager, subresource ("" is the object itself)
+
+
+class Owner(NamedTuple):
+    """A field manager, the subresource it wrote ("" is the object itself), and whether by apply or otherwise."""
+
+    manager: str
+    subresource: str
+    applies: bool
+
+
+Owners = Mapping[Owner, frozenset[Path]]
 
 _encode = msgspec.json.Encoder().encode
 _TYPE = frozenset(("kind", "apiVersion"))
@@ -33,13 +43,13 @@ def key_of(namespace: str | None, name: str) -> str:
 
 @dataclass(slots=True)
 class Record:
-    """One stored version of one object. `appliers`: which fields server-side apply owns for whom."""
+    """One stored version of one object. `owners`: of fields; kept only once it was applied."""
 
     key: str
     obj: Obj
     rv: int
     writer: str = ""
-    appliers: Mapping[Owner, frozenset[Path]] = field(default_factory=dict)
+    owners: Owners = field(default_factory=dict)
     _body: bytes | None = None
 
     @property

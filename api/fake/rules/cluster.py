@@ -5,6 +5,8 @@ from __future__ import annotations
 from api.fake.rules.base import Cluster, Rules, fixed
 from api.fake.status import Cause, Obj, invalid_value, required
 
+_ACCEPTED = "the initial names have been accepted"
+
 
 class NamespaceRules(Rules):
     def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
@@ -44,7 +46,7 @@ class CrdRules(Rules):
         obj["spec"].setdefault("conversion", {"strategy": "None"})
         conditions = [
             {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"},
-            {"type": "Established", "status": "True", "reason": "InitialNamesAccepted"},
+            {"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": _ACCEPTED},
         ]
         stored = [version["name"] for version in obj["spec"]["versions"] if version.get("storage")]
         obj["status"] = {
