@@ -90,9 +90,10 @@ class Search:
 
     # ---- plain: arrays
 
-    def _field(self, level: int, ids: Ints) -> Field:
+    def _field(self, level: int, ids: Ints, *, whole: bool = False) -> Field:
+        """The level's domains with these slots. `whole`: all of them, ascending."""
         numbers, label = self._numbers[level], self._tree.levels[level].label
-        if len(ids) == self._tree.levels[level].size:
+        if whole and len(ids) == self._tree.levels[level].size:
             return Field(ids, numbers.slice, numbers.pod, label)
         slices = numbers.slice[ids]
         pods = slices if numbers.pod is numbers.slice else numbers.pod[ids]
@@ -100,7 +101,7 @@ class Search:
 
     def _find_plain(self, level: int) -> Chosen | NoFit | NoDomains:
         ask = self._ask
-        field = self._field(level, self._tree.levels[level].ids())
+        field = self._field(level, self._tree.levels[level].ids(), whole=True)
         if not len(field):
             return NoDomains(level)
         one = tightest(field, ask.need)
