@@ -112,10 +112,10 @@ def make_app(handlers: Handlers) -> web.Application:
 @contextlib.asynccontextmanager
 async def serving(handlers: Handlers, tls: Serving, host: str, port: int) -> AsyncIterator[int]:
     """Serve for as long as the block runs; gives the port (a free one for 0). On exit open requests are finished."""
-    runner = web.AppRunner(make_app(handlers), access_log=None)
+    runner = web.AppRunner(make_app(handlers), access_log=None, shutdown_timeout=_GRACE)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls.context, shutdown_timeout=_GRACE)
+        site = web.TCPSite(runner, host, port, ssl_context=tls.context)
         await site.start()
         addresses = runner.addresses
         log.info("webhook listens", extra={"address": str(addresses)})
