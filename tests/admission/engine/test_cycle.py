@@ -1,0 +1,356 @@
+"""The admission cycle: order, several admissions at once, waits and their words, flavors that fail in placement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.engine.decision import Admit, Reason, Wait
+from admission.engine.model import (
+    Admission,
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    PodSet,
+    Quota,
+    StopPolicy,
+    TopologyAsk,
+    Workload,
+)
+from tests.admission.engine.making import (
+    CPU,
+    HOST,
+    RACK,
+    STRICT,
+    Cluster,
+    admitted,
+    domains,
+    host,
+    queue,
+    racks,
+    waits,
+    workload,
+)
+
+ANY = Flavor("any")
+IN_A_RACK = TopologyAsk(required=RACK)
+
+
+def tas_cluster(*more: Workload, quota: int = 100) -> Cluster:
+    """Two racks of two hosts with 4 cpus each."""
+    nodes = [host(f"{rack}-{i}", rack, 4) for rack in ("r1", "r2") for i in (1, 2)]
+    return Cluster(racks(), *nodes, queue(tas=quota), *more)
+
+
+# ---- order and several admissions
+
+
+def test_all_that_fit_get_in_by_priority_and_age() -> None:
+    cluster = Cluster(
+        ANY,
+        queue(any=3),
+        workload("old", queued=1),
+        workload("new", queued=2),
+        workload("urgent", queued=3, priority=1),
+        workload("late", queued=4),
+    )
+    report = cluster.cycle()
+    assert admitted(report) == ["urgent", "old", "new"]
+    assert waits(report) == {
+        "late": "WaitingForQuota: couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
+        "any, 1 more needed"
+    }
+    assert (report.admitted, report.waiting, report.more) == (3, 1, False)
+
+
+def test_best_effort_fills_the_gap_behind_a_big_one_and_strict_fifo_does_not() -> None:
+    crowd = (workload("first", queued=1), workload("big", 9, queued=2), workload("small", queued=3))
+    assert admitted(Cluster(ANY, queue(any=4), *crowd).cycle()) == ["first", "small"]
+    strict = Cluster(ANY, queue(any=4, strategy=STRICT), *crowd)
+    report = strict.cycle()
+    assert admitted(report) == ["first"]
+    [big] = [d for d in report.decisions if isinstance(d, Wait)]
+    assert (big.workload, big.retry) == ("big", True)
+    assert strict.cycle().decisions == (), "nothing changed, nothing to say"
+
+
+def test_a_wait_carries_the_totals_that_were_asked_for() -> None:
+    [wait] = Cluster(ANY, queue(any=1), workload("w", 3, 2)).cycle().decisions
+    assert isinstance(wait, Wait)
+    assert wait.requested == {"main": {"cpu": 6 * CPU}}
+    assert wait.retry is False
+
+
+def test_the_budget_bounds_the_decisions_of_a_call() -> None:
+    cluster = Cluster(ANY, queue(any=9), *(workload(f"w{i}", cpus=i % 3 + 1, queued=i) for i in range(4)))
+    first = cluster.cycle(budget=3)
+    assert (admitted(first), first.more) == (["w0", "w1", "w2"], True)
+    assert (admitted(cluster.cycle(budget=3)), cluster.cycle().more) == (["w3"], False)
+
+
+def test_queues_take_turns_by_borrowing_then_priority_then_age() -> None:
+    cluster = Cluster(
+        ANY,
+        queue("a", cohort="c", any=2),
+        queue("b", cohort="c", any=2),
+        workload("a1", queued=1, to="a"),
+        workload("a2", 2, queued=2, to="a", priority=9),
+        workload("b1", queued=5, to="b"),
+        workload("b2", queued=6, to="b"),
+    )
+    report = cluster.cycle()
+    assert admitted(report) == ["a2", "b1", "b2"], "a1 would have to borrow, so b's workloads come first"
+    assert list(waits(report)) == ["a1"]
+
+
+def test_equals_of_a_refused_one_are_told_without_being_tried() -> None:
+    cluster = Cluster(ANY, queue(any=2), *(workload(f"w{i}", 3, queued=i) for i in range(50)))
+    report = cluster.cycle()
+    assert [d.workload for d in report.decisions] == ["w0"]
+    assert len(report.notices) == 49
+    assert {notice.reason for notice in report.notices} == {Reason.EXCEEDS_MAX_QUOTA}
+
+
+def test_freed_quota_wakes_the_next() -> None:
+    cluster = Cluster(ANY, queue(any=1), workload("a", queued=1), workload("b", queued=2))
+    assert admitted(cluster.cycle()) == ["a"]
+    cluster.finish("a")
+    assert admitted(cluster.cycle()) == ["b"]
+
+
+def test_a_booked_workload_that_is_still_shown_as_pending_is_not_admitted_twice() -> None:
+    cluster = Cluster(ANY, queue(any=5), workload("a"))
+    assert admitted(cluster.cycle()) == ["a"]
+    cluster.queues.put(workload("a"))
+    assert cluster.cycle().decisions == ()
+    assert cluster.ledger.quota.usage("q") == {("any", "cpu"): CPU}
+
+
+def test_a_failed_write_is_taken_back() -> None:
+    cluster = Cluster(ANY, queue(any=1), workload("a"))
+    cluster.cycle()
+    cluster.ledger.release("a")
+    cluster.queues.put(workload("a"))
+    assert admitted(cluster.cycle()) == ["a"]
+
+
+def test_backoff_is_kept() -> None:
+    cluster = Cluster(ANY, queue(any=1), replace(workload("a"), not_before=10.0))
+    assert cluster.cycle(now=9.0).decisions == ()
+    assert admitted(cluster.cycle(now=10.0)) == ["a"]
+
+
+# ---- queues that admit nothing
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "message"),
+    [
+        pytest.param(None, "Misconfigured", "ClusterQueue q not found", id="missing"),
+        pytest.param(
+            replace(queue(any=9), inactive="no flavor"), "Misconfigured", "ClusterQueue q is inactive", id="inactive"
+        ),
+        pytest.param(
+            replace(queue(any=9), stop=StopPolicy.HOLD), "Suspended", "ClusterQueue q is stopped", id="stopped"
+        ),
+    ],
+)
+def test_a_queue_that_admits_nothing_says_so(spec: ClusterQueue | None, reason: str, message: str) -> None:
+    cluster = Cluster(ANY, *([spec] if spec else []), workload("a"))
+    assert waits(cluster.cycle()) == {"a": f"{reason}: {message}"}
+    cluster.tell(queue(any=9))
+    assert admitted(cluster.cycle()) == ["a"]
+
+
+def test_a_queue_below_a_cycle_of_cohorts_is_inactive() -> None:
+    cluster = Cluster(ANY, Cohort("x", "y"), Cohort("y", "x"), queue(any=9, cohort="x"), workload("a"))
+    assert waits(cluster.cycle()) == {"a": "Misconfigured: ClusterQueue q is inactive"}
+
+
+def test_a_blocked_workload_is_told_and_not_tried() -> None:
+    why = ("Misconfigured", "LocalQueue q doesn't exist")
+    report = Cluster(ANY, queue(any=9), replace(workload("a"), blocked=why)).cycle()
+    assert report.decisions == ()
+    assert [(n.workload.key, n.reason, n.message) for n in report.notices] == [("a", Reason.MISCONFIGURED, why[1])]
+
+
+# ---- placement
+
+
+def test_require_keeps_all_pods_in_one_rack() -> None:
+    report = tas_cluster(workload("a", 7, ask=IN_A_RACK)).cycle()
+    assert domains(report, "a") == {"r1-1": 4, "r1-2": 3}
+
+
+def test_admissions_of_one_cycle_see_each_other_on_the_nodes() -> None:
+    cluster = tas_cluster(*(workload(f"w{i}", 5, ask=IN_A_RACK, queued=i) for i in range(3)))
+    report = cluster.cycle()
+    assert admitted(report) == ["w0", "w1"]
+    racks_used = [{name.split("-")[0] for name in domains(report, key)} for key in ("w0", "w1")]
+    assert racks_used == [{"r1"}, {"r2"}]
+    assert waits(report) == {
+        "w2": 'TopologyPlacementFailed: couldn\'t assign flavors to pod set main: topology "default" allows to fit only 3 '
+        'out of 5 pod(s). Total nodes: 4; excluded: resource "cpu": 2'
+    }
+    assert cluster.ledger.audit() == []
+
+
+def test_what_an_empty_cluster_could_not_hold_says_so() -> None:
+    cluster = tas_cluster(workload("small", 2, ask=IN_A_RACK, priority=1), workload("huge", 9, ask=IN_A_RACK))
+    report = cluster.cycle()
+    assert admitted(report) == ["small"]
+    assert waits(report)["huge"].endswith('topology "default" allows to fit only 8 out of 9 pod(s)')
+
+
+def test_a_queue_of_topology_flavors_implies_topology() -> None:
+    report = tas_cluster(workload("a", 3)).cycle()
+    assert sum(domains(report, "a").values()) == 3
+
+
+def test_the_next_flavor_is_tried_where_the_first_has_no_place() -> None:
+    cluster = Cluster(
+        racks("near", topology="t-near"),
+        racks("far", topology="t-far"),
+        host("n1", "r1", 2, "near"),
+        host("f1", "r1", 4, "far"),
+        queue(near=10, far=10),
+        workload("a", 4, ask=TopologyAsk(required=HOST)),
+        workload("b", 4, ask=TopologyAsk(required=HOST), queued=1, priority=-1),
+    )
+    report = cluster.cycle()
+    assert domains(report, "a") == {"f1": 4}
+    assert waits(report)["b"] == (
+        "TopologyPlacementFailed: couldn't assign flavors to pod set main: "
+        'topology "t-far" doesn\'t allow to fit any of 4 pod(s). Total nodes: 1; excluded: resource "cpu": 1, '
+        'topology "t-near" allows to fit only 2 out of 4 pod(s)'
+    )
+
+
+def test_quota_is_named_where_it_is_short_and_the_nodes_are_not_asked() -> None:
+    report = tas_cluster(workload("a", 20, ask=IN_A_RACK), quota=10).cycle()
+    assert waits(report)["a"].startswith("ExceedsMaxQuota: couldn't assign flavors to pod set main: insufficient quota")
+
+
+def test_several_pod_sets_get_their_own_places_and_usage() -> None:
+    two = (
+        PodSet("driver", 1, {"cpu": CPU}, topology=TopologyAsk(required=HOST)),
+        PodSet("workers", 8, {"cpu": CPU}, topology=IN_A_RACK),
+    )
+    cluster = tas_cluster(replace(workload("a"), pod_sets=two))
+    [decision] = cluster.cycle().decisions
+    assert isinstance(decision, Admit)
+    driver, workers = decision.admission.pod_sets
+    assert (driver.flavors, driver.usage, driver.count) == ({"cpu": "tas"}, {"cpu": CPU}, 1)
+    assert driver.assignment
+    assert workers.assignment
+    assert {d.values[0][:2] for d in driver.assignment.domains} != {d.values[0][:2] for d in workers.assignment.domains}
+    assert cluster.ledger.quota.usage("q") == {("tas", "cpu"): 9 * CPU}
+
+
+def test_a_new_node_makes_a_waiting_workload_admissible() -> None:
+    cluster = tas_cluster(workload("a", 9, ask=IN_A_RACK))
+    before = cluster.ledger.generation("tas")
+    assert admitted(cluster.cycle()) == []
+    cluster.tell(host("r1-3", "r1", 4))
+    assert cluster.ledger.generation("tas") > before
+    cluster.queues.wake(cluster.queues.queues_of(["tas"]))
+    assert admitted(cluster.cycle()) == ["a"]
+
+
+# ---- properties
+
+Crowd = list[tuple[int, int, str, int, TopologyAsk | None]]
+jobs = st.lists(
+    st.tuples(
+        st.integers(1, 6),
+        st.integers(1, 2),
+        st.sampled_from(["a", "b", "s"]),
+        st.integers(0, 1),
+        st.sampled_from([None, IN_A_RACK, TopologyAsk(preferred=RACK)]),
+    ),
+    max_size=14,
+)
+
+
+def mixed(crowd: Crowd) -> Cluster:
+    """Three queues over two topology flavors, two of them in a cohort that lends and borrows."""
+    nodes = [host(f"{f}-{r}-{i}", f"{r}", 4, f) for f in ("x", "y") for r in ("r1", "r2") for i in (1, 2)]
+    return Cluster(
+        racks("x"),
+        racks("y"),
+        *nodes,
+        Cohort("team", quotas={("x", "cpu"): Quota(3 * CPU)}),
+        queue("a", cohort="team", x=Quota(8 * CPU, borrowing_limit=4 * CPU), y=4),
+        queue("b", cohort="team", x=Quota(6 * CPU, lending_limit=2 * CPU), y=Quota(6 * CPU)),
+        queue("s", strategy=STRICT, y=9),
+        *(
+            workload(f"w{i:02}", pods, cpus, to=to, ask=ask, queued=float(i), priority=priority)
+            for i, (pods, cpus, to, priority, ask) in enumerate(crowd)
+        ),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(jobs)
+def test_one_cycle_with_many_admissions_equals_one_by_one(
+    crowd: Crowd,
+) -> None:
+    at_once, one_by_one = mixed(crowd), mixed(crowd)
+    got = {d.workload: d.admission for d in at_once.cycle(1000).decisions if isinstance(d, Admit)}
+    steps: dict[str, Admission] = {}
+    while True:
+        report = one_by_one.cycle(1)
+        steps |= {d.workload: d.admission for d in report.decisions if isinstance(d, Admit)}
+        if not report.more:
+            break
+    assert list(got.items()) == list(steps.items())
+
+
+@settings(max_examples=60, deadline=None)
+@given(jobs, st.lists(st.integers(0, 13), max_size=6))
+def test_usage_is_the_sum_over_the_admitted_and_nothing_is_over_booked(crowd: Crowd, finished: list[int]) -> None:
+    cluster = mixed(crowd)
+    booked: dict[str, Admission] = {}
+    for number in [None, *finished]:
+        if number is not None:
+            booked.pop(f"w{number:02}", None)
+            cluster.finish(f"w{number:02}")
+        booked |= {d.workload: d.admission for d in cluster.cycle().decisions if isinstance(d, Admit)}
+        for name in ("a", "b", "s"):
+            total: dict[tuple[str, str], int] = {}
+            for admission in booked.values():
+                for pair, amount in admission.usage().items() if admission.cluster_queue == name else ():
+                    total[pair] = total.get(pair, 0) + amount
+            assert cluster.ledger.quota.usage(name) == total
+        assert cluster.ledger.audit() == []
+        used: dict[str, int] = {}
+        for key, admission in booked.items():
+            for pod_set in admission.pod_sets:
+                assert pod_set.assignment
+                cpus = crowd[int(key[1:])][1]
+                for domain in pod_set.assignment.domains:
+                    used[domain.values[-1]] = used.get(domain.values[-1], 0) + domain.count * cpus
+        assert all(amount <= 4 for amount in used.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(jobs)
+def test_strict_fifo_is_never_overtaken(crowd: Crowd) -> None:
+    cluster = mixed(crowd)
+    line = [each.key for each in cluster.queues.active("s")]
+    got = [key for key in admitted(cluster.cycle()) if key in line]
+    assert got == line[: len(got)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(jobs)
+def test_best_effort_leaves_nobody_out_who_would_fit(
+    crowd: Crowd,
+) -> None:
+    cluster = mixed(crowd)
+    cluster.cycle(1000)
+    cluster.queues.wake(["a", "b"])
+    assert admitted(cluster.cycle(1000)) == []
