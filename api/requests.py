@@ -30,7 +30,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _INT32 = range(-(2**31), 2**31)
 
 # The main request of a pod set: how all of its pods lie to each other. Slices refine it and are independent of it.
-_FIRST_FORMS = {
+FIRST_FORMS = {
     names.REQUIRE_TOPOLOGY: names.REQUIRED_TOPOLOGY,
     names.PREFER_TOPOLOGY: names.PREFERRED_TOPOLOGY,
 }
@@ -38,7 +38,7 @@ _MAIN_REQUESTS = (
     names.REQUIRED_TOPOLOGY,
     names.PREFERRED_TOPOLOGY,
     names.UNCONSTRAINED_TOPOLOGY,
-    *_FIRST_FORMS,
+    *FIRST_FORMS,
 )
 
 
@@ -80,8 +80,8 @@ def effective_annotations(template: Mapping[str, str] | None, job: Mapping[str, 
     """The template's annotations with the job's request where it has none of its own, all in the current forms."""
     own = dict(template or {})
     if not any(key in own for key in _MAIN_REQUESTS):
-        own.update({key: job[key] for key in _FIRST_FORMS if key in job} if job else {})
-    for first, current in _FIRST_FORMS.items():
+        own.update({key: job[key] for key in FIRST_FORMS if key in job} if job else {})
+    for first, current in FIRST_FORMS.items():
         if first in own:
             own.setdefault(current, own.pop(first))
     return own

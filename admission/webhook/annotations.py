@@ -17,13 +17,13 @@ from typing import Any, Final
 from admission.webhook.fields import OMIT, Errors, FieldError, Path, duplicate, forbidden, invalid, required
 from admission.webhook.formats import label_name
 from api import names
-from api.requests import MAX_LAYERS, effective_annotations, parse_bool, parse_int32, parse_layers
+from api.requests import FIRST_FORMS, MAX_LAYERS, effective_annotations, parse_bool, parse_int32, parse_layers
 from api.workloads import SliceConstraint
 
 Annotations = Mapping[str, str]
 
 _CURRENT: Final = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
-_FIRST: Final = (names.REQUIRE_TOPOLOGY, names.PREFER_TOPOLOGY)
+_FIRST: Final = tuple(FIRST_FORMS)
 _LAYERS_FORM: Final = f"topology constraints must contain between 1 and {MAX_LAYERS} entries"
 _AT_LEAST_ONE: Final = "must be greater than or equal to 1"
 
@@ -70,7 +70,7 @@ class QueueLevels:
 def first_forms(metadata: Path, given: Annotations, known: QueueLevels | None) -> Errors:
     """The errors of `require-topology` and `prefer-topology` on one object (a job or a template)."""
     at = metadata.child("annotations")
-    errors = _one_of(at, given, _FIRST) if all(key in given for key in _FIRST) else []
+    errors = _one_of(at, _FIRST) if all(key in given for key in _FIRST) else []
     for key in _FIRST:
         if (level := given.get(key)) is not None:
             errors += _first_form(at.key(key), key, level, known)
@@ -108,16 +108,26 @@ def template_annotations(
 
 def _main(at: Path, given: Annotations) -> Errors:
     first = [key for key in _FIRST if key in given]
-    present = [key for key in _CURRENT if key in given]
-    # Two first forms by themselves are reported by `first_forms`.
-    errors = _one_of(at, given, (*_CURRENT, *first)) if len(present) + len(first) > 1 and present else []
+    errors = _one_of(at, (*_CURRENT, *first)) if _disagree(given) else []
     for key in _CURRENT[:2]:
         if key in given:
             errors += label_name(at.key(key), given[key])
     return errors
 
 
-def _one_of(at: Path, given: Annotations, keys: Sequence[str]) -> Errors:
+def _disagree(given: Annotations) -> bool:
+    """Whether there is more than one request. Both generations may say the same: at its start a template is given the
+    current form of what a first form asks. Two first forms by themselves are reported by `first_forms`.
+    """
+    if not any(key in given for key in _CURRENT):
+        return False
+    said = effective_annotations(given)
+    return sum(key in said for key in _CURRENT) > 1 or any(
+        given[first] != said[current] for first, current in FIRST_FORMS.items() if first in given
+    )
+
+
+def _one_of(at: Path, keys: Sequence[str]) -> Errors:
     named = ", ".join(f'"{key}"' for key in keys)
     return [invalid(at, OMIT, f"must not contain more than one topology annotation: [{named}]")]
 

@@ -159,10 +159,10 @@ ALL_LEVELS = f'the levels of ClusterQueue "cq": {BLOCK}, {RACK}'
         ),
         pytest.param(
             {},
-            {names.REQUIRE_TOPOLOGY: RACK, names.REQUIRED_TOPOLOGY: RACK},
+            {names.REQUIRE_TOPOLOGY: RACK, names.REQUIRED_TOPOLOGY: BLOCK},
             f'{TEMPLATE}: {TOO_MANY}["{names.REQUIRED_TOPOLOGY}", "{names.PREFERRED_TOPOLOGY}",'
             f' "{names.UNCONSTRAINED_TOPOLOGY}", "{names.REQUIRE_TOPOLOGY}"]',
-            id="both-generations-on-the-template",
+            id="generations-that-disagree",
         ),
         pytest.param(
             {names.REQUIRE_TOPOLOGY: "auto"},
@@ -184,6 +184,9 @@ ALL_LEVELS = f'the levels of ClusterQueue "cq": {BLOCK}, {RACK}'
             id="unknown-level-on-the-template",
         ),
         pytest.param({names.REQUIRE_TOPOLOGY: RACK}, {names.PREFER_TOPOLOGY: BLOCK}, None, id="one-on-each"),
+        pytest.param(
+            {}, {names.REQUIRE_TOPOLOGY: RACK, names.REQUIRED_TOPOLOGY: RACK}, None, id="both-generations-agree"
+        ),
         pytest.param({names.PREFER_TOPOLOGY: "auto"}, {}, None, id="auto-on-prefer"),
         pytest.param({}, {names.REQUIRED_TOPOLOGY: "cloud.com/row"}, None, id="current-forms-wait-instead"),
     ],
@@ -282,6 +285,13 @@ def test_unsuspending_by_hand_is_never_refused() -> None:
     old = defaulted(job(annotations=asked))
     new = {**old, "spec": {**old["spec"], "suspend": False}}
     assert validate_update(old, new, JOB, RULES, LEVELS) == []
+
+
+def test_a_job_that_was_started_may_still_be_labelled() -> None:
+    """The start writes the current form beside the first one."""
+    started = job(template={names.REQUIRE_TOPOLOGY: RACK, names.REQUIRED_TOPOLOGY: RACK}, suspend=False)
+    labelled = {**started, "metadata": {**started["metadata"], "labels": {**QUEUE, "mine": "x"}}}
+    assert validate_update(started, labelled, JOB, RULES) == []
 
 
 def test_a_job_that_is_going_may_change_freely() -> None:
