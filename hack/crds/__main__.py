@@ -22,10 +22,10 @@ def wanted() -> dict[str, str]:
     return {**files, KUSTOMIZATION: "\n".join(lines) + "\n"}
 
 
-def drift(folder: Path = FOLDER) -> list[str]:
+def drift() -> list[str]:
     """What `--check` complains of, one line per file."""
     files = wanted()
-    found = {path.name: path.read_text() for path in sorted(folder.glob("*.yaml"))}
+    found = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.yaml"))}
     said = [
         f"{name}: {'missing' if name not in found else 'differs'}" for name in files if found.get(name) != files[name]
     ]
@@ -46,5 +46,8 @@ def main(
         (FOLDER / name).write_text(content)
 
 
+app = typer.Typer(add_completion=False)
+app.command()(main)
+
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -1,0 +1,248 @@
+"""The kustomize tree holds together: what it names exists, and what it says agrees with the code that runs under it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from admission.settings import AdmissionSettings
+from admission.webhook.review import MUTATING, VALIDATING
+from hack import runtime_lock
+from tests.hack.rights import ALLOWED, DENIED, Right
+from ungater.settings import UngaterSettings
+
+PROJECT = Path(__file__).resolve().parents[2]
+CONFIG = PROJECT / "config"
+FILES = sorted(CONFIG.rglob("*.yaml"))
+KUSTOMIZATIONS = [file for file in FILES if file.name == "kustomization.yaml"]
+Doc = dict[str, Any]
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(CONFIG))
+
+
+def documents(file: Path) -> list[Any]:
+    return [document for document in yaml.safe_load_all(file.read_text()) if document]
+
+
+def built(folder: Path) -> Iterator[Doc]:
+    """The objects of a kustomization and of those it names, unpatched."""
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    for entry in [*kustomization.get("resources", ()), *kustomization.get("components", ())]:
+        target = (folder / entry).resolve()
+        yield from built(target) if target.is_dir() else documents(target)
+
+
+DEFAULT = list(built(CONFIG / "default"))
+
+
+def of_kind(kind: str, objects: list[Doc] = DEFAULT) -> dict[str, Doc]:
+    return {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == kind}
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_file_parses(file: Path) -> None:
+    assert documents(file)
+
+
+@pytest.mark.parametrize("file", KUSTOMIZATIONS, ids=name_of)
+def test_what_a_kustomization_names_exists_and_nothing_lies_about(file: Path) -> None:
+    content, folder = yaml.safe_load(file.read_text()), file.parent
+    patches = [patch["path"] for patch in content.get("patches", ())]
+    generated = [entry.split("=")[1] for one in content.get("configMapGenerator", ()) for entry in one["files"]]
+    named = [*content.get("resources", ()), *content.get("components", ()), *patches, *generated]
+    for entry in named:
+        target = folder / entry
+        assert (target / "kustomization.yaml").is_file() if target.is_dir() else target.is_file(), entry
+    lying = {path.relative_to(folder).as_posix() for path in folder.rglob("*.yaml")} - {*named, "kustomization.yaml"}
+    assert lying <= {"jobset-prefer.yaml"}, "a file that no kustomization names"
+
+
+def test_no_object_is_given_twice() -> None:
+    keys = [(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in DEFAULT]
+    assert len(keys) == len(set(keys))
+
+
+# ---- webhooks
+
+
+def hooks(verb: str) -> list[Doc]:
+    kind = f"{verb.capitalize()}WebhookConfiguration"
+    found: list[Doc] = of_kind(kind)[f"stowage-{verb}-webhook-configuration"]["webhooks"]
+    return found
+
+
+@pytest.mark.parametrize(("verb", "endpoints"), [("mutating", MUTATING), ("validating", VALIDATING)])
+def test_every_endpoint_of_the_process_is_called_for_its_kind(verb: str, endpoints: Any) -> None:
+    called = {hook["clientConfig"]["service"]["path"]: hook["rules"][0] for hook in hooks(verb)}
+    assert called.keys() == endpoints.keys()
+    for path, rule in called.items():
+        resource = endpoints[path].resource
+        assert (rule["apiGroups"], rule["apiVersions"]) == ([resource.group], [resource.version])
+        assert rule["resources"][0] == resource.plural
+
+
+@pytest.mark.parametrize("verb", ["mutating", "validating"])
+def test_strangers_never_depend_on_us(verb: str) -> None:
+    for hook in hooks(verb):
+        (rule,) = hook["rules"]
+        assert "pods" not in rule["resources"]
+        assert "*" not in str(rule)
+        assert not {"DELETE", "CONNECT"} & {*rule["operations"]}
+        if rule["apiGroups"] != ["kueue.x-k8s.io"]:
+            assert any("queue-name" in condition["expression"] for condition in hook["matchConditions"]), hook["name"]
+            (exempt,) = (e for e in hook["namespaceSelector"]["matchExpressions"] if e["operator"] == "NotIn")
+            assert exempt["values"] == ["kube-system", "stowage-system"]
+
+
+def test_names_of_webhooks_are_unique() -> None:
+    names = [hook["name"] for verb in ("mutating", "validating") for hook in hooks(verb)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("verb", ["mutating", "validating"])
+def test_development_calls_the_same_paths_by_url(verb: str) -> None:
+    patch = yaml.safe_load((CONFIG / "development" / f"{verb}.yaml").read_text())
+    assert [op["path"] for op in patch] == [f"/webhooks/{i}/clientConfig" for i in range(len(hooks(verb)))]
+    for op, hook in zip(patch, hooks(verb), strict=True):
+        assert op["value"]["url"].endswith(f":9443{hook['clientConfig']['service']['path']}")
+
+
+# ---- rights
+
+
+def granted(right: Right) -> bool:
+    """Whether the roles bound to the account hold the right, as the authorizer reads them."""
+    return any(_covers(rule, right) for rule in _rules(right))
+
+
+def _rules(right: Right) -> Iterator[Doc]:
+    for binding in DEFAULT:
+        namespace = binding["metadata"].get("namespace")
+        if binding["kind"] not in ("RoleBinding", "ClusterRoleBinding") or (namespace and namespace != right.namespace):
+            continue
+        if right.account in [subject["name"] for subject in binding["subjects"]]:
+            yield from of_kind(binding["roleRef"]["kind"])[binding["roleRef"]["name"]]["rules"]
+
+
+def _covers(rule: Doc, right: Right) -> bool:
+    names = rule.get("resourceNames")
+    told = right.group in rule["apiGroups"] and right.resource in rule["resources"] and right.verb in rule["verbs"]
+    return told and (names is None or right.name in names)
+
+
+@pytest.mark.parametrize("right", ALLOWED, ids=str)
+def test_a_process_may(right: Right) -> None:
+    assert granted(right)
+
+
+@pytest.mark.parametrize("right", DENIED, ids=str)
+def test_a_process_may_not(right: Right) -> None:
+    assert not granted(right)
+
+
+def test_nobody_may_do_everything() -> None:
+    for role in [*of_kind("ClusterRole").values(), *of_kind("Role").values()]:
+        for rule in role["rules"]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], role["metadata"]["name"]
+
+
+# ---- processes
+
+
+DEPLOYMENTS = of_kind("Deployment")
+
+
+def pod_of(name: str) -> Doc:
+    spec: Doc = DEPLOYMENTS[name]["spec"]["template"]["spec"]
+    return spec
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_process_is_guarded(name: str) -> None:
+    pod = pod_of(name)
+    (container,) = pod["containers"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert not container["securityContext"]["allowPrivilegeEscalation"]
+    assert container["resources"].keys() == {"requests", "limits"}
+    assert (container["livenessProbe"]["httpGet"]["path"], container["readinessProbe"]["httpGet"]["path"]) == (
+        "/healthz",
+        "/readyz",
+    )
+    assert DEPLOYMENTS[name]["spec"]["replicas"] == 2
+    assert of_kind("PodDisruptionBudget")[name]["spec"]["selector"] == DEPLOYMENTS[name]["spec"]["selector"]
+    assert pod["serviceAccountName"] in of_kind("ServiceAccount")
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_process_runs_a_module_with_settings_that_it_knows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = pod_of(name)
+    (container,) = pod["containers"]
+    assert container["command"] == ["python", "-m"]
+    module, *words = container["args"]
+    assert importlib.util.find_spec(f"{module}.__main__")
+    assert words == [] if module == "ungater" else words == [name.removeprefix("stowage-")]
+    mounted = Path(next(one["value"] for one in container["env"] if one["name"] == "STOWAGE_CONFIG"))
+    monkeypatch.setenv("STOWAGE_CONFIG", str(CONFIG / "manager" / "settings" / mounted.name))
+    settings = UngaterSettings() if module == "ungater" else AdmissionSettings()
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports["http"] == settings.health_port
+    grace = settings.process_settings("any").grace + (5 if "lifecycle" in container else 0)
+    assert pod["terminationGracePeriodSeconds"] > grace
+
+
+def test_the_webhook_finds_its_things_under_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STOWAGE_CONFIG", raising=False)
+    settings = AdmissionSettings()
+    webhook = settings.webhook
+    service = of_kind("Service")[webhook.service]
+    (container,) = pod_of("stowage-webhook")["containers"]
+    assert service["metadata"]["namespace"] == settings.namespace
+    assert {"name": service["spec"]["ports"][0]["targetPort"], "containerPort": webhook.port} in container["ports"]
+    assert webhook.secret in of_kind("Secret")
+    assert webhook.mutating_configuration in of_kind("MutatingWebhookConfiguration")
+    assert webhook.validating_configuration in of_kind("ValidatingWebhookConfiguration")
+
+
+def test_certmanager_gives_the_process_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    (patch,) = documents(CONFIG / "certmanager" / "deployment.yaml")
+    (container,) = patch["spec"]["template"]["spec"]["containers"]
+    monkeypatch.delenv("STOWAGE_CONFIG", raising=False)
+    for variable in container["env"]:
+        monkeypatch.setenv(variable["name"], variable["value"])
+    webhook = AdmissionSettings().webhook
+    assert webhook.certificates == "Files"
+    assert str(webhook.certificate_dir) == container["volumeMounts"][0]["mountPath"]
+    (certificate,) = (d for d in documents(CONFIG / "certmanager" / "certificate.yaml") if d["kind"] == "Certificate")
+    assert certificate["spec"]["secretName"] == patch["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"]
+    assert f"{webhook.service}.{AdmissionSettings().namespace}.svc" in certificate["spec"]["dnsNames"]
+
+
+# ---- the image
+
+
+def test_dockerfile_copies_what_there_is() -> None:
+    lines = [line.split() for line in (PROJECT / "Dockerfile").read_text().splitlines()]
+    copied = [words[1:-1] for words in lines if words[:1] == ["COPY"] and not words[1].startswith("--from")]
+    missing = [path for paths in copied for path in paths if not (PROJECT / path).exists()]
+    assert not missing
+    packages = {path.parent.name for path in PROJECT.glob("*/__init__.py")} - {"hack", "tests"}
+    assert packages <= {path for paths in copied for path in paths}
+
+
+def test_runtime_lock_is_a_part_of_the_lock_without_test_tools() -> None:
+    with (PROJECT / "requirements.lock").open() as lock:
+        pinned = dict(runtime_lock.entries(lock))
+    needed = runtime_lock.closure("stowage")
+    assert {"aiohttp", "pydantic", "pydantic-core", "numpy", "uvloop"} <= needed
+    assert not {"pytest", "mypy", "ruff", "hypothesis", "hatchling"} & needed
+    assert needed <= pinned.keys()
+    assert all("--hash=sha256:" in pinned[name] for name in needed)

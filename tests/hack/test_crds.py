@@ -1,0 +1,162 @@
+"""The CRDs are what the types say, structurally sound, and bounded; samples and objects of every kind fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from hack.crds import __main__ as crds
+from hack.crds.kinds import KINDS
+from hack.crds.manifest import manifest
+from tests.hack import objects
+from tests.hack.objects import Obj
+
+SAMPLES = Path(__file__).resolve().parents[2] / "config" / "samples"
+SCHEMAS = {kind.name: manifest(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for kind in KINDS}
+
+
+def nodes(schema: Obj, path: str = "") -> Iterator[tuple[str, Obj]]:
+    """Every schema inside, with its path."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    for word in ("items", "additionalProperties"):
+        if isinstance(schema.get(word), dict):
+            yield from nodes(schema[word], f"{path}[]")
+
+
+def every_node() -> Iterator[tuple[str, Obj]]:
+    for name, schema in SCHEMAS.items():
+        yield from nodes(schema, name)
+
+
+def cel_messages() -> set[str]:
+    """Of the rules that only the real API server evaluates (tests/e2e/test_crds.py)."""
+    return {rule["message"] for _, node in every_node() for rule in node.get("x-kubernetes-validations", ())}
+
+
+def fits(obj: Obj) -> None:
+    """As jsonschema sees it: everything but CEL, list keys, formats and int-or-string."""
+    jsonschema.validate(obj, SCHEMAS[obj["kind"]], cls=jsonschema.Draft7Validator)
+
+
+def test_files_are_what_the_types_say() -> None:
+    assert crds.drift() == []
+
+
+def test_check_names_the_file_that_drifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in crds.wanted().items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "kueue.x-k8s.io_workloads.yaml").write_text("changed by hand")
+    (tmp_path / "kueue.x-k8s.io_cohorts.yaml").unlink()
+    (tmp_path / "stray.yaml").write_text("")
+    monkeypatch.setattr(crds, "FOLDER", tmp_path)
+    run = CliRunner().invoke
+    result = run(crds.app, ["--check"])
+    assert result.exit_code == 1
+    said = [line.split(" (")[0] for line in result.output.splitlines()]
+    assert said == [
+        "config/crd/kueue.x-k8s.io_cohorts.yaml: missing",
+        "config/crd/kueue.x-k8s.io_workloads.yaml: differs",
+        "config/crd/stray.yaml: no type asks for it",
+    ]
+    assert run(crds.app, []).exit_code == 0
+    assert crds.drift() == ["stray.yaml: no type asks for it"], "a stray file is nobody's to delete"
+
+
+def test_schemas_are_structural() -> None:
+    for path, node in every_node():
+        assert not {"$ref", "$defs", "title", "oneOf", "allOf"} & node.keys(), path
+        typed = "type" in node or node.get("x-kubernetes-int-or-string")
+        assert typed, f"{path} has no type"
+        if node.get("type") == "object" and "properties" not in node and not path.endswith(".metadata"):
+            assert "additionalProperties" in node or node.get("x-kubernetes-preserve-unknown-fields"), path
+        if "anyOf" in node:
+            assert node.get("x-kubernetes-int-or-string"), path
+
+
+def test_null_is_no_value_of_any_field() -> None:
+    assert not [path for path, node in every_node() if node.get("type") == "null" or node.get("nullable")]
+
+
+def test_lists_say_who_owns_what_and_are_bounded() -> None:
+    free = ("matchExpressions", "values")  # of a label selector, bounded by the API server's request size alone
+    for path, node in every_node():
+        if node.get("type") != "array" or path.split(".")[-1].rstrip("[]") in free:
+            continue
+        assert node["x-kubernetes-list-type"] in ("map", "set", "atomic"), path
+        assert "maxItems" in node, f"{path}: CEL needs a bound"
+        for key in node.get("x-kubernetes-list-map-keys", ()):
+            item = node["items"]
+            assert key in item.get("required", ()) or "default" in item["properties"][key], f"{path} by {key}"
+
+
+def test_only_pod_templates_are_left_open() -> None:
+    opened = [path for path, node in every_node() if node.get("x-kubernetes-preserve-unknown-fields")]
+    assert opened == ["Workload.spec.podSets[].template"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
+    spec = manifest(kind)["spec"]
+    short = {
+        "Topology": ["topo"],
+        "ResourceFlavor": ["flavor", "flavors", "rf"],
+        "ClusterQueue": ["cq"],
+        "LocalQueue": ["queue", "queues", "lq"],
+        "Cohort": ["co"],
+        "Workload": ["kwl", "kueueworkload", "kueueworkloads"],
+        "WorkloadPriorityClass": ["wpc"],
+        "AdmissionCheck": ["ac"],
+    }
+    assert spec["names"]["shortNames"] == short[kind.name]
+    assert spec["scope"] == ("Namespaced" if kind.name in ("LocalQueue", "Workload") else "Cluster")
+    (version,) = spec["versions"]
+    assert (version["name"], version["served"], version["storage"]) == ("v1beta2", True, True)
+
+
+@pytest.mark.parametrize("obj", objects.VALID)
+def test_valid_objects_fit(obj: Obj) -> None:
+    fits(obj)
+
+
+@pytest.mark.parametrize(("obj", "message"), objects.REFUSED)
+def test_refused_objects_break_a_rule_or_do_not_fit(obj: Obj, message: str) -> None:
+    if message in cel_messages() or message == "Duplicate value":
+        return
+    with pytest.raises(jsonschema.ValidationError):
+        fits(obj)
+
+
+@pytest.mark.parametrize(("obj", "message"), [case.values[::2] for case in objects.UPDATES])
+def test_every_message_about_a_change_is_that_of_a_rule(obj: Obj, message: str) -> None:
+    assert not message or message in cel_messages(), obj["kind"]
+
+
+def sample_documents() -> Iterator[Any]:
+    for file in sorted(SAMPLES.glob("*.yaml")):
+        for document in yaml.safe_load_all(file.read_text()):
+            if document["apiVersion"].startswith("kueue.x-k8s.io/"):
+                yield pytest.param(document, id=f"{file.name} {document['kind']}")
+
+
+@pytest.mark.parametrize("document", list(sample_documents()))
+def test_samples_fit_and_have_no_unknown_field(document: Obj) -> None:
+    fits(document)
+    assert _unknown(document, SCHEMAS[document["kind"]]) == []
+
+
+def _unknown(value: Any, schema: Obj, path: str = "") -> list[str]:
+    if isinstance(value, list):
+        return [name for item in value for name in _unknown(item, schema["items"], f"{path}[]")]
+    if not isinstance(value, dict) or "properties" not in schema:
+        return []
+    known = schema["properties"]
+    found = [f"{path}.{name}" for name in value if name not in known]
+    return found + [n for name in value if name in known for n in _unknown(value[name], known[name], f"{path}.{name}")]
