@@ -74,7 +74,6 @@ class _Head:
     order: Order
     level: int = 0
     assignment: FlavorAssignment | None = None
-    seen: int = -1
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
@@ -91,7 +90,6 @@ def run_cycle(
 class _Cycle:
     def __init__(self, ledger: Ledger, queues: PendingQueues, oracle: PreemptionOracle) -> None:
         self._ledger, self._queues, self._oracle = ledger, queues, oracle
-        self._admitted = 0
         self._heads: dict[str, _Head] = {}
         self._borrowers: dict[str, set[str]] = {}
         self._line: list[tuple[int, Order, str]] = []
@@ -163,10 +161,10 @@ class _Cycle:
         return None
 
     def _assign(self, head: _Head, queue: ClusterQueue) -> FlavorAssignment:
-        """Its flavors in the ledger as it stands; kept until something is admitted."""
-        if head.assignment is None or head.seen != self._admitted:
+        """Its flavors in the ledger as it stands. Kept while it queues up as a borrower: see `_reconsider_borrowers`."""
+        if head.assignment is None:
             search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._oracle, head.refused)
-            head.assignment, head.seen = search.assign(head.workload), self._admitted
+            head.assignment = search.assign(head.workload)
         return head.assignment
 
     def _set_level(self, head: _Head, level: int) -> None:
@@ -201,7 +199,6 @@ class _Cycle:
             tuple(_pod_set_admission(p, got[p.name], places.get(p.name)) for p in workload.pod_sets),
         )
         self._ledger.charge(workload, admission)
-        self._admitted += 1
         self._queues.remove(workload.key)
         self._advance(workload.cluster_queue)
         self._reconsider_borrowers(workload.cluster_queue)

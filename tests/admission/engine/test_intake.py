@@ -1,0 +1,360 @@
+"""The customs office: what objects become in the engine, what comes back, and how bad input is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.engine import intake, model
+from api import pods, queues, topology, workloads
+from api.errors import InvalidObject
+from api.names import QUOTA_RESERVED
+
+CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+EPOCH = 1767225600.0
+
+
+def template(spec: dict[str, Any] | None = None, **requests: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}], **(spec or {})}}
+
+
+def wire_workload(*pod_sets: dict[str, Any], status: dict[str, Any] | None = None, **spec: Any) -> workloads.Workload:
+    return workloads.Workload.from_wire(
+        {
+            "metadata": {"name": "w", "namespace": "ns", "uid": "u", "creationTimestamp": CREATED},
+            "spec": {"queueName": "lq", "podSets": list(pod_sets), **spec},
+            "status": status or {},
+        }
+    )
+
+
+def condition(kind: str, status: str = "True", reason: str = "") -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": LATER}
+
+
+def test_a_workload_with_all_that_the_engine_reads() -> None:
+    spec = {
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "z", "operator": "In", "values": ["a"]}]}]
+                }
+            }
+        },
+    }
+    request = {"preferred": "auto", "podSetGroupName": "g", "podIndexLabel": "i"}
+    pod_set = {
+        "name": "main", "count": 3, "minCount": 2, "template": template(spec, cpu="1500m", memory="1Gi"),
+        "topologyRequest": request,
+    }  # fmt: skip
+    got = intake.workload(
+        wire_workload(pod_set, priority=7), cluster_queue="cq", blocked=("Suspended", "why"), not_before=9.0
+    )
+    assert got == model.Workload(
+        key="ns/w",
+        uid="u",
+        queue="ns/lq",
+        cluster_queue="cq",
+        pod_sets=(
+            model.PodSet(
+                "main",
+                3,
+                {"cpu": 1500, "memory": 1 << 30},
+                min_count=2,
+                topology=model.TopologyAsk(preferred="auto", group="g"),
+                node_selector={"disk": "ssd"},
+                affinity=(
+                    model.NodeSelectorTerm(
+                        match_expressions=(model.Requirement(key="z", operator="In", values=("a",)),)
+                    ),
+                ),
+                tolerations=(model.Toleration(key="k", operator="Exists"),),
+            ),
+        ),
+        priority=7,
+        queued=EPOCH,
+        not_before=9.0,
+        blocked=("Suspended", "why"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "ask"),
+    [
+        pytest.param({"required": "rack"}, model.TopologyAsk(required="rack"), id="required"),
+        pytest.param({"unconstrained": False}, model.TopologyAsk(unconstrained=False), id="a no is explicit as well"),
+        pytest.param({"podIndexLabel": "i"}, model.TopologyAsk(explicit=False), id="an index label asks for nothing"),
+        pytest.param(
+            {"podSetSliceRequiredTopology": "rack", "podSetSliceSize": 4},
+            model.TopologyAsk(slices=(model.SliceLayer("rack", 4),), slice_topology_only=True),
+            id="slices only",
+        ),
+        pytest.param(
+            {"required": "block", "podSetSliceRequiredTopology": "rack"},
+            model.TopologyAsk(required="block", slices=(model.SliceLayer("rack", 0),)),
+            id="slices without a size are left to placement to refuse",
+        ),
+        pytest.param(
+            {
+                "preferred": "block",
+                "podsetSliceRequiredTopologyConstraints": [
+                    {"topology": "rack", "size": 4}, {"topology": "host", "size": 2},
+                ],
+            },
+            model.TopologyAsk(preferred="block", slices=(model.SliceLayer("rack", 4), model.SliceLayer("host", 2))),
+            id="several layers",
+        ),
+    ],
+)  # fmt: skip
+def test_topology_requests(request_: dict[str, Any], ask: model.TopologyAsk) -> None:
+    pod_set = {"name": "main", "count": 1, "template": template(), "topologyRequest": request_}
+    assert intake.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology == ask
+
+
+@pytest.mark.parametrize(
+    ("conditions", "queued", "evicted"),
+    [
+        pytest.param([], EPOCH, False, id="from its creation"),
+        pytest.param([condition("Evicted", reason="Preempted")], EPOCH, True, id="kept after a preemption"),
+        pytest.param([condition("Evicted", reason="PodsReadyTimeout")], EPOCH + 3600, True, id="anew after a timeout"),
+        pytest.param([condition("Evicted", reason="AdmissionCheck")], EPOCH + 3600, True, id="anew after a check"),
+        pytest.param(
+            [condition("Evicted", "False", "PodsReadyTimeout")],
+            EPOCH,
+            False,
+            id="an eviction that is over is forgotten",
+        ),
+    ],
+)
+def test_since_when_it_queues(conditions: list[dict[str, Any]], queued: float, evicted: bool) -> None:
+    got = intake.workload(wire_workload(status={"conditions": conditions}), cluster_queue="cq")
+    assert (got.queued, got.evicted) == (queued, evicted)
+
+
+ADMITTED = model.Admission(
+    "cq",
+    (
+        model.PodSetAdmission(
+            "main",
+            {"cpu": "f", "memory": "f"},
+            {"cpu": 4500, "memory": 3 << 30},
+            3,
+            model.Assignment(
+                ("block", "rack"), (model.DomainCount(("b1", "r1"), 2), model.DomainCount(("b1", "r2"), 1))
+            ),
+        ),
+        model.PodSetAdmission("other", {}, {}, 1),
+    ),
+)
+
+
+def test_an_admission_reads_back_as_it_was_decided() -> None:
+    wire = intake.admission(ADMITTED).to_wire()
+    first = wire["podSetAssignments"][0]
+    assert (first["resourceUsage"], first["count"]) == ({"cpu": "4500m", "memory": "3Gi"}, 3)
+    assert "topologyAssignment" not in wire["podSetAssignments"][1]
+    status = {"conditions": [condition(QUOTA_RESERVED)], "admission": wire}
+    assert intake.workload(wire_workload(status=status), cluster_queue="cq").admission == ADMITTED
+    lost = {"conditions": [condition(QUOTA_RESERVED, "False")], "admission": wire}
+    assert intake.workload(wire_workload(status=lost), cluster_queue="cq").admission is None
+
+
+amounts = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "pods", "hugepages-2Mi"]), st.integers(0, 1 << 50)
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(amounts, st.lists(st.tuples(st.sampled_from(["b", "b1", "bb"]), st.text("r12", min_size=1), st.integers(1, 9))))
+def test_any_admission_reads_back(usage: dict[str, int], places: list[tuple[str, str, int]]) -> None:
+    domains = tuple(model.DomainCount((block, rack), count) for block, rack, count in places)
+    pod_set = model.PodSetAdmission(
+        "main", dict.fromkeys(usage, "f"), usage, 1, model.Assignment(("block", "rack"), domains)
+    )
+    decided = model.Admission("cq", (pod_set,))
+    wire = intake.admission(decided).to_wire()
+    status = {"conditions": [condition(QUOTA_RESERVED)], "admission": wire}
+    assert intake.workload(wire_workload(status=status), cluster_queue="cq").admission == decided
+
+
+def test_a_cluster_queue() -> None:
+    spec = {
+        "cohortName": "team",
+        "queueingStrategy": "StrictFIFO",
+        "stopPolicy": "Hold",
+        "fairSharing": {"weight": "0.5"},
+        "flavorFungibility": {"whenCanBorrow": "TryNextFlavor"},
+        "preemption": {
+            "reclaimWithinCohort": "Any",
+            "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 3},
+        },
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]},
+        "resourceGroups": [
+            {
+                "coveredResources": ["cpu", "memory"],
+                "flavors": [
+                    {
+                        "name": "f",
+                        "resources": [
+                            {"name": "cpu", "nominalQuota": "1500m", "borrowingLimit": 1, "lendingLimit": "0"},
+                            {"name": "memory", "nominalQuota": "1Gi"},
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+    wire = queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec})
+    quotas = {"cpu": model.Quota(1500, 1000, 0), "memory": model.Quota(1 << 30)}
+    assert intake.cluster_queue(wire, inactive="is stopped") == model.ClusterQueue(
+        "cq",
+        (model.ResourceGroup(("cpu", "memory"), (model.FlavorQuotas("f", quotas),)),),
+        "team",
+        model.QueueingStrategy.STRICT_FIFO,
+        model.StopPolicy.HOLD,
+        model.FungibilityPolicy(when_can_borrow="TryNextFlavor"),
+        model.PreemptionPolicy("Any", "Never", "LowerPriority", 3),
+        500,
+        ("check",),
+        "is stopped",
+    )
+    empty = intake.cluster_queue(queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}}))
+    assert empty == model.ClusterQueue("cq")
+
+
+def test_a_cohort() -> None:
+    group = {
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 2}]}],
+    }
+    wire = queues.Cohort.from_wire(
+        {"metadata": {"name": "c"}, "spec": {"parentName": "root", "resourceGroups": [group]}}
+    )
+    assert intake.cohort(wire) == model.Cohort("c", "root", {("f", "cpu"): model.Quota(2000)})
+
+
+LEVELS = topology.Topology.from_wire(
+    {"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]}}
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "named", "name", "levels"),
+    [
+        pytest.param({}, None, None, None, id="no topology"),
+        pytest.param({"topologyName": "t"}, LEVELS, "t", ("block", "rack"), id="by name"),
+        pytest.param({"topologyName": "t"}, None, "t", None, id="named but missing"),
+        pytest.param({"topology": {"levels": ["rack"]}}, None, "f", ("rack",), id="inline"),
+    ],
+)
+def test_the_topology_of_a_flavor(
+    spec: dict[str, Any], named: topology.Topology | None, name: str | None, levels: tuple[str, ...] | None
+) -> None:
+    got = intake.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), named)
+    assert (got.name, got.topology, got.levels) == ("f", name, levels)
+
+
+def test_a_flavors_nodes() -> None:
+    spec = {
+        "nodeLabels": {"pool": "p"},
+        "nodeTaints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
+        "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 3}],
+    }
+    got = intake.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), None)
+    assert got.node_labels == {"pool": "p"}
+    assert got.taints == (model.Taint(key="k", value="v", effect="NoSchedule"),)
+    assert got.tolerations == (model.Toleration(key="k", operator="Exists", toleration_seconds=3),)
+
+
+def node(ready: str, **spec: Any) -> pods.Node:
+    wire = {
+        "metadata": {"name": "n", "labels": {"rack": "r"}},
+        "spec": spec,
+        "status": {
+            "allocatable": {"cpu": "3900m", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": ready}],
+        },
+    }
+    return msgspec.convert(wire, pods.Node)
+
+
+@pytest.mark.parametrize(
+    ("given_node", "usable"),
+    [
+        pytest.param(node("True"), True, id="ready"),
+        pytest.param(node("Unknown"), False, id="not ready"),
+        pytest.param(node("True", unschedulable=True), False, id="cordoned"),
+    ],
+)
+def test_a_node(given_node: pods.Node, usable: bool) -> None:
+    assert intake.node(given_node) == model.Node("n", {"rack": "r"}, {"cpu": 3900, "pods": 110}, (), usable)
+
+
+def pod(phase: str = "Running", node_name: str = "n", **annotations: str) -> pods.Pod:
+    names = {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    wire = {
+        "metadata": {"name": "p", "namespace": "ns", "annotations": names, "labels": {"kueue.x-k8s.io/podset": "main"}},
+        "spec": {"nodeName": node_name, **template(cpu="1")["spec"]},
+        "status": {"phase": phase},
+    }
+    return msgspec.convert(wire, pods.Pod)
+
+
+@pytest.mark.parametrize(
+    ("given_pod", "workload"),
+    [
+        pytest.param(pod(), None, id="a stranger"),
+        pytest.param(pod(workload="w"), "ns/w", id="one of ours"),
+        pytest.param(pod(topology_workload="w"), "ns/w", id="one of ours, by the first form"),
+    ],
+)
+def test_a_bound_pod(given_pod: pods.Pod, workload: str | None) -> None:
+    assert intake.bound_pod(given_pod) == model.BoundPod("ns/p", "n", {"cpu": 1000}, workload, "main")
+
+
+@pytest.mark.parametrize(
+    "gone", [pod("Succeeded"), pod("Failed"), pod(node_name="")], ids=["done", "failed", "unbound"]
+)
+def test_a_pod_that_holds_no_node(gone: pods.Pod) -> None:
+    assert intake.bound_pod(gone) is None
+
+
+@pytest.mark.parametrize(
+    ("pod_set", "field"),
+    [
+        pytest.param({"template": template(cpu="much")}, "spec.podSets[0].template.spec: requests[cpu]", id="quantity"),
+        pytest.param({"template": template(cpu="-1")}, "spec.podSets[0].template.spec: requests[cpu]", id="negative"),
+        pytest.param({"template": {"spec": {"containers": 3}}}, "spec.podSets[0].template", id="shape"),
+    ],
+)
+def test_a_bad_pod_set_is_named_with_its_workload(pod_set: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        intake.workload(wire_workload({"name": "main", "count": 1, **pod_set}), cluster_queue="cq")
+    assert (caught.value.obj, caught.value.field) == ("Workload ns/w", field)
+
+
+def test_a_bad_quota_is_named_with_its_queue() -> None:
+    resources = [{"name": "cpu", "nominalQuota": 1}, {"name": "memory", "nominalQuota": 1, "lendingLimit": "-1"}]
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "f", "resources": resources}]}
+    wire = queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": {"resourceGroups": [group]}})
+    with pytest.raises(InvalidObject) as caught:
+        intake.cluster_queue(wire)
+    assert str(caught.value) == (
+        "ClusterQueue cq: spec.resourceGroups[0].flavors[0].resources[1].lendingLimit: '-1': "
+        "must be greater than or equal to 0"
+    )
+
+
+def test_a_bad_node_and_a_bad_pod_are_named() -> None:
+    bad = msgspec.convert({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "x"}}}, pods.Node)
+    with pytest.raises(InvalidObject, match=r"^Node n: status\.allocatable\[cpu\]: 'x'"):
+        intake.node(bad)
+    spec = {"nodeName": "n", "overhead": {"cpu": "x"}}
+    with pytest.raises(InvalidObject, match=r"^Pod ns/p: spec: overhead\[cpu\]: 'x'"):
+        intake.bound_pod(msgspec.convert({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}, pods.Pod))
