@@ -11,6 +11,9 @@ from api.workloads import PodSet, Workload
 # What of a template decides where its pods may run and what they take.
 _SHAPE: Final = ("containers", "initContainers", "resources", "overhead", "runtimeClassName", "affinity")
 
+# Nothing may join these: they are what the quota was asked for, and where it was found.
+_EXACT: Final = ("resources", "nodeAffinity", "restartPolicy")
+
 
 def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
     """Whether they ask for the same, to the last label."""
@@ -59,11 +62,21 @@ def _started_count(pod_set: PodSet, admitted: int | None) -> int:
 
 def _started_template(now: Mapping[str, Any], was: Mapping[str, Any]) -> bool:
     spec, old = now.get("spec") or {}, was.get("spec") or {}
-    if any(normal(spec.get(field)) != normal(old.get(field)) for field in _SHAPE):
+    if not all(_keeps(normal(spec.get(field)), normal(old.get(field))) for field in _SHAPE):
         return False
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or []
     kept: bool = all(selector.get(key) == value for key, value in (old.get("nodeSelector") or {}).items())
     return kept and all(toleration in tolerations for toleration in old.get("tolerations") or ())
+
+
+def _keeps(now: Any, was: Any) -> bool:
+    """Whether all that was said still holds; the server's defaults may have joined it, but no request for more."""
+    if isinstance(was, Mapping) and isinstance(now, Mapping):
+        exact = all(now.get(key) == was.get(key) for key in _EXACT)
+        return exact and all(key in now and _keeps(now[key], value) for key, value in was.items())
+    if isinstance(was, list) and isinstance(now, list):
+        return len(was) == len(now) and all(map(_keeps, now, was))
+    return bool(now == was)
 
 
 def normal(value: Any) -> Any:

@@ -1,0 +1,273 @@
+"""The job controller on the embedded API server: what a user sees of a job's way through the queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.integrations.base import JobKind
+from admission.integrations.registry import ADAPTERS
+from api.errors import NotFound
+from api.kube.client import PatchKind
+from api.kube.resources import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from api.meta import find_condition, is_true
+from tests.admission.controllers.jobs_world import World, eventually, world
+from tests.admission.integrations.samples import COUNTS, batch_job, sample
+
+KINDS = pytest.mark.parametrize("kind", ADAPTERS, ids=lambda kind: kind.framework)
+BATCH = ADAPTERS[0]
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[World]:
+    async with world(tmp_path) as made:
+        yield made
+
+
+def fresh(kind: JobKind, **meta: Any) -> dict[str, Any]:
+    """A job as a user would post it."""
+    job = sample(kind)
+    job.pop("status")
+    job["metadata"] = {"name": "train", "namespace": "ns", "labels": {"kueue.x-k8s.io/queue-name": "q"}} | meta
+    if kind is BATCH:
+        job["spec"]["template"]["metadata"]["labels"] = {"app": "train"}
+    return job
+
+
+async def created(here: World, kind: JobKind, **meta: Any) -> dict[str, Any]:
+    return await here.kube.create(kind.resource, fresh(kind, **meta))
+
+
+async def running(here: World, kind: JobKind) -> dict[str, Any]:
+    job: dict[str, Any] = await eventually(lambda: _if(here, kind, suspended=False))
+    return job
+
+
+async def suspended(here: World, kind: JobKind) -> dict[str, Any]:
+    job: dict[str, Any] = await eventually(lambda: _if(here, kind, suspended=True))
+    return job
+
+
+async def _if(here: World, kind: JobKind, *, suspended: bool) -> dict[str, Any] | None:
+    job = await here.job(kind, "train")
+    return job if kind.is_suspended(job) is suspended else None
+
+
+@KINDS
+async def test_a_queued_job_gets_one_workload(here: World, kind: JobKind) -> None:
+    job = await created(here, kind)
+    workload = await eventually(lambda: here.workload(kind))
+    meta, spec = workload.metadata, workload.spec
+    assert meta.name.startswith(f"{kind.resource.kind.lower()}-train-")
+    assert meta.labels["kueue.x-k8s.io/job-uid"] == job["metadata"]["uid"]
+    assert meta.finalizers == ("kueue.x-k8s.io/resource-in-use",)
+    owner = meta.owner_references[0]
+    assert (owner.uid, owner.controller, owner.name) == (job["metadata"]["uid"], True, "train")
+    assert (spec.queue_name, spec.priority) == ("q", 0)
+    assert {p.name: p.count for p in spec.pod_sets} == COUNTS[kind.framework]
+    assert here.recorded.events == [(f"{owner.kind}/train", "CreatedWorkload", f"Created Workload: {workload.key}")]
+
+
+@KINDS
+async def test_an_admitted_job_starts_with_all_that_its_pods_need(here: World, kind: JobKind) -> None:
+    await created(here, kind)
+    workload = await here.admit(kind, topology=True)
+    for pod_set in kind.pod_sets(await running(here, kind)):
+        meta, spec = pod_set.template["metadata"], pod_set.template["spec"]
+        assert spec["nodeSelector"] == {"disk": "ssd", "pool": "tas"}
+        assert {gate["name"] for gate in spec["schedulingGates"]} >= {"kueue.x-k8s.io/topology"}
+        assert meta["labels"] == {
+            "app": "train",
+            "kueue.x-k8s.io/podset": pod_set.name,
+            "kueue.x-k8s.io/local-queue-name": "q",
+            "kueue.x-k8s.io/cluster-queue-name": "cq",
+        }
+        assert meta["annotations"] == {
+            "team": "a",
+            "kueue.x-k8s.io/workload": workload.metadata.name,
+            "kueue.x-k8s.io/topology-workload": workload.metadata.name,
+            "kueue.x-k8s.io/topology-podset": pod_set.name,
+            "kueue.x-k8s.io/podset-unconstrained-topology": "true",
+        }
+    assert here.recorded.events[-1][1:] == ("Started", "Admitted by clusterQueue cq")
+
+
+@KINDS
+async def test_a_job_costs_four_writes_from_queue_to_end(here: World, kind: JobKind) -> None:
+    await created(here, kind)
+    await here.admit(kind)
+    await running(here, kind)
+    condition = "Complete" if kind is BATCH else "Completed"
+    status = {"conditions": [{"type": condition, "status": "True", "message": "all done"}]}
+    await here.kube.patch(kind.resource, "train", {"status": status}, "ns", kind=PatchKind.MERGE, subresource="status")
+
+    async def let_go() -> Any:
+        workload = await here.workload(kind)
+        return None if workload.metadata.finalizers else workload
+
+    workload = await eventually(let_go)
+    finished = find_condition(workload.status.conditions, "Finished")
+    assert finished is not None
+    assert (finished.reason, finished.message) == ("Succeeded", "all done")
+    assert Counter(here.writes) == {
+        ("create", "workloads"): 1,
+        ("patch", kind.resource.plural): 1,
+        ("patch", "workloads/status"): 1,
+        ("patch", "workloads"): 1,
+    }
+
+
+@KINDS
+async def test_an_evicted_job_gives_its_quota_back_when_it_has_stopped(here: World, kind: JobKind) -> None:
+    job = await created(here, kind)
+    await here.admit(kind)
+    await running(here, kind)
+    await here.evict(kind)
+
+    async def released() -> Any:
+        workload = await here.workload(kind)
+        return None if is_true(workload.status.conditions, "QuotaReserved") else workload
+
+    workload = await eventually(released)
+    assert workload.status.admission is None
+    reasons = {c.type: (c.status, c.reason) for c in workload.status.conditions}
+    assert reasons["QuotaReserved"] == ("False", "PendingEvaluation")
+    assert reasons["Admitted"] == ("False", "NoReservation")
+    assert reasons["Requeued"] == ("True", "Preempted")
+    assert (await here.job(kind, "train"))["spec"] == job["spec"]
+    assert ("Stopped", "make room") in [event[1:] for event in here.recorded.events]
+    await here.admit(kind)
+    await running(here, kind)
+
+
+@KINDS
+async def test_a_job_unsuspended_by_hand_is_suspended_again(here: World, kind: JobKind) -> None:
+    await created(here, kind)
+    await eventually(lambda: here.workload(kind))
+    await here.unsuspend(kind, "train")
+    await suspended(here, kind)
+    assert here.recorded.events[-1][1:] == ("Stopped", "Not admitted by cluster queue")
+
+
+@KINDS
+async def test_a_deleted_workload_stops_the_job_and_a_new_one_is_made(here: World, kind: JobKind) -> None:
+    job = await created(here, kind)
+    await here.admit(kind)
+    await running(here, kind)
+    old = await here.workload(kind)
+    await here.kube.delete(WORKLOADS, old.metadata.name, "ns")
+
+    async def renewed() -> Any:
+        new = await here.workload(kind)
+        return new if new.metadata.uid != old.metadata.uid else None
+
+    await eventually(renewed)
+    assert (await here.job(kind, "train"))["spec"] == job["spec"]
+
+
+@KINDS
+async def test_the_workload_goes_with_its_job(here: World, kind: JobKind) -> None:
+    await created(here, kind)
+    workload = await here.admit(kind)
+    await running(here, kind)
+    await here.kube.delete(kind.resource, "train", "ns", propagation="Background")
+
+    async def gone() -> bool:
+        try:
+            await here.kube.get(WORKLOADS, workload.metadata.name, "ns")
+        except NotFound:
+            return True
+        return False
+
+    await eventually(gone)
+
+
+async def test_a_workload_whose_job_left_it_behind_is_finished(here: World) -> None:
+    await created(here, BATCH)
+    workload = await eventually(lambda: here.workload(BATCH))
+    await here.kube.delete(JOBS, "train", "ns", propagation="Orphan")
+
+    async def finished() -> Any:
+        now = await here.kube.get(WORKLOADS, workload.metadata.name, "ns")
+        return now["status"].get("conditions") if "finalizers" not in now["metadata"] else None
+
+    conditions = await eventually(finished)
+    assert [(c["type"], c["reason"]) for c in conditions] == [("Finished", "OwnerNotFound")]
+
+
+async def test_the_workload_follows_a_job_that_is_edited_while_it_waits(here: World) -> None:
+    await created(here, BATCH)
+    old = await eventually(lambda: here.workload(BATCH))
+    change = {
+        "metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}},
+        "spec": {"parallelism": 2, "template": {"spec": {"nodeSelector": {"disk": "hdd"}}}},
+    }
+    await here.kube.patch(JOBS, "train", change, "ns", kind=PatchKind.MERGE)
+
+    async def followed() -> Any:
+        now = await here.workload(BATCH)
+        return now if now.spec.queue_name == "other" and now.spec.pod_sets[0].count == 2 else None
+
+    now = await eventually(followed)
+    assert now.metadata.uid == old.metadata.uid
+    assert now.spec.pod_sets[0].template["spec"]["nodeSelector"] == {"disk": "hdd"}
+
+
+async def test_a_job_waits_for_its_priority_class(here: World) -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/priority-class": "high"}
+    await created(here, BATCH, labels=labels)
+
+    async def told() -> bool:
+        return bool(here.recorded.events)
+
+    await eventually(told)
+    assert here.recorded.events == [
+        ("Job/train", "WorkloadPriorityClassNotFound", 'WorkloadPriorityClass "high" not found')
+    ]
+    await here.kube.create(
+        WORKLOAD_PRIORITY_CLASSES,
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": "high"},
+            "value": 7,
+        },
+    )
+    workload = await eventually(lambda: here.workload(BATCH))
+    assert workload.spec.priority == 7
+
+
+async def test_a_prebuilt_workload_is_adopted_when_it_comes(here: World) -> None:
+    job = fresh(BATCH)
+    job["metadata"]["annotations"] = {"kueue.x-k8s.io/prebuilt-workload-name": "mine"}
+    await here.kube.create(JOBS, job)
+    pod_sets = [pod_set.to_wire() for pod_set in BATCH.pod_sets(job)]
+    made = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "mine", "namespace": "ns"},
+        "spec": {"podSets": pod_sets, "queueName": "q"},
+    }
+    await here.kube.create(WORKLOADS, made)
+
+    async def adopted() -> Any:
+        return (await here.kube.get(WORKLOADS, "mine", "ns"))["metadata"].get("ownerReferences")
+
+    assert (await eventually(adopted))[0]["name"] == "train"
+    await here.admit(BATCH)
+    await running(here, BATCH)
+    assert ("create", "workloads") not in here.writes
+
+
+async def test_a_stranger_is_left_alone(here: World) -> None:
+    stranger = batch_job(suspend=False)
+    stranger["metadata"] = {"name": "stranger", "namespace": "ns"}
+    stranger["spec"]["template"]["metadata"]["labels"] = {}
+    await here.kube.create(JOBS, stranger)
+    await created(here, BATCH)
+    await eventually(lambda: here.workload(BATCH))
+    assert here.writes == [("create", "workloads")]
