@@ -12,7 +12,6 @@ from api.schema import (
     CONDITIONS,
     POD_TEMPLATE,
     TOLERATIONS,
-    CheckName,
     Int32,
     LevelKey,
     LevelName,
@@ -36,7 +35,7 @@ class SliceConstraint(KubeModel):
     """One layer of slices: every `size` pods in one domain of level `topology`."""
 
     topology: LevelName
-    size: Annotated[int, schema("Pods of one slice.", format="int32", minimum=1)]
+    size: Annotated[int, schema("Pods of one slice.", mandatory=True, format="int32", minimum=1)] = 0
 
 
 class TopologyRequest(KubeModel):
@@ -296,7 +295,7 @@ class PodSetUpdate(KubeModel):
 class AdmissionCheckState(KubeModel):
     """Where one check stands."""
 
-    name: CheckName
+    name: Annotated[str, schema(mandatory=True, minLength=1, maxLength=316)] = ""
     state: Annotated[str, schema(mandatory=True, default=None, enum=["Pending", "Ready", "Retry", "Rejected"])] = (
         "Pending"
     )
