@@ -33,6 +33,7 @@ from api.kube.resources import JOBS, LEASES, NODES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
 from api.pods import Pod
 from api.workloads import Workload
+from tests.api.kube.clock import settle, until
 from tests.api.kube.server import Script, Step, answer, config, cut, listing, scripted, silent, status
 
 JOB = {"metadata": {"name": "train", "namespace": "team"}}
@@ -288,7 +289,8 @@ async def test_requests_under_way_are_limited(script: Script, tmp_path: Path) ->
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.01)
+        await until(lambda: most >= 3)
+        await settle()
         running -= 1
         return await answer({})(_)
 

@@ -163,7 +163,7 @@ async def test_a_silent_watch_is_given_up(script: Script, tmp_path: Path) -> Non
         silent,
         watching(event("MODIFIED", pod("a", 20))),
     )
-    async with running(script, tmp_path, silence=0.05) as run:
+    async with running(script, tmp_path, silence=0.5) as run:
         await until(lambda: run.copy == {"team/a": "20"})
     assert watched_from(script)[:3] == ["10", "15", "15"]
 
