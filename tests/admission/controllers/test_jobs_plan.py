@@ -1,0 +1,285 @@
+"""What is planned for a job in each state, and that a plan rests once it is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from admission.controllers import conditions
+from admission.controllers.jobs_actions import Action, PatchJob, PatchWorkload, Plan, SetStatus
+from admission.controllers.jobs_plan import plan
+from admission.controllers.jobs_surroundings import JobOptions, Surroundings
+from admission.controllers.jobs_workload import composed
+from admission.integrations.base import JobKind
+from admission.integrations.job import BatchJob
+from admission.integrations.jobset import JobSet
+from api.meta import find_condition
+from api.topology import ResourceFlavor
+from api.workloads import Admission, PodSetAssignment, TopologyAssignment, Workload
+from tests.admission.integrations.samples import batch_job, jobset, merged
+
+Object = dict[str, Any]
+JOB, JOBSET = BatchJob(), JobSet()
+FLAVOR = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {"pool": "tas"}}})
+AROUND = Surroundings(flavors={"tas": FLAVOR})
+ACTIVE: Object = {"active": 3, "startTime": "t", "conditions": [{"type": "Suspended", "status": "False"}]}
+GATE = "kueue.x-k8s.io/topology"
+
+
+def workload_of(job: Object, kind: JobKind = JOB) -> Workload:
+    made = composed(job, kind, AROUND)
+    return made.model_copy(update={"metadata": made.metadata.model_copy(update={"resource_version": "1"})})
+
+
+def admitted(workload: Workload, *, flavor: str = "tas", topology: bool = False) -> Workload:
+    extra = {"topology_assignment": TopologyAssignment(levels=("rack",))} if topology else {}
+    assignments = tuple(
+        PodSetAssignment(name=p.name, flavors={"cpu": flavor}, count=p.count, **extra) for p in workload.spec.pod_sets
+    )
+    admission = Admission(cluster_queue="cq", pod_set_assignments=assignments)
+    return with_status(
+        workload, lambda status: conditions.synced_admitted(conditions.reserved(status, admission, 0.0), 0.0)
+    )
+
+
+def evicted(workload: Workload, reason: str = "Preempted") -> Workload:
+    return with_status(workload, lambda status: conditions.evicted(status, reason, "make room", 0.0))
+
+
+def finished(workload: Workload) -> Workload:
+    return with_status(workload, lambda status: conditions.finished(status, "Succeeded", "", 0.0))
+
+
+def deleting(workload: Workload) -> Workload:
+    meta = workload.metadata.model_copy(update={"deletion_timestamp": "2026-01-01T00:00:00Z"})
+    return workload.model_copy(update={"metadata": meta})
+
+
+def with_status(workload: Workload, change: Callable[[Any], Any]) -> Workload:
+    return workload.model_copy(update={"status": change(workload.status)})
+
+
+def started(job: Object, workload: Workload, kind: JobKind = JOB, **status: Any) -> Object:
+    """The job as our own start makes it, with the status given."""
+    patches = [a.patch for a in plan(job, kind, [workload], AROUND, 0.0).actions if isinstance(a, PatchJob)]
+    running: Object = merged(job, patches[0])
+    return running | {"status": status}
+
+
+def words(actions: Sequence[Action]) -> list[str]:
+    """The actions in short: their kind, and what of the job or of the status they change."""
+    return [_word(action) for action in actions]
+
+
+def _word(action: Action) -> str:
+    if isinstance(action, PatchJob):
+        return "job:" + "+".join(sorted(action.patch["spec"]))
+    if isinstance(action, SetStatus):
+        before = {c.type: c.status for c in action.workload.status.conditions}
+        changed = [c for c in action.status.conditions if before.get(c.type) != c.status]
+        return "status:" + ",".join(f"{c.type}={c.status}/{c.reason}" for c in changed)
+    if isinstance(action, PatchWorkload):
+        return "workload:" + "+".join(sorted(action.patch.get("spec", action.patch.get("metadata", {}))))
+    return type(action).__name__
+
+
+def waiting_job() -> Object:
+    return batch_job()
+
+
+def hand_started() -> Object:
+    return batch_job(suspend=False) | {"status": ACTIVE}
+
+
+WAITING = workload_of(waiting_job())
+RUNNING: Object = started(waiting_job(), admitted(WAITING)) | {"status": ACTIVE}
+STOPPING: Object = merged(RUNNING, {"spec": {"suspend": True}})
+STOPPED = STOPPING | {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
+DONE = RUNNING | {"status": {"conditions": [{"type": "Complete", "status": "True", "message": "m"}]}}
+RELEASED = "status:QuotaReserved=False/PendingEvaluation,Admitted=False/NoReservation,Requeued=True/Preempted"
+
+
+@pytest.mark.parametrize(
+    ("job", "workloads", "wanted"),
+    [
+        pytest.param(waiting_job(), [], ["CreateWorkload"], id="new"),
+        pytest.param(hand_started(), [], ["job:suspend", "CreateWorkload"], id="runs without a Workload"),
+        pytest.param(DONE, [], [], id="ended before we saw it"),
+        pytest.param(waiting_job(), [WAITING], [], id="waits"),
+        pytest.param(hand_started(), [WAITING], ["job:suspend"], id="unsuspended by hand"),
+        pytest.param(waiting_job(), [admitted(WAITING)], ["job:suspend+template"], id="admitted"),
+        pytest.param(STOPPING, [admitted(WAITING)], [], id="admitted, last run not over"),
+        pytest.param(RUNNING, [admitted(WAITING)], [], id="runs"),
+        pytest.param(
+            hand_started(), [admitted(WAITING)], ["job:suspend"], id="unsuspended by hand while being admitted"
+        ),
+        pytest.param(RUNNING, [evicted(admitted(WAITING))], ["job:suspend"], id="evicted"),
+        pytest.param(STOPPING, [evicted(admitted(WAITING))], [], id="evicted, pods still there"),
+        pytest.param(STOPPED, [evicted(admitted(WAITING))], ["job:template", RELEASED], id="evicted, stopped"),
+        pytest.param(waiting_job(), [evicted(admitted(WAITING))], [RELEASED], id="evicted before it started"),
+        pytest.param(RUNNING, [deleting(admitted(WAITING))], ["job:suspend"], id="Workload deleted"),
+        pytest.param(STOPPING, [deleting(admitted(WAITING))], [], id="Workload deleted, pods still there"),
+        pytest.param(
+            STOPPED,
+            [deleting(admitted(WAITING))],
+            ["job:template", "workload:finalizers"],
+            id="Workload deleted, stopped",
+        ),
+        pytest.param(waiting_job(), [deleting(WAITING)], ["workload:finalizers"], id="Workload deleted while waiting"),
+        pytest.param(DONE, [admitted(WAITING)], ["status:Finished=True/Succeeded"], id="job ended"),
+        pytest.param(DONE, [finished(admitted(WAITING))], ["workload:finalizers"], id="job ended, seen"),
+        pytest.param(DONE, [deleting(admitted(WAITING))], ["workload:finalizers"], id="job ended, Workload deleted"),
+        pytest.param(
+            RUNNING, [finished(admitted(WAITING))], ["job:suspend"], id="Workload finished, job resumed by hand"
+        ),
+        pytest.param(batch_job(parallelism=2), [WAITING], ["workload:podSets"], id="edited while waiting"),
+        pytest.param(
+            batch_job(parallelism=2),
+            [admitted(WAITING)],
+            ["workload:finalizers", "DeleteWorkload"],
+            id="edited when admitted",
+        ),
+        pytest.param(
+            merged(RUNNING, {"spec": {"parallelism": 2}}), [admitted(WAITING)], ["job:suspend"], id="scaled down"
+        ),
+        pytest.param(
+            STOPPED | {"spec": STOPPED["spec"] | {"parallelism": 2}},
+            [admitted(WAITING)],
+            ["job:template", "workload:finalizers", "DeleteWorkload"],
+            id="scaled down, stopped",
+        ),
+        pytest.param(
+            waiting_job() | {"metadata": waiting_job()["metadata"] | {"deletionTimestamp": "t"}},
+            [admitted(WAITING)],
+            ["status:Finished=True/OwnerNotFound", "workload:finalizers"],
+            id="job being deleted",
+        ),
+    ],
+)
+def test_plan(job: Object, workloads: list[Workload], wanted: list[str]) -> None:
+    assert words(plan(job, JOB, workloads, AROUND, 10.0).actions) == wanted
+
+
+def test_a_jobset_stops_in_one_patch() -> None:
+    workload = admitted(workload_of(jobset(), JOBSET))
+    running = started(jobset(), workload, JOBSET, conditions=[{"type": "Suspended", "status": "False"}])
+    assert words(plan(running, JOBSET, [evicted(workload)], AROUND, 0.0).actions) == ["job:replicatedJobs+suspend"]
+
+
+@pytest.mark.parametrize(
+    ("job", "around", "why"),
+    [
+        pytest.param(
+            batch_job() | {"metadata": batch_job()["metadata"] | {"labels": {}}},
+            AROUND,
+            "no queue named",
+            id="no queue",
+        ),
+        pytest.param(
+            batch_job(),
+            Surroundings(options=JobOptions(namespace_managed=lambda name: name != "ns")),
+            "namespace left out",
+            id="namespace",
+        ),
+        pytest.param(batch_job(), Surroundings(ancestor_admitted=True), "its ancestor is admitted", id="child"),
+    ],
+)
+def test_nothing_is_done_to_what_is_not_ours(job: Object, around: Surroundings, why: str) -> None:
+    running = job | {"spec": job["spec"] | {"suspend": False}}
+    assert plan(running, JOB, [], around, 0.0) == Plan(), why
+
+
+def test_a_child_stops_while_its_ancestor_waits() -> None:
+    child = hand_started()
+    assert words(plan(child, JOB, [], Surroundings(ancestor_admitted=False), 0.0).actions) == ["job:suspend"]
+
+
+def test_an_assignment_of_domains_gates_the_pods() -> None:
+    running = started(waiting_job(), admitted(WAITING, topology=True))
+    assert {"name": GATE} in running["spec"]["template"]["spec"]["schedulingGates"]
+    without = started(waiting_job(), admitted(WAITING))
+    assert {"name": GATE} not in without["spec"]["template"]["spec"]["schedulingGates"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "key"),
+    [
+        pytest.param("require-topology", "podset-required-topology", id="required"),
+        pytest.param("prefer-topology", "podset-preferred-topology", id="preferred"),
+    ],
+)
+def test_a_request_of_the_job_is_written_on_its_pods(annotation: str, key: str) -> None:
+    job = waiting_job()
+    job["metadata"]["annotations"] = {f"kueue.x-k8s.io/{annotation}": "rack"}
+    running = started(job, admitted(workload_of(job), topology=True))
+    annotations = running["spec"]["template"]["metadata"]["annotations"]
+    assert annotations[f"kueue.x-k8s.io/{key}"] == "rack"
+    assert "kueue.x-k8s.io/podset-unconstrained-topology" not in annotations
+
+
+def test_a_conflict_ends_the_workload_and_names_the_key() -> None:
+    job = waiting_job()
+    job["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "mine"}
+    (end,) = plan(job, JOB, [admitted(workload_of(job))], AROUND, 0.0).actions
+    assert isinstance(end, SetStatus)
+    condition = find_condition(end.status.conditions, "Finished")
+    assert condition is not None
+    assert condition.reason == "FailedToStart"
+    assert "conflict for nodeSelector: conflict for key=pool, value1=mine, value2=tas" in condition.message
+
+
+def test_a_missing_flavor_is_waited_for() -> None:
+    made = plan(waiting_job(), JOB, [admitted(WAITING, flavor="gone")], AROUND, 0.0)
+    assert (made.actions, made.again_in) == ((), 1.0)
+    assert "ResourceFlavor gone does not exist" in made.note
+
+
+@pytest.mark.parametrize("suspended", [True, False], ids=["suspended", "running"])
+def test_a_job_that_cannot_be_read_gets_no_workload_and_does_not_run(suspended: bool) -> None:
+    job = batch_job(suspend=suspended)
+    job["spec"]["template"]["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-unconstrained-topology": "maybe"}
+    made = plan(job, JOB, [], AROUND, 0.0)
+    assert words(made.actions) == ([] if suspended else ["job:suspend"])
+    assert [event.reason for event in made.events] == ["ErrWorkloadCompose"]
+
+
+def test_a_job_of_an_unknown_class_does_not_run() -> None:
+    job = hand_started()
+    job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "none"
+    made = plan(job, JOB, [], AROUND, 0.0)
+    assert words(made.actions) == ["job:suspend"]
+    assert [event.reason for event in made.events] == ["WorkloadPriorityClassNotFound"]
+
+
+def test_a_class_that_goes_does_not_hold_up_an_admitted_job() -> None:
+    job = waiting_job()
+    workload = admitted(workload_of(job))
+    job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "gone"
+    assert words(plan(job, JOB, [workload], AROUND, 0.0).actions) == ["job:suspend+template"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "wanted"),
+    [
+        pytest.param({}, (None, 0), id="none"),
+        pytest.param({"d": {"value": 5, "globalDefault": True}}, ("d", 5), id="cluster default"),
+        pytest.param({"pc": {"value": 9}, "d": {"value": 5, "globalDefault": True}}, ("pc", 9), id="of the pods"),
+    ],
+)
+def test_priority(classes: dict[str, Object], wanted: tuple[str | None, int]) -> None:
+    job = waiting_job()
+    if "pc" in classes:
+        job["spec"]["template"]["spec"]["priorityClassName"] = "pc"
+    spec = composed(job, JOB, Surroundings(priority_classes=classes)).spec
+    assert (spec.priority_class_ref.name if spec.priority_class_ref else None, spec.priority) == wanted
+
+
+def test_pods_that_are_done_are_told_once() -> None:
+    around = Surroundings(flavors={"tas": FLAVOR}, options=JobOptions(reclaimable_pods=True))
+    job = RUNNING | {"status": ACTIVE | {"succeeded": 4}}
+    (told,) = plan(job, JOB, [admitted(WAITING)], around, 0.0).actions
+    assert isinstance(told, SetStatus)
+    assert [(p.name, p.count) for p in told.status.reclaimable_pods] == [("main", 2)]
+    assert plan(job, JOB, [told.workload.model_copy(update={"status": told.status})], around, 0.0).actions == ()
