@@ -1,0 +1,129 @@
+"""`stowage demo`: a small datacenter on the embedded API server, our three processes, and a story that must come true.
+
+Submits the jobs of story.py one after the other, waits for what the story says of each, and at last for the waiting job to
+get the place of the one that finished. Everything is read and written through the API server, as a user would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from admission.cli.display import Display
+from admission.cli.embedded import embedded
+from admission.cli.observe import JobView, State, observe
+from admission.cli.processes import Processes, ProcessFailed
+from admission.cli.story import FOLLOWS, LEAVES, Ask, Manifest, Outcome, manifest, story, surroundings
+from api.errors import StowageError
+from api.kube.client import Kube
+from api.kube.resources import CLUSTER_QUEUES, Resource
+
+_POLL = 0.2
+_LOG_LINES = 15
+Views = dict[str, JobView]
+
+
+class StoryFailed(RuntimeError):
+    """The story did not come true in time; says what was waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How it went: the waiting job as it was while it waited, and all jobs at the end."""
+
+    waiting: JobView
+    final: Views
+
+
+async def play(console: Console, asks: Sequence[Ask] | None = None, *, deadline: float = 60.0) -> Told:
+    """The whole demo. Raises StoryFailed after `deadline` seconds, and ProcessFailed when a process does not come up."""
+    with tempfile.TemporaryDirectory(prefix="stowage-demo-") as folder, Display(console) as display:
+        display.say("starting the embedded API server, its workers, and webhook, controller and ungater")
+        async with embedded(Path(folder)) as (kube, processes):
+            teller = Teller(kube, display)
+            try:
+                async with asyncio.timeout(deadline):
+                    told = await teller.tell(asks or story())
+            except TimeoutError:
+                why = f"not within {deadline:.0f} s: {teller.awaited}\n{_logs(processes)}"
+                raise StoryFailed(why) from None
+        display.finish(told.final)
+        return told
+
+
+class Teller:
+    """Plays the story; `awaited` says what it waits for."""
+
+    def __init__(self, kube: Kube, display: Display) -> None:
+        self._kube, self._display = kube, display
+        self._submitted: list[Ask] = []
+        self.awaited = ""
+
+    async def tell(self, asks: Sequence[Ask]) -> Told:
+        """The story from the empty datacenter on."""
+        await self._build()
+        waiting = None
+        for ask in asks:
+            views = await self._submit(ask)
+            if ask.outcome is Outcome.WAITING:
+                waiting = views[ask.name]
+        await self._until(f"{LEAVES} has finished", lambda views: views[LEAVES].state is State.FINISHED)
+        final = await self._until(f"{FOLLOWS} runs", lambda views: views[FOLLOWS].state is State.RUNNING)
+        if waiting is None:
+            raise StoryFailed("no job of this story waits")
+        return Told(waiting, final)
+
+    async def _build(self) -> None:
+        for resource, obj in surroundings():
+            await self._create(resource, obj)
+        self.awaited = "the ClusterQueue is active"
+        while not await self._active():  # noqa: ASYNC110  the other side of the wait is another process
+            await asyncio.sleep(_POLL)
+        self._display.say("nodes, topology, flavor and queues are there")
+
+    async def _create(self, resource: Resource, obj: Manifest) -> None:
+        await self._kube.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, **obj})
+
+    async def _active(self) -> bool:
+        queues = (await self._kube.list(CLUSTER_QUEUES)).items
+        conditions = [item for queue in queues for item in queue.get("status", {}).get("conditions") or ()]
+        return any(item["type"] == "Active" and item["status"] == "True" for item in conditions)
+
+    async def _submit(self, ask: Ask) -> Views:
+        self._display.say(f"{ask.name}: {ask.pods} pods, {ask.wish}")
+        await self._create(*manifest(ask))
+        self._submitted.append(ask)
+        wanted = State.RUNNING if ask.outcome is Outcome.RUNNING else State.WAITING
+        return await self._until(f"{ask.name} {ask.outcome}", lambda views: views[ask.name].state is wanted)
+
+    async def _until(self, what: str, true: Callable[[Views], bool]) -> Views:
+        self.awaited = what
+        while True:
+            views = await observe(self._kube, self._submitted)
+            self._display.show(views)
+            if true(views):
+                return views
+            await asyncio.sleep(_POLL)
+
+
+def _logs(processes: Processes) -> str:
+    tails = ((name, child.tail().splitlines()[-_LOG_LINES:]) for name, child in processes.children.items())
+    return "\n".join(f"--- {name}\n" + "\n".join(lines) for name, lines in tails)
+
+
+def run(deadline: float) -> int:
+    """The command's exit code: 0 when the story came true."""
+    console = Console()
+    try:
+        told = asyncio.run(play(console, deadline=deadline))
+    except (StoryFailed, StowageError, ProcessFailed) as failed:
+        Console(stderr=True).print(f"the demo failed: {failed}", style="red", markup=False, soft_wrap=True)
+        return 1
+    console.print(f"\n{FOLLOWS} had to wait: {told.waiting.message}", markup=False, soft_wrap=True)
+    console.print(f"and got in when {LEAVES} had finished.", markup=False)
+    return 0

@@ -1,0 +1,94 @@
+"""What a user sees of the demo's jobs through the API server: state, pods by host, and why a job waits.
+
+Reads only. The words for states are the demo's own: queued, waiting, admitted, running, finished, failed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from admission.cli.story import BLOCK, NAMESPACE, RACK, Ask
+from api.kube.client import Kube
+from api.kube.resources import NODES, PODS, WORKLOADS
+from api.meta import find_condition, is_true
+from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, Finishing
+from api.workloads import Workload
+
+Obj = Mapping[str, Any]
+_OWNERS = ("jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name")
+
+
+class State(StrEnum):
+    """Where a job stands."""
+
+    QUEUED = "queued"
+    WAITING = "waiting"
+    ADMITTED = "admitted"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job. `hosts`: running pods by host; `racks` the same by `block/rack`, for each pod set."""
+
+    ask: Ask
+    state: State
+    reason: str = ""
+    message: str = ""
+    running: int = 0
+    hosts: Mapping[str, int] = field(default_factory=dict)
+    racks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+async def observe(kube: Kube, asks: Sequence[Ask]) -> dict[str, JobView]:
+    """The submitted jobs by name."""
+    workloads = await _workloads(kube)
+    pods = (await kube.list(PODS, NAMESPACE)).items
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in (await kube.list(NODES)).items}
+    by_job: dict[str, list[Obj]] = {}
+    for pod in pods:
+        if pod.get("status", {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
+            by_job.setdefault(_job_of(pod), []).append(pod)
+    return {ask.name: _view(ask, workloads.get(ask.name), by_job.get(ask.name, ()), labels) for ask in asks}
+
+
+async def _workloads(kube: Kube) -> dict[str, Workload]:
+    found = (await kube.list(WORKLOADS, NAMESPACE)).items
+    return {ref["name"]: Workload.from_wire(item) for item in found for ref in item["metadata"]["ownerReferences"]}
+
+
+def _job_of(pod: Obj) -> str:
+    labels = pod["metadata"].get("labels") or {}
+    return next((str(labels[key]) for key in _OWNERS if key in labels), "")
+
+
+def _view(ask: Ask, workload: Workload | None, pods: Sequence[Obj], labels: Mapping[str, Mapping[str, str]]) -> JobView:
+    state, reason, message = _state(ask, workload, len(pods))
+    racks: dict[str, Counter[str]] = {}
+    for pod in pods:
+        name = pod["metadata"]["labels"].get("jobset.sigs.k8s.io/replicatedjob-name", "main")
+        where = labels[pod["spec"]["nodeName"]]
+        racks.setdefault(name, Counter())[f"{where[BLOCK]}/{where[RACK]}"] += 1
+    hosts = Counter(str(pod["spec"]["nodeName"]) for pod in pods)
+    return JobView(ask, state, reason, message, len(pods), hosts, racks)
+
+
+def _state(ask: Ask, workload: Workload | None, running: int) -> tuple[State, str, str]:
+    if workload is None:
+        return State.QUEUED, "", ""
+    conditions = workload.status.conditions
+    if finished := find_condition(conditions, FINISHED):
+        good = finished.reason == Finishing.SUCCEEDED
+        return (State.FINISHED if good else State.FAILED), finished.reason, finished.message
+    if is_true(conditions, ADMITTED):
+        return (State.RUNNING if running == ask.pods else State.ADMITTED), "", ""
+    reserved = find_condition(conditions, QUOTA_RESERVED)
+    if reserved is not None and reserved.status == "False":
+        return State.WAITING, reserved.reason, reserved.message
+    return State.QUEUED, "", ""

@@ -1,0 +1,138 @@
+"""The demo's story as data: the datacenter, the queue objects, the jobs in their order, and what must come true of each.
+
+Five racks of 16 GPUs. However the pods are placed, the numbers leave no rack whole for `late` until `short`, which holds
+one whole rack, has finished. Plain values and manifests; played by demo.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from api.kube.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    JOBSETS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    NODES,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    Resource,
+)
+from api.names import HOSTNAME_LABEL, PREFER_TOPOLOGY, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
+
+Manifest = dict[str, Any]
+
+NAMESPACE, QUEUE, FLAVOR = "research", "gpus", "gpu-hosts"
+BLOCK = "cloud-provider.com/topology-block"
+RACK = "cloud-provider.com/topology-rack"
+GROUP = "cloud-provider.com/node-group"
+GPU = "nvidia.com/gpu"
+LEVELS = (BLOCK, RACK, HOSTNAME_LABEL)
+
+HOSTS_PER_RACK, GPUS_PER_HOST = 4, 4
+RACKS: Mapping[str, tuple[str, ...]] = {"block-1": ("rack-1", "rack-2", "rack-3"), "block-2": ("rack-1", "rack-2")}
+
+
+class Outcome(StrEnum):
+    """What the story waits for after a job was submitted."""
+
+    RUNNING = "runs"
+    WAITING = "waits"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One job. `pod_sets`: replicas and pods of each, by name; a plain Job has `main` alone. Each pod takes one GPU."""
+
+    name: str
+    topology: Mapping[str, str]
+    pod_sets: Mapping[str, tuple[int, int]]
+    outcome: Outcome = Outcome.RUNNING
+    run_for: str | None = None
+
+    @property
+    def is_jobset(self) -> bool:
+        return "main" not in self.pod_sets
+
+    @property
+    def pods(self) -> int:
+        return sum(replicas * pods for replicas, pods in self.pod_sets.values())
+
+    @property
+    def wish(self) -> str:
+        """The topology asked for, in words: `require rack`."""
+        (annotation, level), *_ = self.topology.items()
+        return f"{'require' if annotation == REQUIRE_TOPOLOGY else 'prefer'} {level.rpartition('-')[2]}"
+
+
+def story(run_for: str = "6s") -> tuple[Ask, ...]:
+    """The jobs in the order in which they are submitted; `run_for` is how long `short` takes (a Go duration)."""
+    return (
+        Ask("steady", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}),
+        Ask("short", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}, run_for=run_for),
+        Ask("agents", {REQUIRE_TOPOLOGY: RACK}, {"driver": (1, 1), "workers": (2, 4)}),
+        Ask("evals", {PREFER_TOPOLOGY: RACK}, {"main": (1, 28)}),
+        Ask("late", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}, outcome=Outcome.WAITING),
+    )
+
+
+LEAVES, FOLLOWS = "short", "late"
+"""When the first has finished, the second must run."""
+
+
+def surroundings() -> Iterator[tuple[Resource, Manifest]]:
+    """Namespace, nodes, topology, flavor and queues."""
+    yield NAMESPACES, {"metadata": {"name": NAMESPACE}}
+    for node in nodes():
+        yield NODES, node
+    levels = [{"nodeLabel": label} for label in LEVELS]
+    yield TOPOLOGIES, {"metadata": {"name": "datacenter"}, "spec": {"levels": levels}}
+    flavor = {"nodeLabels": {GROUP: "gpu"}, "topologyName": "datacenter"}
+    yield RESOURCE_FLAVORS, {"metadata": {"name": FLAVOR}, "spec": flavor}
+    quotas = [{"name": "cpu", "nominalQuota": "640"}, {"name": GPU, "nominalQuota": "96"}]
+    groups = [{"coveredResources": ["cpu", GPU], "flavors": [{"name": FLAVOR, "resources": quotas}]}]
+    cluster_queue = {"namespaceSelector": {}, "resourceGroups": groups}
+    yield CLUSTER_QUEUES, {"metadata": {"name": QUEUE}, "spec": cluster_queue}
+    yield LOCAL_QUEUES, {"metadata": {"name": QUEUE, "namespace": NAMESPACE}, "spec": {"clusterQueue": QUEUE}}
+
+
+def nodes() -> Iterator[Manifest]:
+    """The hosts, `b1-r2-h3` the third of block 1's second rack; their kubelets make them Ready."""
+    size = {"cpu": "32", "memory": "256Gi", "pods": "110", GPU: str(GPUS_PER_HOST)}
+    for block, racks in RACKS.items():
+        for rack in racks:
+            for number in range(1, HOSTS_PER_RACK + 1):
+                name = f"b{block[-1]}-r{rack[-1]}-h{number}"
+                labels = {GROUP: "gpu", BLOCK: block, RACK: rack, HOSTNAME_LABEL: name}
+                yield {"metadata": {"name": name, "labels": labels}, "status": {"capacity": size, "allocatable": size}}
+
+
+def manifest(ask: Ask) -> tuple[Resource, Manifest]:
+    """The Job or JobSet as a user would write it."""
+    metadata = {
+        "name": ask.name,
+        "namespace": NAMESPACE,
+        "labels": {QUEUE_NAME_LABEL: QUEUE},
+        "annotations": dict(ask.topology),
+    }
+    if not ask.is_jobset:
+        return JOBS, {"metadata": metadata, "spec": _job_spec(ask, ask.pod_sets["main"][1])}
+    replicated = [
+        {"name": name, "replicas": replicas, "template": {"spec": _job_spec(ask, pods)}}
+        for name, (replicas, pods) in ask.pod_sets.items()
+    ]
+    return JOBSETS, {"metadata": metadata, "spec": {"replicatedJobs": replicated}}
+
+
+def _job_spec(ask: Ask, pods: int) -> Manifest:
+    resources = {"requests": {"cpu": "4"}, "limits": {GPU: "1"}}
+    container = {"name": "main", "image": "registry.example.com/train", "resources": resources}
+    template: Manifest = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    if ask.run_for:  # how long the kubelets' stand-in lets the pods run
+        template["metadata"] = {"annotations": {"stowage.test/run-for": ask.run_for}}
+    size = {"parallelism": pods, "completions": pods, "completionMode": "Indexed"}
+    return {**size, "backoffLimit": 0, "template": template}
