@@ -123,7 +123,7 @@ async def _awaited(run: Callable[[], Awaitable[None]]) -> None:
 
 async def _run_when_served(kube: Kube, informer: Informer[dict[str, Any]]) -> None:
     """Kinds that are installed separately are watched from when the API server serves them."""
-    while not await _served(kube, informer.resource):
+    while not await _served(kube, informer.resource):  # noqa: ASYNC110  nothing tells us: it has to be asked
         await asyncio.sleep(_SERVED_PERIOD)
     await informer.run()
 
