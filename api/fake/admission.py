@@ -101,7 +101,9 @@ class Webhooks:
         except (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError, ValueError, CelError) as error:
             if hook.get("failurePolicy") == "Ignore":
                 return review.obj
-            raise internal(f'failed calling webhook "{name}": failed to call webhook: {_why(error)}') from error
+            url = f"{self._url(hook['clientConfig'])}?timeout={hook.get('timeoutSeconds', 10)}s"
+            why = f'failed to call webhook: Post "{url}": {_why(error)}'
+            raise internal(f'failed calling webhook "{name}": {why}') from error
         context.warnings.extend(answer.get("warnings") or ())
         if not answer.get("allowed"):
             raise _denial(name, answer.get("status") or {})
@@ -140,6 +142,14 @@ class Webhooks:
         if base is None:
             raise ValueError(f'service "{service["name"]}" not found')
         return base.rstrip("/") + "/" + (service.get("path") or "/").lstrip("/"), self._trust(config)
+
+    def _url(self, config: Obj) -> str:
+        """For messages: the real server names a service by its DNS name."""
+        if config.get("url"):
+            return str(config["url"])
+        service = config["service"]
+        port = service.get("port", 443)
+        return f"https://{service['name']}.{service['namespace']}.svc:{port}{service.get('path') or ''}"
 
     def _trust(self, config: Obj) -> ssl.SSLContext | bool:
         """Trust in the caBundle alone. The certificate's names are checked only for URLs: a mapped service has another."""
@@ -226,6 +236,11 @@ def _conditions_hold(hook: Obj, review: Review, request: Obj) -> bool:
 
 
 def _why(error: BaseException) -> str:
+    """The error as Go's client words the usual ones."""
+    if isinstance(error, TimeoutError):
+        return "context deadline exceeded"
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
+        return f"dial tcp {error.host}:{error.port}: connect: connection refused"
     return str(error) or type(error).__name__
 
 

@@ -20,7 +20,10 @@ from api.fake.patch import clone, json_patch, merge_patch
 from api.fake.rules.base import Cluster
 from api.fake.status import (
     MODIFIED,
+    Cause,
     Obj,
+    Refusal,
+    Resource,
     already_exists,
     bad_request,
     conflict,
@@ -120,10 +123,13 @@ def _check_namespace(desk: Desk, target: Target, name: str) -> None:
         raise not_found(_NAMESPACE, target.namespace)
     if "deletionTimestamp" in found["metadata"]:
         why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
-        raise forbidden(target.kind, name, why)
+        ending = Cause(
+            "NamespaceTerminating", f"namespace {target.namespace} is being terminated", "metadata.namespace"
+        )
+        raise forbidden(target.kind, name, why, [ending])
 
 
-_NAMESPACE = Kind("", "v1", "namespaces", "Namespace", False)
+_NAMESPACE = Resource("", "namespaces", "Namespace")
 
 
 def _decoded(kind: Kind, obj: Obj, target: Target, options: Options) -> Obj:
@@ -272,11 +278,30 @@ def _complete_change(desk: Desk, target: Target, obj: Obj, old: Obj) -> None:
         kind.rules.prepare_update(desk, obj, old)
         if kind.generation and _spec(kind, obj) != _spec(kind, old):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    _check_change(desk, target, obj, old)
+
+
+def _check_change(desk: Desk, target: Target, obj: Obj, old: Obj) -> None:
+    kind, name = target.kind, target.name or ""
     causes = [*meta.check_change(obj, old), *_check_schema(kind, obj)]
-    if not target.subresource:
-        causes += kind.rules.check_update(desk, obj, old)
-    if causes:
-        raise invalid(kind, target.name or "", causes)
+    if target.subresource:
+        judged: list[Cause] = []
+    else:
+        causes += kind.rules.check_transition(obj, old)
+        judged = kind.rules.check_update(desk, obj, old) if not (causes and kind.rules.webhook) else []
+    if causes and kind.rules.webhook:
+        raise invalid(kind, name, causes)
+    if causes or judged:
+        raise _refused(kind, name, [*causes, *judged])
+
+
+def _refused(kind: Kind, name: str, causes: list[Cause]) -> Refusal:
+    """Invalid; in a webhook's name where a webhook is who says so in a real cluster."""
+    refusal = invalid(kind, name, causes)
+    if kind.rules.webhook:
+        message = f'admission webhook "{kind.rules.webhook}" denied the request: {refusal.message}'
+        return Refusal(refusal.status, refusal.reason, message, refusal.details)
+    return refusal
 
 
 def _isolate(target: Target, obj: Obj, old: Obj) -> None:
@@ -344,7 +369,7 @@ def _check_config(target: Target, config: Any, options: Options) -> None:
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: an apply configuration must be an object")
     if options.manager in ("", "unknown"):
-        what = Kind("meta.k8s.io", "v1", "options", "PatchOptions")
+        what = Resource("meta.k8s.io", "options", "PatchOptions")
         raise invalid(what, "", [required("fieldManager", "is required for apply patch")])
     if not config.get("apiVersion") or not config.get("kind"):
         raise bad_request("invalid object type: /, Kind=")

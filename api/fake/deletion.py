@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from api.fake.kinds import Kind
 from api.fake.meta import rfc3339
-from api.fake.status import Obj, invalid, other_object, unsupported
+from api.fake.status import Obj, Resource, invalid, other_object, unsupported
 from api.fake.table import Record
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = {None: None, "": None, "Background": "", "Foreground": FOREGROUND, "Orphan": ORPHAN}
 
-_OPTIONS = Kind("meta.k8s.io", "v1", "options", "DeleteOptions")
+_OPTIONS = Resource("meta.k8s.io", "options", "DeleteOptions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ def marked(kind: Kind, record: Record, options: DeleteOptions, clock: float) -> 
         del meta["finalizers"]
     _mark(meta, grace or 0, clock)
     if kind.plural == "namespaces":
+        del meta["deletionGracePeriodSeconds"]
         return {**obj, "metadata": meta, "status": {**obj.get("status", {}), "phase": "Terminating"}}, True
     return {**obj, "metadata": meta}, stays
 

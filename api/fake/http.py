@@ -19,7 +19,7 @@ from api.fake import discovery, routes
 from api.fake.calls import Calls, Context, User
 from api.fake.change import APPLY, Target
 from api.fake.deletion import DeleteOptions
-from api.fake.listing import list_bytes
+from api.fake.listing import encode, list_bytes
 from api.fake.status import Obj, Refusal, bad_request, internal, not_allowed, not_found, success, unauthorized
 from api.fake.store import Store
 from api.fake.stream import Stream, WatchSettings
@@ -143,9 +143,7 @@ class Face:
             if self._store.record(target.kind, record.key) is not None:
                 one = Target(target.kind, target.version, meta.get("namespace"), meta["name"])
                 await self._calls.delete(one, options, context)
-        version = target.kind.in_version(target.version)
-        head = {"kind": f"{target.kind.kind}List", "apiVersion": version, "items": [record.obj for record in found]}
-        return _json({**head, "metadata": {"resourceVersion": str(self._store.resource_version)}})
+        return _raw(encode(target, found, {"resourceVersion": str(self._store.resource_version)}))
 
     async def _act(self, request: web.Request, target: Target, context: Context) -> web.StreamResponse:
         if request.method != "POST":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from api.fake.rules.base import Rules
-from api.fake.rules.cluster import CrdRules, NamespaceRules, PriorityClassRules, WebhookRules
+from api.fake.rules.cluster import CrdRules, NamespaceRules, PriorityClassRules, SecretRules, WebhookRules
 from api.fake.rules.jobs import JobRules
 from api.fake.rules.jobsets import JobSetRules
 from api.fake.rules.pods import PodRules
@@ -86,7 +86,7 @@ BUILTIN: tuple[Kind, ...] = (
         short_names=("ns",), fields=frozenset(("status.phase", "name")), rules=NamespaceRules(),
     ),
     Kind("", "v1", "events", "Event", short_names=("ev",), fields=_EVENT_FIELDS),
-    Kind("", "v1", "secrets", "Secret", fields=frozenset(("type",))),
+    Kind("", "v1", "secrets", "Secret", fields=frozenset(("type",)), rules=SecretRules()),
     Kind("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
     Kind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
     Kind("", "v1", "services", "Service", status=True, short_names=("svc",)),

@@ -63,7 +63,7 @@ def list_bytes(store: Store, target: Target, query: Mapping[str, str]) -> bytes:
     else:
         found = [item for item in table.at(rv, target.namespace, after) if not wanted or wanted.matches(item.obj)]
     page, meta = _cut(found, routes.number(query, "limit") or 0, rv, counted=not wanted)
-    return _encode(target, page, meta)
+    return encode(target, page, meta)
 
 
 def _position(store: Store, target: Target, query: Mapping[str, str], token: _Token | None) -> tuple[int, str]:
@@ -93,7 +93,8 @@ def _cut(found: list[Record], limit: int, rv: int, *, counted: bool) -> tuple[li
     return found[:limit], meta
 
 
-def _encode(target: Target, page: list[Record], meta: Obj) -> bytes:
+def encode(target: Target, page: list[Record], meta: Obj) -> bytes:
+    """A List object. Items of built-in kinds do not say their type, as in the real server's lists."""
     kind, version = target.kind, target.kind.in_version(target.version)
     items = [item.typed(kind.kind, version) for item in page] if kind.custom else [item.body for item in page]
     head = msgspec.json.encode({"kind": f"{kind.kind}List", "apiVersion": version, "metadata": meta})

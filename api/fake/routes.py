@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from api.fake.change import Options, Target
-from api.fake.kinds import Kind
-from api.fake.status import bad_request, invalid, no_such_path, unsupported
+from api.fake.status import Resource, bad_request, invalid, no_such_path, unsupported
 from api.fake.store import Store
 
 
@@ -90,7 +89,7 @@ def options(query: Mapping[str, str], agent: str, what: str) -> Options:
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
         raise invalid(
-            Kind("meta.k8s.io", "v1", "options", f"{what}Options"), "", [unsupported("dryRun", [dry_run], ["All"])]
+            Resource("meta.k8s.io", "options", f"{what}Options"), "", [unsupported("dryRun", [dry_run], ["All"])]
         )
     manager = query.get("fieldManager") or agent.partition("/")[0][:128] or "unknown"
     strict = query.get("fieldValidation") == "Strict"

@@ -31,6 +31,15 @@ class Named(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Resource:
+    """The least that can be named, where there is no Kind at hand."""
+
+    group: str
+    plural: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Cause:
     """One field error: `field` is a path such as `spec.levels[2].nodeLabel`; `message` leaves the field out."""
 

@@ -28,6 +28,7 @@ from api.fake.watch import Watcher
 __all__ = ["APPLY", "JSON", "MERGE", "STRATEGIC", "DeleteOptions", "Options", "Store"]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+PRIORITY_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
 _PLAIN, _AT_ONCE = Options(), DeleteOptions()
 T = TypeVar("T")
@@ -55,6 +56,10 @@ class Store:
             self._register(kind)
         for name in NAMESPACES:
             self.create(self.kinds["", "namespaces"], {"metadata": {"name": name}})
+        for name, value in PRIORITY_CLASSES:
+            self.create(
+                self.kinds["scheduling.k8s.io", "priorityclasses"], {"metadata": {"name": name}, "value": value}
+            )
 
     # ---- kinds
 

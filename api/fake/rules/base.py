@@ -23,7 +23,9 @@ class Cluster(Protocol):
 
 
 class Rules:
-    """Plain storage."""
+    """Plain storage. `webhook`: the webhook that judges this kind in a real cluster, in whose name it is refused here."""
+
+    webhook = ""
 
     def default(self, obj: Obj) -> None:
         """Defaults of the type: at decoding, and again after mutating webhooks."""
@@ -41,6 +43,10 @@ class Rules:
         """What an update sets whatever was sent (main resource only)."""
 
     def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
+        return []
+
+    def check_transition(self, new: Obj, old: Obj) -> list[Cause]:
+        """CEL transition rules of the kind's CRD, where we lean on them: decided before any webhook."""
         return []
 
     def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 from api.fake.rules.base import Cluster, Rules, fixed
 from api.fake.status import Cause, Obj, invalid_value, required
 
@@ -21,6 +23,14 @@ class NamespaceRules(Rules):
 
 def _name_label(obj: Obj) -> dict[str, str]:
     return {"kubernetes.io/metadata.name": obj["metadata"]["name"]}
+
+
+class SecretRules(Rules):
+    def default(self, obj: Obj) -> None:
+        """Plain strings become part of `data`; they are never read back."""
+        obj.setdefault("type", "Opaque")
+        for name, text in (obj.pop("stringData", None) or {}).items():
+            obj.setdefault("data", {})[name] = b64encode(text.encode()).decode()
 
 
 class PriorityClassRules(Rules):

@@ -11,10 +11,14 @@ from api.fake.status import Cause, Obj, duplicate, immutable
 
 _TEMPLATE_META = ("labels", "annotations")
 _TEMPLATE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
-_IMMUTABLE = ("network", "successPolicy", "managedBy", "coordinator", "startupPolicy", "volumeClaimPolicies")
+# The CRD itself (CEL) holds these once they are set; the webhook holds the others.
+_CEL_IMMUTABLE = ("failurePolicy", "network", "startupPolicy", "successPolicy", "volumeClaimPolicies")
+_IMMUTABLE = ("managedBy", "coordinator")
 
 
 class JobSetRules(Rules):
+    webhook = "vjobset.kb.io"
+
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         _default_network(spec)
@@ -23,15 +27,22 @@ class JobSetRules(Rules):
         for child in spec.get("replicatedJobs") or ():
             child.setdefault("replicas", 1)
             child.setdefault("groupName", "default")
-            job = child.setdefault("template", {}).setdefault("spec", {})
-            job.setdefault("completionMode", "Indexed")
-            pod = job.setdefault("template", {}).setdefault("spec", {})
-            pod.setdefault("restartPolicy", "OnFailure")
+            _default_job(child.setdefault("template", {}))
+        if spec.get("failurePolicy") is not None:
+            spec["failurePolicy"].setdefault("restartStrategy", "Recreate")
 
     def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
         names = [child.get("name") for child in obj["spec"].get("replicatedJobs") or ()]
         repeated = [i for i, name in enumerate(names) if name in names[:i]]
         return [duplicate(f"spec.replicatedJobs[{i}]", {"name": names[i]}) for i in repeated]
+
+    def check_transition(self, new: Obj, old: Obj) -> list[Cause]:
+        spec, was = new["spec"], old["spec"]
+        return [
+            Cause("FieldValueInvalid", "Invalid value: Value is immutable", f"spec.{name}")
+            for name in _CEL_IMMUTABLE
+            if name in spec and name in was and not same(spec[name], was[name])
+        ]
 
     def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
         spec, was = new["spec"], old["spec"]
@@ -40,6 +51,17 @@ class JobSetRules(Rules):
             before = [_with_directives(one, other) for one, other in zip(before, after, strict=True)]
         causes = [] if same(before, after) else [immutable("spec.replicatedJobs", after)]
         return causes + fixed(spec, was, "spec", *_IMMUTABLE)
+
+
+def _default_job(template: Obj) -> None:
+    template.setdefault("metadata", {})
+    job = template.setdefault("spec", {})
+    job.setdefault("completionMode", "Indexed")
+    job.setdefault("template", {}).setdefault("metadata", {})
+    pod = job["template"].setdefault("spec", {})
+    pod.setdefault("restartPolicy", "OnFailure")
+    for container in (*(pod.get("initContainers") or ()), *(pod.get("containers") or ())):
+        container.setdefault("resources", {})
 
 
 def _default_network(spec: Obj) -> None:
@@ -51,8 +73,13 @@ def _default_network(spec: Obj) -> None:
 def _with_directives(was: Obj, new: Obj) -> Obj:
     """The old child with the new one's five mutable fields."""
     job, template = was["template"]["spec"], was["template"]["spec"]["template"]
-    given = new.get("template", {}).get("spec", {}).get("template", {})
-    meta = {**template.get("metadata", {}), **{name: given.get("metadata", {}).get(name) for name in _TEMPLATE_META}}
-    pod = {**template["spec"], **{name: given.get("spec", {}).get(name) for name in _TEMPLATE_SPEC}}
+    given = new["template"]["spec"]["template"]
+    meta = _replaced(template.get("metadata") or {}, given.get("metadata") or {}, _TEMPLATE_META)
+    pod = _replaced(template["spec"], given["spec"], _TEMPLATE_SPEC)
     job = {**job, "template": {**template, "metadata": meta, "spec": pod}}
     return {**was, "template": {**was["template"], "spec": job}}
+
+
+def _replaced(was: Obj, new: Obj, names: tuple[str, ...]) -> Obj:
+    rest = {name: value for name, value in was.items() if name not in names}
+    return rest | {name: new[name] for name in names if name in new}

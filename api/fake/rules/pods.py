@@ -12,7 +12,7 @@ from typing import Any
 
 from api.fake.rules.base import Cluster, Rules, same
 from api.fake.rules.podspec import default_pod_spec
-from api.fake.status import Cause, Obj, forbidden_field, invalid_value, required
+from api.fake.status import Cause, Obj, Resource, forbidden, forbidden_field, invalid_value, required
 
 _UPDATABLE = (
     "`spec.containers[*].image`",
@@ -21,6 +21,7 @@ _UPDATABLE = (
     "`spec.tolerations` (only additions to existing tolerations)",
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
 )
+_PODS = Resource("", "pods", "Pod")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
@@ -33,7 +34,7 @@ class PodRules(Rules):
         _default_requests(spec)
 
     def admit_create(self, cluster: Cluster, obj: Obj) -> None:
-        _priority(cluster, obj["spec"])
+        _priority(cluster, obj)
         _default_tolerations(obj["spec"])
 
     def admit_update(self, cluster: Cluster, obj: Obj) -> None:
@@ -67,9 +68,14 @@ def _default_requests(spec: Obj) -> None:
             container["resources"]["requests"] = {**limits, **(container["resources"].get("requests") or {})}
 
 
-def _priority(cluster: Cluster, spec: Obj) -> None:
+def _priority(cluster: Cluster, pod: Obj) -> None:
+    """The Priority plugin: the class's value, or 403."""
+    spec = pod["spec"]
     name = spec.get("priorityClassName")
     found = cluster.find("scheduling.k8s.io", "priorityclasses", name) if name else None
+    if name and found is None:
+        why = f"no PriorityClass with name {name} was found"
+        raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
     spec.setdefault("priority", int(found.get("value", 0)) if found else 0)
     spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
 
