@@ -23,6 +23,8 @@ Order = tuple[int, float, str, str]
 
 _sequence = count()
 
+_ROOM_MAY_HELP = frozenset((Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, Reason.WAITING_FOR_PREEMPTED))
+
 
 def order_of(workload: Workload) -> Order:
     """Priority descending, time ascending, UID ascending; the key settles what a missing UID leaves open."""
@@ -83,20 +85,20 @@ class EqualClass:
 class Line:
     """The line of a queue. `awake` holds the first of each class that is awake (outdated entries drop when they surface).
 
-    `parked`: the head that was refused in a StrictFIFO line.
+    `parked`: the head that was refused in a StrictFIFO line, and why.
     """
 
     strict: bool = False
     classes: dict[Hashable, EqualClass] = field(default_factory=dict)
     awake: list[tuple[Order, int, EqualClass]] = field(default_factory=list)
-    parked: Order | None = None
+    parked: tuple[Order, Reason] | None = None
 
     def head(self) -> Order | None:
         """Whom to consider next; None while everybody sleeps or the line is parked."""
         while self.awake:
             order, _, found = self.awake[0]
             if found.refused is None and found.first() == order:
-                return None if order == self.parked else order
+                return None if self.parked is not None and self.parked[0] == order else order
             heappop(self.awake)
         return None
 
@@ -121,17 +123,18 @@ class Line:
         """The head does not fit. Returns the equals that now sleep without ever having had an answer."""
         group.untold.discard(order[-1])
         if self.strict:
-            self.parked = order
+            self.parked = (order, reason)
             return set()
         group.refused = reason
         untold, group.untold = group.untold, set()
         return untold
 
-    def wake(self) -> None:
-        """Everybody is worth considering again."""
-        self.parked = None
+    def wake(self, room_only: bool) -> None:
+        """Everybody is worth considering again; with `room_only` just those whom more room could help."""
+        if self.parked is not None and (not room_only or self.parked[1] in _ROOM_MAY_HELP):
+            self.parked = None
         for group in self.classes.values():
-            if group.refused is not None:
+            if group.refused is not None and (not room_only or group.refused in _ROOM_MAY_HELP):
                 group.refused = None
                 self._offer(group)
 

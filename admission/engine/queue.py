@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import inf
 
 from admission.engine.decision import Reason
 from admission.engine.line import EqualClass, Line, order_of, shape_of
@@ -94,6 +95,8 @@ class PendingQueues:
         self._counts[workload.cluster_queue] += 1
         if workload.blocked is not None:
             self._tell(workload, Reason(workload.blocked[0]), workload.blocked[1])
+        elif workload.not_before == inf:
+            pass  # something else must happen first, and will come as an update
         elif workload.not_before:
             heappush(self._timers, (workload.not_before, workload.key))
         else:
@@ -111,11 +114,15 @@ class PendingQueues:
             self._lines[name].leave(key, item.group)
             self._ready.add(name)
 
-    def wake(self, names: Iterable[str]) -> None:
-        """Something changed that could help these queues' workloads (quota, capacity, the queue itself)."""
+    def wake(self, names: Iterable[str], *, room_only: bool = False) -> None:
+        """Something changed that could help these queues' workloads.
+
+        `room_only`: quota or nodes became free, or nodes came; whoever lacks more than that (no flavor suits it, it asks
+        for more than there ever is) sleeps on.
+        """
         for name in names:
             if (line := self._lines.get(name)) is not None:
-                line.wake()
+                line.wake(room_only)
                 self._ready.add(name)
 
     def queues_of(self, flavors: Iterable[str]) -> set[str]:

@@ -142,6 +142,32 @@ def test_backoff_ends_by_the_clock_that_comes_in() -> None:
     assert [head(queues), queues.next_due()] == ["a", None]
 
 
+def test_a_backoff_without_end_asks_for_no_timer() -> None:
+    queues = pending(BEST, replace(workload("a"), not_before=float("inf")))
+    assert [head(queues), queues.next_due(), keys(queues.inadmissible("q"))] == [None, None, ["a"]]
+    queues.put(workload("a"))
+    assert head(queues) == "a"
+
+
+@pytest.mark.parametrize("strategy", [BEST, STRICT])
+@pytest.mark.parametrize(
+    ("reason", "helped"),
+    [
+        (Reason.WAITING_FOR_QUOTA, True),
+        (Reason.TOPOLOGY_PLACEMENT_FAILED, True),
+        (Reason.EXCEEDS_MAX_QUOTA, False),
+        (Reason.NO_MATCHING_FLAVOR, False),
+    ],
+)
+def test_room_wakes_only_whom_room_can_help(strategy: QueueingStrategy, reason: Reason, helped: bool) -> None:
+    queues = pending(strategy, workload("a"))
+    queues.refuse("a", reason)
+    queues.wake(["q"], room_only=True)
+    assert head(queues) == ("a" if helped else None)
+    queues.wake(["q"])
+    assert head(queues) == "a"
+
+
 def test_a_blocked_workload_is_told_why_and_stands_in_nobodys_way() -> None:
     reason = ("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
     queues = pending(STRICT, replace(workload("a"), blocked=reason), workload("b", queued=1))
