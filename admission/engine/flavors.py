@@ -42,6 +42,14 @@ def topology_implied(queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> bool
     return bool(names) and all(name in flavors and flavors[name].topology is not None for name in names)
 
 
+def total_requests(queue: ClusterQueue, pod_set: PodSet) -> dict[str, int]:
+    """What the whole pod set requests; its pods are counted where the queue gives quota for pods."""
+    totals = {resource: amount * pod_set.count for resource, amount in pod_set.requests.items()}
+    if queue.group_of(PODS) is not None:
+        totals[PODS] = pod_set.count
+    return totals
+
+
 class FlavorSearch:
     """One workload's search through the flavors of its queue."""
 
@@ -67,7 +75,7 @@ class FlavorSearch:
         return FlavorAssignment(tuple(found), usage)
 
     def _assign_group(self, members: Sequence[PodSet], usage: dict[FlavorResource, int]) -> list[PodSetFlavors]:
-        requests = {member.name: self._requests(member) for member in members}
+        requests = {member.name: total_requests(self.queue, member) for member in members}
         total = _sum(requests.values())
         picks: dict[str, Pick] = {}
         reasons: list[str] = []
@@ -91,13 +99,6 @@ class FlavorSearch:
             key = (pick.flavor, resource)
             usage[key] = usage.get(key, 0) + total[resource]
         return [self._member(member, requests[member.name], picks, tuple(reasons), reason) for member in members]
-
-    def _requests(self, pod_set: PodSet) -> dict[str, int]:
-        """Totals of the pod set; its pods are counted where the queue gives quota for pods."""
-        totals = {resource: amount * pod_set.count for resource, amount in pod_set.requests.items()}
-        if self.queue.group_of(PODS) is not None:
-            totals[PODS] = pod_set.count
-        return totals
 
     def _failed(
         self,

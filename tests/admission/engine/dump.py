@@ -1,0 +1,55 @@
+"""Everything a ledger holds as plain comparable data, whatever the slots and labels that carry it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from admission.engine.ledger import Ledger
+from admission.engine.model import Node
+from admission.engine.topology.booking import Share
+from admission.engine.topology.tree import Tree
+
+
+def dump(ledger: Ledger) -> dict[str, Any]:
+    """The ledger's state, to be compared with `==`."""
+    capacity, bookings = ledger._capacity, ledger._bookings
+    return {
+        "flavors": dict(ledger.flavors),
+        "admissions": dict(ledger.admissions),
+        "trees": {name: _tree(tree) for name, tree in capacity.trees.items()},
+        "nodes": {name: (book.node, book.offers, dict(book.foreign)) for name, book in capacity.nodes.items()},
+        "charges": {spot: dict(usage) for spot, usage in capacity.charges().items()},
+        "generations": {name: capacity.generation(name) for name in ledger.flavors},
+        "pods": dict(bookings.pods),
+        "shares": {
+            (key, *slot): _share(share)
+            for key, booking in bookings.by_workload.items()
+            for slot, share in booking.shares.items()
+        },
+        "covered": dict(bookings._slot_of),
+        "homeless": {domain: set(slots) for domain, slots in bookings._homeless.items() if slots},
+        "quota": ledger.quota.state(),
+    }
+
+
+def _share(share: Share) -> dict[str, Any]:
+    return asdict(share)
+
+
+def _facts(node: Node | None) -> Any:
+    return None if node is None else (node.name, dict(node.labels), node.taints)
+
+
+def _tree(tree: Tree) -> dict[Any, Any]:
+    return {
+        path: (
+            tree.members(row),
+            _facts(tree.matcher.node(row)),
+            {
+                name: (tree.free_at(row, column), int(tree.used(column)[row]) if column < len(tree._used) else 0)
+                for column, name in enumerate(tree.columns.names)
+            },
+        )
+        for path, row in tree.rows.slots.items()
+    }
