@@ -1,0 +1,33 @@
+"""`python -m tests.bench [placement | jobs] ...`: prints figures; nothing here passes or fails."""
+
+from __future__ import annotations
+
+import typer
+
+from tests.bench import jobs, placement
+
+app = typer.Typer(no_args_is_help=False, add_completion=False)
+
+
+@app.command("jobs")
+def jobs_command(loads: list[str] = typer.Argument(default=None), floor: bool = False) -> None:  # noqa: B008  typer's way
+    """Jobs end to end on the real control plane."""
+    jobs.run(loads or [], floor=floor)
+
+
+@app.command("placement")
+def placement_command() -> None:
+    """One placement decision on the peer's clusters."""
+    placement.main()
+
+
+@app.callback(invoke_without_command=True)
+def everything(context: typer.Context) -> None:
+    """Without a command: all of it."""
+    if context.invoked_subcommand is None:
+        placement.main()
+        jobs.run([])
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,114 @@
+"""Jobs end to end on the real control plane, driven by the neutral load tool that stands beside the project.
+
+    python -m tests.bench jobs [LOAD ...] [--floor]
+
+Each load of loads.json gets a control plane of its own with kwok nodes; Stowage's three processes run beside it on the same
+machine under their own ServiceAccounts. Prints the tool's table, the CPU seconds and memory of our processes, and how
+many API requests a job costs by verb and resource. `--floor` runs the same Jobs without any queueing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from admission.cli.processes import Processes
+from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.options import Options
+from tests.scenarios.stage import real
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = ROOT.parent / "shared" / "bench" / "jobs_bench.py"
+LOADS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "loads.json").read_text())
+CLUSTER = Options(
+    gogc=400, disable_admission="ServiceAccount,TaintNodesByCondition", node_monitor_period="5s", tmpfs=True
+)
+
+
+def run(names: list[str], *, floor: bool = False) -> None:
+    """Runs the loads one after the other and prints what they cost."""
+    if not TOOL.exists():
+        print(f"the load tool is not there: {TOOL.name} is expected in ../shared/bench")
+        return
+    for name in names or list(LOADS):
+        with tempfile.TemporaryDirectory(prefix="stowage-bench-") as folder:
+            asyncio.run(_one(name, Path(folder), floor))
+
+
+async def _one(name: str, folder: Path, floor: bool) -> None:
+    with ControlPlane(folder / "cluster", CLUSTER) as cluster:
+        if floor:
+            await _drive(name, cluster, folder, floor=True)
+            return
+        async with real(cluster, folder) as stage:
+            _account(cluster, stage.processes)
+            await _drive(name, cluster, folder, floor=False)
+            await _requests(stage.processes, LOADS[name]["jobs"])
+
+
+def _account(cluster: ControlPlane, processes: Processes) -> None:
+    """Names our processes in the file in which the tool looks for those whose CPU it adds up."""
+    path = cluster.folder / "state.json"
+    state = json.loads(path.read_text())
+    state["pids"] += [
+        [f"stowage-{child.name}", child.process.pid] for child in processes.children.values() if child.process
+    ]
+    path.write_text(json.dumps(state))
+
+
+async def _drive(name: str, cluster: ControlPlane, folder: Path, *, floor: bool) -> None:
+    load = LOADS[name]
+    common = ["--kubeconfig", str(cluster.kubeconfig), *(["--no-queue"] if floor else [])]
+    blocks = ["--blocks", str(load["blocks"])] if "blocks" in load else []
+    await _call("setup", *common, *blocks)
+    topology = "none" if floor else load["topology"]
+    out = folder / "result.json"
+    options = ["--jobs", str(load["jobs"]), "--pods", str(load["pods"]), "--topology", topology, "--out", str(out)]
+    for key in ("run_for", "rate"):
+        if key in load:
+            options += [f"--{key.replace('_', '-')}", str(load[key])]
+    state = str(cluster.folder / "state.json")
+    await _call("run", *common, *options, "--state", state, "--label", f"{name}{' floor' if floor else ''}")
+    _summarise(name, json.loads(out.read_text()), floor)
+
+
+async def _call(*arguments: str) -> None:
+    await asyncio.to_thread(subprocess.run, [sys.executable, str(TOOL), *arguments], check=False)
+
+
+def _summarise(name: str, result: dict[str, Any], floor: bool) -> None:
+    ours = sum(seconds for part, seconds in result["cpu_s"].items() if part.startswith("stowage-"))
+    server = result["cpu_s"].get("apiserver", 0.0) or result["cpu_s"].get("kube-apiserver", 0.0)
+    clock, stages = result["clock"], result["stages_since_job_post"]
+    print(
+        f"SUMMARY {name}{' floor' if floor else ''}: wall {result['wall_s']} s, last bound {clock['bound'][1]} s, "
+        f"last admitted {clock.get('admitted', [0, 0])[1]} s, posted to bound p50 {stages['all pods bound']['p50']} "
+        f"p95 {stages['all pods bound']['p95']} s, CPU ours {ours:.1f} / API server {server:.1f} s; "
+        f"violations {result['required_violations']}; peer {LOADS[name].get('peer')}; floor {LOADS[name].get('floor')}"
+    )
+
+
+async def _requests(processes: Processes, jobs: int) -> None:
+    """API requests per job, by process, verb and resource; from each process's own counter."""
+    async with aiohttp.ClientSession() as session:
+        for child in processes.children.values():
+            async with session.get(f"http://127.0.0.1:{child.health_port}/metrics") as answer:
+                text = await answer.text()
+            counts: Counter[str] = Counter()
+            for family in text_string_to_metric_families(text):
+                for sample in family.samples:
+                    if sample.name == "stowage_api_requests_total":
+                        counts[f"{sample.labels['verb']} {sample.labels['resource']} {sample.labels['code']}"] += int(
+                            sample.value
+                        )
+            told = ", ".join(f"{what} {count / jobs:.2f}" for what, count in counts.most_common(12))
+            print(f"requests per job, {child.name}: {told}")
