@@ -384,6 +384,15 @@ def _owned(record: Record, owners: Owners) -> Record:
     return record
 
 
+def _erase(desk: Desk, kind: Kind, record: Record) -> Record:
+    """A kind with grace is first marked, even with none left: its watchers see MODIFIED, then DELETED."""
+    obj = record.obj
+    if "deletionTimestamp" in obj["metadata"]:
+        desk.write(kind, record)
+        record = Record(record.key, {**obj, "metadata": dict(obj["metadata"])}, 0, record.writer)
+    return desk.erase(kind, record)
+
+
 def delete(desk: Desk, target: Target, options: DeleteOptions) -> Generator[Review, Obj, tuple[Record, bool]]:
     """DELETE: the record as it is after, and whether it is gone."""
     kind = target.kind
@@ -396,7 +405,7 @@ def delete(desk: Desk, target: Target, options: DeleteOptions) -> Generator[Revi
     obj, stays = marked(kind, old, options, desk.clock())
     record = Record(old.key, obj, old.rv, old.writer, old.owners)
     if not stays:
-        return (record if options.dry_run else desk.erase(kind, record)), True
+        return (record if options.dry_run else _erase(desk, kind, record)), True
     if obj["metadata"] == old.obj["metadata"]:
         return old, False
     return (record if options.dry_run else desk.write(kind, record)), False

@@ -723,7 +723,8 @@ async def test_a_watch_from_a_version_shows_what_follows(server: Server) -> None
         await server.post("pods", pod("y"))
         assert (await event())["type"] == "ADDED"
         await server.delete("pods/x")
-        gone = await event()
+        ending, gone = await event(), await event()
+        assert (ending["type"], ending["object"]["metadata"]["deletionGracePeriodSeconds"]) == ("MODIFIED", 0)
         assert (gone["type"], gone["object"]["metadata"]["name"]) == ("DELETED", "x")
         assert int(gone["object"]["metadata"]["resourceVersion"]) > int(made.version)
         assert gone["object"]["kind"] == "Pod"
