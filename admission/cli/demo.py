@@ -40,12 +40,17 @@ class Told:
     final: Views
 
 
-async def play(console: Console, asks: Sequence[Ask] | None = None, *, deadline: float = 60.0) -> Told:
-    """The whole demo. Raises StoryFailed after `deadline` seconds, and ProcessFailed when a process does not come up."""
+async def play(
+    console: Console, asks: Sequence[Ask] | None = None, *, deadline: float = 60.0, pace: float = 0.0
+) -> Told:
+    """The whole demo; `pace` are the seconds between two jobs, for those who watch.
+
+    Raises StoryFailed after `deadline` seconds, and ProcessFailed when a process does not come up.
+    """
     with tempfile.TemporaryDirectory(prefix="stowage-demo-") as folder, Display(console) as display:
         display.say("starting the embedded API server, its workers, and webhook, controller and ungater")
         async with embedded(Path(folder)) as (kube, processes):
-            teller = Teller(kube, display)
+            teller = Teller(kube, display, pace)
             try:
                 async with asyncio.timeout(deadline):
                     told = await teller.tell(asks or story())
@@ -59,8 +64,8 @@ async def play(console: Console, asks: Sequence[Ask] | None = None, *, deadline:
 class Teller:
     """Plays the story; `awaited` says what it waits for."""
 
-    def __init__(self, kube: Kube, display: Display) -> None:
-        self._kube, self._display = kube, display
+    def __init__(self, kube: Kube, display: Display, pace: float) -> None:
+        self._kube, self._display, self._pace = kube, display, pace
         self._submitted: list[Ask] = []
         self.awaited = ""
 
@@ -72,10 +77,13 @@ class Teller:
             views = await self._submit(ask)
             if ask.outcome is Outcome.WAITING:
                 waiting = views[ask.name]
+            await asyncio.sleep(self._pace)
         await self._until(f"{LEAVES} has finished", lambda views: views[LEAVES].state is State.FINISHED)
         final = await self._until(f"{FOLLOWS} runs", lambda views: views[FOLLOWS].state is State.RUNNING)
         if waiting is None:
             raise StoryFailed("no job of this story waits")
+        if torn := [name for name, view in final.items() if not view.keeps_requirement]:
+            raise StoryFailed(f"pods of one pod set are not in one rack, though they must be: {', '.join(torn)}")
         return Told(waiting, final)
 
     async def _build(self) -> None:
@@ -116,11 +124,11 @@ def _logs(processes: Processes) -> str:
     return "\n".join(f"--- {name}\n" + "\n".join(lines) for name, lines in tails)
 
 
-def run(deadline: float) -> int:
+def run(deadline: float, pace: float) -> int:
     """The command's exit code: 0 when the story came true."""
     console = Console()
     try:
-        told = asyncio.run(play(console, deadline=deadline))
+        told = asyncio.run(play(console, deadline=deadline, pace=pace))
     except (StoryFailed, StowageError, ProcessFailed) as failed:
         Console(stderr=True).print(f"the demo failed: {failed}", style="red", markup=False, soft_wrap=True)
         return 1

@@ -17,6 +17,8 @@ from api.fake.workers.driver import Workers
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 
+_READY = 60.0  # seconds: a busy machine takes long to import
+
 
 @contextlib.asynccontextmanager
 async def embedded(folder: Path, environment: Mapping[str, str] | None = None) -> AsyncIterator[tuple[Kube, Processes]]:
@@ -29,7 +31,7 @@ async def embedded(folder: Path, environment: Mapping[str, str] | None = None) -
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
         workers = asyncio.create_task(Workers(server.store).run(), name="workers")
         stack.push_async_callback(_ended, workers)
-        processes = Processes(dict.fromkeys(COMMANDS, kubeconfig), folder, environment or {})
+        processes = Processes(dict.fromkeys(COMMANDS, kubeconfig), folder, environment or {}, ready_within=_READY)
         await install(kube, processes.webhook_url)
         await stack.enter_async_context(processes)
         yield kube, processes

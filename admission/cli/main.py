@@ -19,6 +19,7 @@ def stowage() -> None:
 @app.command()
 def demo(
     deadline: Annotated[float, typer.Option(min=1, help="Seconds within which the story must come true.")] = 60.0,
+    pace: Annotated[float, typer.Option(min=0, help="Seconds between two jobs, to watch them come.")] = 1.0,
 ) -> None:
     """A small datacenter on an embedded API server: jobs that require racks, one that waits and says why."""
-    raise typer.Exit(demo_command.run(deadline))
+    raise typer.Exit(demo_command.run(deadline, pace))

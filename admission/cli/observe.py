@@ -15,7 +15,7 @@ from admission.cli.story import BLOCK, NAMESPACE, RACK, Ask
 from api.kube.client import Kube
 from api.kube.resources import NODES, PODS, WORKLOADS
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, Finishing
+from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, REQUIRE_TOPOLOGY, Finishing
 from api.workloads import Workload
 
 Obj = Mapping[str, Any]
@@ -44,6 +44,11 @@ class JobView:
     running: int = 0
     hosts: Mapping[str, int] = field(default_factory=dict)
     racks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def keeps_requirement(self) -> bool:
+        """Whether each pod set that must be in one rack is."""
+        return REQUIRE_TOPOLOGY not in self.ask.topology or all(len(racks) == 1 for racks in self.racks.values())
 
 
 async def observe(kube: Kube, asks: Sequence[Ask]) -> dict[str, JobView]:

@@ -104,7 +104,7 @@ class Processes:
     kubeconfigs: Mapping[str, Path]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    ready_within: float = 30.0
+    ready_within: float = 90.0
     webhook_port: int = field(default_factory=free_port)
     children: dict[str, Child] = field(init=False, default_factory=dict)
 

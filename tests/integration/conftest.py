@@ -1,0 +1,28 @@
+"""One run of the demo for the tests of this folder: embedded API server, its workers, our three processes for real."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import dataclass
+
+import pytest
+from rich.console import Console
+
+from admission.cli.demo import Told, play
+from admission.cli.story import story
+
+
+@dataclass(frozen=True)
+class Demo:
+    """How the story went, and what was printed."""
+
+    told: Told
+    printed: str
+
+
+@pytest.fixture(scope="package")
+def demo() -> Demo:
+    out = io.StringIO()
+    told = asyncio.run(play(Console(file=out, width=200), story(run_for="2s"), deadline=45))
+    return Demo(told, out.getvalue())
