@@ -71,6 +71,8 @@ class Display:
         """The last word: where everything runs."""
         if self._live is None:
             self._console.print(table(views))
+        else:
+            self._live.stop()  # the table stays as it is, above the tree
         self._console.print(tree(views))
 
 

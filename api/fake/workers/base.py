@@ -64,6 +64,8 @@ class Worker:
             except Refusal as refused:
                 # the real one retries with a backoff; here the next change of the object is the next try
                 log.warning("%s: %s: %s", type(self).__name__, key, refused.message)
+            except ValueError as unreadable:
+                log.warning("%s: %s is left as it is: %s", type(self).__name__, key, unreadable)
         return bool(keys)
 
     def close(self) -> None:

@@ -37,6 +37,9 @@ def test_a_new_node_becomes_ready_and_gets_a_size() -> None:
         pytest.param({"stowage.test/run-for": "2500ms"}, "Succeeded", "Completed", id="succeeds"),
         pytest.param({"stowage.test/run-for": "2500ms", "stowage.test/exit-code": "3"}, "Failed", "Error", id="fails"),
         pytest.param({}, "Running", "", id="runs for ever"),
+        pytest.param(
+            {"stowage.test/run-for": "soon"}, "Running", "", id="runs for ever if nobody understands how long"
+        ),
     ],
 )
 def test_pods_end_as_annotated(cluster: Cluster, annotations: dict[str, str], phase: str, reason: str) -> None:
