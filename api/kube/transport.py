@@ -89,9 +89,12 @@ class Transport:
                 _count(call, response.status)
                 if response.status >= 400:
                     raise stream.answer_error(response.status, response.headers, await response.read())
-                async with aclosing(stream.events(response.content.iter_any())) as events:
-                    async for event in events:
-                        yield event
+                try:
+                    async with aclosing(stream.events(response.content.iter_any())) as events:
+                        async for event in events:
+                            yield event
+                finally:
+                    _hang_up(response)
         except Unauthorized:
             await self.connection.refresh(token)
             raise
@@ -142,6 +145,13 @@ class Transport:
             allow_redirects=False,
             **self.connection.request_options,
         )
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """Cuts a watch that is not at its end: TLS's goodbye would leave the socket open after the client is closed."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _count(call: Call, status: int) -> None:
