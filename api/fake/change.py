@@ -103,7 +103,7 @@ def create(desk: Desk, target: Target, body: Obj, options: Options) -> Steps:
     obj = _decoded(kind, body, target, options)
     meta.wipe(obj)
     kind.rules.admit_create(desk, obj)
-    obj = yield Review(True, "CREATE", target, obj, None, options.dry_run)
+    obj = yield from _mutated(target, "CREATE", obj, None, options)
     _complete_new(desk, kind, obj)
     named = Target(kind, target.version, target.namespace, obj["metadata"]["name"])
     obj = yield Review(False, "CREATE", named, obj, None, options.dry_run)
@@ -133,21 +133,38 @@ _NAMESPACE = Resource("", "namespaces", "Namespace")
 
 
 def _decoded(kind: Kind, obj: Obj, target: Target, options: Options) -> Obj:
-    """Prunes and defaults in place."""
-    schema = kind.schemas.get(target.version)
+    """Prunes and defaults in place. 400 for unknown fields when the request is strict."""
+    meta.meta_of(obj)
+    gone = _normalize(kind, obj, target.version)
+    if gone and options.strict:
+        unknown = ", ".join(f'unknown field "{path}"' for path in sorted(gone))
+        what = f'{kind.kind} in version "{target.version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f"{what}: strict decoding error: {unknown}")
+    return obj
+
+
+def _normalize(kind: Kind, obj: Obj, version: str) -> list[str]:
+    """The paths of the fields that were pruned."""
+    gone: list[str] = []
+    schema = kind.schemas.get(version)
     if schema is not None:
         gone = schema.prune(obj)
-        if gone and options.strict:
-            unknown = ", ".join(f'unknown field "{path}"' for path in sorted(gone))
-            what = f'{kind.kind} in version "{target.version}" cannot be handled as a {kind.kind}'
-            raise bad_request(f"{what}: strict decoding error: {unknown}")
         schema.default(obj)
-    meta.meta_of(obj)
     if not kind.custom:
         _tidy(obj["metadata"])
         _tidy(obj.get("spec"))
     kind.rules.default(obj)
-    return obj
+    return gone
+
+
+def _mutated(
+    target: Target, operation: str, obj: Obj, old: Obj | None, options: Options
+) -> Generator[Review, Obj, Obj]:
+    """Asks the mutating webhooks; what they change is decoded anew."""
+    left = yield Review(True, operation, target, obj, old, options.dry_run)
+    if left is not obj:
+        _normalize(target.kind, left, target.version)
+    return left
 
 
 def _tidy(tree: Any) -> None:
@@ -228,7 +245,7 @@ def _change(desk: Desk, target: Target, options: Options, make: Any) -> Steps:
         obj = make(old)
         if not target.subresource:
             kind.rules.admit_update(desk, obj)
-        obj = yield Review(True, "UPDATE", target, obj, old.obj, options.dry_run)
+        obj = yield from _mutated(target, "UPDATE", obj, old.obj, options)
         _check_version(target, old, obj)
         _complete_change(desk, target, obj, old.obj)
         obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
@@ -356,7 +373,7 @@ def _apply(desk: Desk, target: Target, config: Obj, options: Options) -> Steps:
         obj = _decoded(kind, clone(obj), target, options)
         if not target.subresource:
             kind.rules.admit_update(desk, obj)
-        obj = yield Review(True, "UPDATE", target, obj, old.obj, options.dry_run)
+        obj = yield from _mutated(target, "UPDATE", obj, old.obj, options)
         _check_version(target, old, obj)
         _complete_change(desk, target, obj, old.obj)
         obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)

@@ -11,11 +11,13 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
 from api.fake import routes
 from api.fake.change import Target
+from api.fake.selectors import Filter
 from api.fake.status import Obj, Refusal, bad_request, expired
 from api.fake.store import Store
 from api.fake.table import Record
@@ -57,12 +59,7 @@ def list_bytes(store: Store, target: Target, query: Mapping[str, str]) -> bytes:
     wanted = store.filter(target.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
     token = _token(query["continue"]) if query.get("continue") else None
     rv, after = _position(store, target, query, token)
-    table = store.table(target.kind)
-    if rv == store.resource_version and not after:
-        found = list(table.select(target.namespace, wanted))
-    else:
-        found = [item for item in table.at(rv, target.namespace, after) if not wanted or wanted.matches(item.obj)]
-    page, meta = _cut(found, routes.number(query, "limit") or 0, rv, counted=not wanted)
+    page, meta = _page(store, target, wanted, rv, after, routes.number(query, "limit") or 0)
     return encode(target, page, meta)
 
 
@@ -83,14 +80,20 @@ def _position(store: Store, target: Target, query: Mapping[str, str], token: _To
     return current, ""
 
 
-def _cut(found: list[Record], limit: int, rv: int, *, counted: bool) -> tuple[list[Record], Obj]:
+def _page(store: Store, target: Target, wanted: Filter, rv: int, after: str, limit: int) -> tuple[list[Record], Obj]:
+    """At most `limit` records (0: all) and the list's metadata."""
+    keys, record_at = store.table(target.kind).at(rv, target.namespace, after)
+    records = map(record_at, keys)
+    matching = filter(lambda record: wanted.matches(record.obj), records) if wanted else records
     meta: Obj = {"resourceVersion": str(rv)}
-    if not limit or len(found) <= limit:
-        return found, meta
-    meta["continue"] = _Token(rv, found[limit - 1].key).text()
-    if counted:  # with a selector the real server does not count either
-        meta["remainingItemCount"] = len(found) - limit
-    return found[:limit], meta
+    if not limit:
+        return list(matching), meta
+    page = list(islice(matching, limit))
+    if next(matching, None) is not None:
+        meta["continue"] = _Token(rv, page[-1].key).text()
+        if not wanted:  # with a selector the real server does not count either
+            meta["remainingItemCount"] = len(keys) - limit
+    return page, meta
 
 
 def encode(target: Target, page: list[Record], meta: Obj) -> bytes:

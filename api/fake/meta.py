@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import random
 import re
-import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from api.fake.kinds import Kind
@@ -40,7 +40,18 @@ _FREE_NAMES = frozenset(("rbac.authorization.k8s.io",))
 
 def rfc3339(seconds: float) -> str:
     """Epoch seconds as the API server writes times (whole seconds, UTC)."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _rfc3339(int(seconds))
+
+
+@lru_cache(maxsize=16)
+def _rfc3339(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _uid(rng: random.Random) -> str:
+    """A random UUID (version 4), made quicker than by the uuid module: loads of 100,000 objects count."""
+    text = f"{rng.getrandbits(128):032x}"
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
 
 def meta_of(obj: Obj) -> Obj:
@@ -116,7 +127,7 @@ def complete(kind: Kind, obj: Obj, now: str, rng: random.Random) -> None:
     meta = meta_of(obj)
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = meta["generateName"][:58] + "".join(rng.choices(_ALPHABET, k=5))
-    meta["uid"] = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+    meta["uid"] = _uid(rng)
     meta["creationTimestamp"] = now
     if kind.generation:
         meta["generation"] = 1

@@ -6,9 +6,9 @@ Holds no rule about objects. Called by store.py alone; watchers read `history`.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -82,7 +82,8 @@ class Table:
 
     def __init__(self, history: int) -> None:
         self.records: dict[str, Record] = {}
-        self.keys: list[str] = []
+        self._keys: list[str] = []  # in order, but for those that are new
+        self._new: dict[str, None] = {}
         self.history: deque[Event] = deque(maxlen=history)
         self.floor = 0
         self.watchers: set[Watcher] = set()
@@ -95,15 +96,27 @@ class Table:
         return self._note(Event("MODIFIED" if old else "ADDED", record, old))
 
     def _insert(self, key: str) -> None:
-        if not self.keys or key > self.keys[-1]:
-            self.keys.append(key)
+        if not self._new and (not self._keys or key > self._keys[-1]):
+            self._keys.append(key)
         else:
-            insort(self.keys, key)
+            self._new[key] = None
+
+    def _ordered(self) -> list[str]:
+        """All keys in order. Many insertions are sorted in at once, when somebody asks."""
+        if self._new:
+            self._keys += self._new
+            self._keys.sort()
+            self._new = {}
+        return self._keys
 
     def remove(self, last: Record) -> Event:
         """`last` is the final version, which carries the resourceVersion of the deletion."""
         old = self.records.pop(last.key)
-        del self.keys[bisect_left(self.keys, last.key)]
+        if last.key in self._new:
+            del self._new[last.key]
+        else:
+            keys = self._ordered()
+            del keys[bisect_left(keys, last.key)]
         return self._note(Event("DELETED", last, old))
 
     def _note(self, event: Event) -> Event:
@@ -130,11 +143,12 @@ class Table:
 
     def span(self, namespace: str | None, after: str = "") -> list[str]:
         """Keys of a namespace (all without) greater than `after`, in order."""
-        low = bisect_left(self.keys, f"{namespace}/") if namespace else 0
-        high = bisect_left(self.keys, f"{namespace}0") if namespace else len(self.keys)  # "0" follows "/"
+        keys = self._ordered()
+        low = bisect_left(keys, f"{namespace}/") if namespace else 0
+        high = bisect_left(keys, f"{namespace}0") if namespace else len(keys)  # "0" follows "/"
         if after:
-            low = max(low, bisect_left(self.keys, after + "\0"))
-        return self.keys[low:high]
+            low = max(low, bisect_left(keys, after + "\0"))
+        return keys[low:high]
 
     def select(self, namespace: str | None, wanted: Filter) -> Iterator[Record]:
         records = self.records
@@ -143,12 +157,13 @@ class Table:
             if not wanted or wanted.matches(record.obj):
                 yield record
 
-    def at(self, rv: int, namespace: str | None, after: str) -> list[Record]:
-        """The records of a namespace as they were at `rv` (>= floor), with keys greater than `after`."""
+    def at(self, rv: int, namespace: str | None, after: str) -> tuple[list[str], Callable[[str], Record]]:
+        """Keys of a namespace greater than `after`, and their records, as they were at `rv` (>= floor)."""
         undo: dict[str, Record | None] = {event.record.key: event.old for event in reversed(self.since(rv))}
+        now = self.span(namespace, after)
         if not undo:
-            return [self.records[key] for key in self.span(namespace, after)]
+            return now, self.records.__getitem__
         prefix = f"{namespace}/" if namespace else ""
-        keys = set(self.span(namespace, after)) | {key for key in undo if key.startswith(prefix) and key > after}
-        found = (undo[key] if key in undo else self.records[key] for key in sorted(keys))
-        return [record for record in found if record is not None]
+        then = {key: old for key, old in undo.items() if key.startswith(prefix) and key > after}
+        keys = sorted({*now, *then} - {key for key, old in then.items() if old is None})
+        return keys, lambda key: then.get(key) or self.records[key]
