@@ -1,10 +1,11 @@
-"""An embedded API server with our CRDs and the stand-ins of the Job controllers, and a job controller that runs on it."""
+"""An API server with our CRDs, and a job controller that runs on it: the embedded one, with stand-ins of the controllers
+of Job and JobSet, or the real one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from admission.controllers.jobs_surroundings import JobOptions
 from admission.controllers.status import patch_status
 from admission.integrations.base import JobKind
 from admission.integrations.registry import ADAPTERS
-from api.errors import NotFound
+from api.errors import AlreadyExists, NotFound
 from api.fake.server import FakeServer, FakeSettings
 from api.fake.workers.driver import Workers
 from api.fake.workers.jobs import JobController as JobStandIn
@@ -48,7 +49,7 @@ from api.workloads import (
 
 Object = dict[str, Any]
 CONFIG = Path(__file__).resolve().parents[3] / "config" / "crd"
-DEADLINE = 10.0
+DEADLINE = 20.0
 
 
 @dataclass
@@ -61,11 +62,6 @@ class Recorded:
         """See EventRecorder."""
         self.events.append((f"{ref.kind}/{ref.name}", reason, message))
 
-    @property
-    def reasons(self) -> list[str]:
-        """In order."""
-        return [reason for _, reason, _ in self.events]
-
 
 @dataclass
 class World:
@@ -75,6 +71,7 @@ class World:
     recorded: Recorded
     writes: list[tuple[str, str]]
     controller: JobController
+    real: bool = False
 
     async def job(self, kind: JobKind, name: str) -> Object:
         """As it is now."""
@@ -123,6 +120,14 @@ class World:
         workload = await self.workload(kind)
         return await patch_status(self.kube, workload, conditions.evicted(workload.status, reason, "make room", 0.0))
 
+    async def told(self, reason: str, message: str) -> None:
+        """Waits for an event: it follows what it tells of."""
+
+        async def is_told() -> bool:
+            return (reason, message) in [event[1:] for event in self.recorded.events]
+
+        await eventually(is_told)
+
     async def unsuspend(self, kind: JobKind, name: str) -> None:
         """What a user may do by hand."""
         await self.kube.patch(kind.resource, name, {"spec": {"suspend": False}}, "ns", kind=PatchKind.MERGE)
@@ -139,17 +144,48 @@ async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def world(folder: Path, options: JobOptions | None = None) -> AsyncIterator[World]:
-    """Everything runs until the block ends."""
-    async with FakeServer(FakeSettings(seed=1, tls=False)) as server, contextlib.AsyncExitStack() as stack:
-        for path in sorted(CONFIG.glob("kueue*.yaml")):
-            server.store.create(CRDS, yaml.safe_load(path.read_text()))
-        server.store.create(NAMESPACES, {"metadata": {"name": "ns"}})
-        kubeconfig = server.kubeconfig(folder / "kubeconfig")
+async def embedded(folder: Path, options: JobOptions | None = None) -> AsyncIterator[World]:
+    """A server of its own; everything runs until the block ends."""
+    async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
+        for crd in _crds():
+            server.store.create(CRDS, crd)
+        stand_ins = Workers(server.store, (JobStandIn, JobSetStandIn))
+        async with _running(stand_ins.run), _world(server.kubeconfig(folder / "kubeconfig"), options) as made:
+            yield made
+
+
+@contextlib.asynccontextmanager
+async def real(kubeconfig: Path, options: JobOptions | None = None) -> AsyncIterator[World]:
+    """On a control plane that runs already; what is left at the end is deleted."""
+    async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
+        for crd in _crds():
+            with contextlib.suppress(AlreadyExists):
+                await kube.create(CRDS, crd)
+    async with _world(kubeconfig, options) as made:
+        made.real = True
+        yield made
+        for resource in (*(adapter.resource for adapter in ADAPTERS), WORKLOADS):
+            for item in (await made.kube.list(resource, "ns")).items:
+                with contextlib.suppress(NotFound):
+                    await made.kube.delete(resource, item["metadata"]["name"], "ns", propagation="Background")
+        await eventually(lambda: _is_empty(made.kube))
+
+
+async def _is_empty(kube: Kube) -> bool:
+    resources = (*(adapter.resource for adapter in ADAPTERS), WORKLOADS)
+    return not any([(await kube.list(resource, "ns")).items for resource in resources])
+
+
+def _crds() -> list[Object]:
+    return [yaml.safe_load(path.read_text()) for path in sorted(CONFIG.glob("kueue*.yaml"))]
+
+
+@contextlib.asynccontextmanager
+async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[World]:
+    async with contextlib.AsyncExitStack() as stack:
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
-        flavor = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {"pool": "tas"}}})
-        await kube.create(RESOURCE_FLAVORS, flavor)
         ours = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
+        await eventually(lambda: _prepared(kube))
         writes = _counted(ours)
         jobs = {a.framework: Informer[Object](ours, a.resource, dict) for a in ADAPTERS}
         workloads = Informer(ours, WORKLOADS, Workload)
@@ -161,12 +197,23 @@ async def world(folder: Path, options: JobOptions | None = None) -> AsyncIterato
             ours, ADAPTERS, jobs, workloads, flavors, workload_classes, classes, recorded, options=options
         )
         informers: list[Informer[Any]] = [*jobs.values(), workloads, flavors, workload_classes, classes]
-        stand_ins = Workers(server.store, (JobStandIn, JobSetStandIn))
-        for run in (*(informer.run for informer in informers), controller.run, stand_ins.run):
-            task = asyncio.create_task(run())
-            stack.push_async_callback(_ended, task)
+        for informer in informers:
+            await stack.enter_async_context(_running(informer.run))
+        await stack.enter_async_context(_running(controller.run))
         await asyncio.gather(*(informer.synced(DEADLINE) for informer in informers))
         yield World(kube, recorded, writes, controller)
+
+
+async def _prepared(kube: Kube) -> bool:
+    """Namespace and flavor are there (a CRD is served a moment after it was posted: NotFound until then)."""
+    flavor = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {"pool": "tas"}}})
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
+    for resource, obj in ((NAMESPACES, namespace), (RESOURCE_FLAVORS, flavor)):
+        with contextlib.suppress(AlreadyExists):
+            await kube.create(resource, obj)
+    await kube.list(WORKLOADS)
+    await kube.list(WORKLOAD_PRIORITY_CLASSES)
+    return True
 
 
 def _counted(kube: Kube) -> list[tuple[str, str]]:
@@ -183,7 +230,12 @@ def _counted(kube: Kube) -> list[tuple[str, str]]:
     return writes
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+@contextlib.asynccontextmanager
+async def _running(run: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    task = asyncio.create_task(run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -65,7 +65,7 @@ def jobset(**spec: Any) -> Object:
         "spec": {
             "suspend": True,
             "network": {"enableDNSHostnames": True},
-            "replicatedJobs": [replicated("Driver", 1, 1), replicated("worker", 2, 3)],
+            "replicatedJobs": [replicated("driver", 1, 1), replicated("worker", 2, 3)],
             **spec,
         },
         "status": {"conditions": [{"type": "Suspended", "status": "True"}]},

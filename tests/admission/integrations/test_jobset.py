@@ -63,5 +63,11 @@ def test_reclaimable_pods_are_those_of_finished_children() -> None:
 
 @pytest.mark.parametrize(("ready", "all_ready"), [(1, False), (2, True)])
 def test_pods_ready(ready: int, all_ready: bool) -> None:
-    statuses = [{"name": "Driver", "succeeded": 1}, {"name": "worker", "ready": ready}]
+    statuses = [{"name": "driver", "succeeded": 1}, {"name": "worker", "ready": ready}]
     assert KIND.pods_ready(with_status(replicatedJobsStatus=statuses)) is all_ready
+
+
+def test_pod_sets_have_lower_case_names() -> None:
+    job = jobset()
+    job["spec"]["replicatedJobs"][0]["name"] = "Driver"
+    assert [p.name for p in KIND.pod_sets(job)] == ["driver", "worker"]
