@@ -13,7 +13,7 @@ from itertools import takewhile
 
 @dataclass(slots=True)
 class Dom:
-    """A domain while it is being picked. `label` sorts like its values."""
+    """A domain while it is being picked. `label` sorts like its values. `children` only in a copy of a subtree."""
 
     id: int
     label: int
@@ -23,6 +23,7 @@ class Dom:
     slice_l: int
     leader: int = 0
     affinity: int = 0
+    children: list[Dom] | None = None
 
 
 Sizes = Callable[[Dom], int]

@@ -6,7 +6,7 @@ slice level, pick domain by domain (pick.py). The outcome is the chosen lowest d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -154,6 +154,8 @@ class Search:
         return list(map(Dom, *(column.tolist() for column in columns)))
 
     def _children(self, level: int, doms: Sequence[Dom]) -> list[Dom]:
+        if doms and doms[0].children is not None:
+            return [child for dom in doms for child in dom.children or ()]
         ids = self._tree.levels[level].children_of(np.array([dom.id for dom in doms], dtype=np.int64))
         return self._doms(level + 1, ids)
 
@@ -264,12 +266,20 @@ class Search:
 
     def _balanced(self) -> Found | None:
         """Balanced placement, None where it finds nothing and BestFit is to be tried."""
-        start = balanced.find(self._tree, self._ask, self._profile, self._doms)
+        start = balanced.Balance(self._tree, self._ask, self._profile, self._clones).find()
         if start is None:
             return None
         found = self._descend(Picked(start.level, start.doms), is_balanced=True)
         whole = int(found.pods.sum()) >= self._ask.need * self._ask.slice_size
         return found if whole else None
+
+    def _clones(self, level: int, slots: Iterable[int]) -> list[Dom]:
+        """Copies of domains with their subtrees."""
+        doms = self._doms(level, np.fromiter(slots, dtype=np.int64))
+        if level < self._last:
+            for dom in doms:
+                dom.children = self._clones(level + 1, self._tree.levels[level].children[dom.id])
+        return doms
 
 
 def _holds(dom: Dom, need: int, leaders: int) -> bool:
