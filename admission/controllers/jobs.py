@@ -19,6 +19,7 @@ from admission.controllers.jobs_plan import plan
 from admission.controllers.jobs_surroundings import JobOptions, Surroundings
 from admission.controllers.jobs_views import (
     BY_JOB,
+    BY_PARENT,
     BY_PREBUILT,
     Expected,
     Latest,
@@ -30,7 +31,7 @@ from admission.controllers.jobs_views import (
     owner_key,
 )
 from admission.controllers.jobs_workload import is_managed, prebuilt_key
-from admission.integrations.base import Job, JobKind
+from admission.integrations.base import Job, JobKind, Parent
 from api import names
 from api.errors import NotFound
 from api.kube.client import Kube
@@ -77,7 +78,8 @@ class JobController:
         self._latest_jobs: Latest[dict[str, Any]] = Latest()
         self._latest_workloads: Latest[Workload] = Latest()
         self._expected = Expected(EXPECTATION, wall)
-        self._act = Executor(kube, recorder, self._latest_jobs, self._latest_workloads, self._expected)
+        resources = {framework: adapter.resource for framework, adapter in self._adapters.items()}
+        self._act = Executor(kube, recorder, resources, self._latest_jobs, self._latest_workloads, self._expected)
         self._settled: dict[str, tuple[object, ...]] = {}
         self._missing: dict[str, float] = {}
         self._classless: set[str] = set()
@@ -99,6 +101,7 @@ class JobController:
         self._workloads.add_handler(self._workload_changed)
         for framework, view in self._jobs.items():
             view.add_index(BY_PREBUILT, _prebuilt_keys)
+            view.add_index(BY_PARENT, _parent_uids)
             view.add_handler(self._job_handler(framework))
         self._workload_classes.add_handler(self._class_changed)
         self._priority_classes.add_handler(self._class_changed)
@@ -160,7 +163,7 @@ class JobController:
         waiting = None if workloads else self._expected.remaining(key)
         if waiting is not None:
             return waiting
-        surroundings = self._surroundings(job)
+        surroundings = self._surroundings(job, adapter)
         looks = self._looks(job, adapter, workloads, surroundings)
         if self._settled.get(key) == looks:
             return None
@@ -193,15 +196,23 @@ class JobController:
             prebuilt.metadata.resource_version if prebuilt else None,
         )
 
-    def _surroundings(self, job: Job) -> Surroundings:
+    def _surroundings(self, job: Job, adapter: JobKind) -> Surroundings:
         return Surroundings(
             flavors=self._flavors.objects,
             workload_priority_classes=self._workload_classes.objects,
             priority_classes=self._priority_classes.objects,
             workloads=self._workloads.objects,
             options=self._options,
+            children=self._children(job, adapter),
             ancestor_admitted=self._ancestor_admitted(job),
         )
+
+    def _children(self, job: Job, adapter: JobKind) -> list[dict[str, Any]]:
+        """The child jobs of a kind that has them; those that are suspended may carry something of an earlier start."""
+        if not isinstance(adapter, Parent) or adapter.children not in self._jobs or not adapter.is_suspended(job):
+            return []
+        found = self._jobs[adapter.children].by_index(BY_PARENT, job["metadata"].get("uid", ""))
+        return [self._latest_jobs.of(job_key(adapter.children, _key_of(child)), child) for child in found]
 
     def _ancestor_admitted(self, job: Job) -> bool | None:
         """Whether the managed job above this one is admitted; None where there is none."""
@@ -266,6 +277,11 @@ def _owner_uid(workload: Workload) -> str:
 def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:
     key = prebuilt_key(job)
     return (key,) if key else ()
+
+
+def _parent_uids(job: dict[str, Any]) -> Iterable[str]:
+    owner = job_owner(job)
+    return (owner.uid,) if owner else ()
 
 
 def _key_of(job: Job) -> str:

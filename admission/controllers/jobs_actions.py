@@ -5,6 +5,7 @@ Each action carries the events to record once it has succeeded; the job is what 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,16 @@ class Event:
 class PatchJob:
     """A merge patch of the job (start, stop, restore)."""
 
+    patch: dict[str, Any]
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PatchChild:
+    """A merge patch of a child job; `framework` is the child's kind."""
+
+    framework: str
+    child: Mapping[str, Any]
     patch: dict[str, Any]
     events: tuple[Event, ...] = ()
 
@@ -62,7 +73,7 @@ class DeleteWorkload:
     events: tuple[Event, ...] = ()
 
 
-Action = PatchJob | CreateWorkload | PatchWorkload | SetStatus | DeleteWorkload
+Action = PatchJob | PatchChild | CreateWorkload | PatchWorkload | SetStatus | DeleteWorkload
 
 
 @dataclass(frozen=True, slots=True)

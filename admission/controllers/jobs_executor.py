@@ -16,19 +16,20 @@ from admission.controllers.jobs_actions import (
     CreateWorkload,
     DeleteWorkload,
     Event,
+    PatchChild,
     PatchJob,
     PatchWorkload,
     Plan,
     SetStatus,
 )
-from admission.controllers.jobs_views import Expected, Latest
+from admission.controllers.jobs_views import Expected, Latest, job_key
 from admission.controllers.status import patch_status
 from admission.integrations.base import JobKind
 from api.errors import AlreadyExists, Conflict, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
-from api.kube.resources import WORKLOADS
-from api.meta import split_key
+from api.kube.resources import WORKLOADS, Resource
+from api.meta import object_key, split_key
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -45,17 +46,21 @@ class Recorder(Protocol):
 
 
 class Executor:
-    """See the module. `jobs` and `workloads` are the answers so far, `expected` the Workloads created and not seen."""
+    """See the module.
+
+    `resources` by framework; `jobs` and `workloads` are the answers so far, `expected` the Workloads created and not seen.
+    """
 
     def __init__(
         self,
         kube: Kube,
         recorder: Recorder,
+        resources: Mapping[str, Resource],
         jobs: Latest[dict[str, Any]],
         workloads: Latest[Workload],
         expected: Expected,
     ) -> None:
-        self._kube, self._recorder = kube, recorder
+        self._kube, self._recorder, self._resources = kube, recorder, resources
         self._jobs, self._workloads, self._expected = jobs, workloads, expected
 
     async def perform(self, key: str, kind: JobKind | None, job: dict[str, Any] | None, made: Plan) -> float | None:
@@ -87,6 +92,13 @@ class Executor:
                 namespace, name = split_key(key.partition(":")[2])
                 answer = await self._kube.patch(kind.resource, name, patch, namespace, kind=PatchKind.MERGE)
                 self._jobs.note(key, job, answer)
+            case PatchChild(framework=framework, child=child, patch=patch):
+                meta, resource = child["metadata"], self._resources[framework]
+                answer = await self._kube.patch(
+                    resource, meta["name"], patch, meta.get("namespace"), kind=PatchKind.MERGE
+                )
+                name = object_key(meta.get("namespace"), meta["name"])
+                self._jobs.note(job_key(framework, name), dict(child), answer)
             case CreateWorkload(workload=workload):
                 await self._create(key, workload)
             case PatchWorkload(workload=workload, patch=patch):

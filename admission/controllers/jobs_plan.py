@@ -14,7 +14,7 @@ Not here: elastic slices and jobs on hold. `jobs` calls it and acts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from admission.controllers import conditions
 from admission.controllers.jobs_actions import (
@@ -22,6 +22,7 @@ from admission.controllers.jobs_actions import (
     CreateWorkload,
     DeleteWorkload,
     Event,
+    PatchChild,
     PatchJob,
     PatchWorkload,
     Plan,
@@ -49,8 +50,8 @@ from admission.controllers.jobs_workload import (
     spec_patch,
     wanted_spec,
 )
-from admission.integrations.base import Job, JobKind
-from admission.integrations.podset import PodSetConflict
+from admission.integrations.base import Job, JobKind, Parent
+from admission.integrations.podset import PodSetConflict, PodSetInfo
 from api import names
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true
@@ -267,7 +268,17 @@ class _Planner:
         except FlavorMissing as error:
             return Plan(again_in=FLAVOR_RETRY, note=str(error))
         queue = workload.status.admission.cluster_queue if workload.status.admission else ""
-        return Plan((PatchJob(patch, (Event("Started", f"Admitted by clusterQueue {queue}"),)),))
+        start = PatchJob(patch, (Event("Started", f"Admitted by clusterQueue {queue}"),))
+        return Plan((*self._cleaned_children(infos), start))
+
+    def _cleaned_children(self, infos: Sequence[PodSetInfo]) -> Iterator[PatchChild]:
+        """Child jobs freed of what an earlier start left on them."""
+        if not isinstance(self._kind, Parent) or not self._surroundings.children:
+            return
+        labels = {key for flavor in self._surroundings.flavors.values() for key in flavor.spec.node_labels}
+        for child in self._surroundings.children:
+            if patch := self._kind.child_patch(self._job, child, infos, labels):
+                yield PatchChild(self._kind.children, child, patch)
 
     def _checked(self, workload: Workload) -> Plan:
         """A running job must be one that was started, not one that somebody unsuspended while it was being admitted."""

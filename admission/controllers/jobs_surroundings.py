@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,8 @@ class JobOptions:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """`priority_classes` are decoded scheduling.k8s.io/v1 objects; `workloads` by key, for prebuilt ones.
+    """`priority_classes` are decoded scheduling.k8s.io/v1 objects; `workloads` by key, for prebuilt ones; `children` are
+    the job's child jobs, of a kind that has them.
 
     `ancestor_admitted`: None for a job of its own; for the child of a managed job, whether that job is admitted.
     """
@@ -36,4 +37,5 @@ class Surroundings:
     priority_classes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     options: JobOptions = JobOptions()
+    children: Sequence[Mapping[str, Any]] = ()
     ancestor_admitted: bool | None = None

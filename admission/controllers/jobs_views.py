@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 BY_JOB = "job"
 BY_PREBUILT = "prebuilt"
+BY_PARENT = "parent"
 
 
 class View(Protocol[T]):

@@ -8,7 +8,7 @@ To add a kind: one module with a class of this protocol, one line in registry.py
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -72,6 +72,21 @@ class Reclaiming(Protocol):
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
         """One entry for each pod set with such pods."""
+
+
+@runtime_checkable
+class Parent(Protocol):
+    """A kind that runs child jobs of another kind, and does not take everything back from them at a stop."""
+
+    @property
+    def children(self) -> str:
+        """The framework of the child jobs."""
+
+    def child_patch(self, job: Job, child: Job, infos: Sequence[PodSetInfo], flavor_labels: Set[str]) -> Patch | None:
+        """What an earlier start left on a resting child and this start must not find there; None for nothing.
+
+        `flavor_labels` are the node labels by which flavors choose their nodes.
+        """
 
 
 @runtime_checkable

@@ -2,13 +2,14 @@
 
 What its webhook allows: labels, annotations, nodeSelector, tolerations and scheduling gates of the pod templates may
 change while the JobSet is suspended before OR after the update; so a start is one patch, and a stop is one patch too.
-What its controller does with them: on resume it merges them into the child Jobs and takes nothing out. A gate once
-given stays on the child Jobs (the ungater opens it), and so does a node label that only an earlier flavor had.
+What its controller does with them: on resume it merges them into the child Jobs and takes nothing out. The node labels
+of an earlier flavor, or a gate that the new assignment does not need, would stay on the child Jobs and keep their pods
+from running; so a start first takes them off the children themselves, which the API server allows while they rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 from admission.integrations.base import (
@@ -21,8 +22,8 @@ from admission.integrations.base import (
     patch_between,
     with_spec,
 )
-from admission.integrations.job import pods_of
-from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
+from admission.integrations.job import BatchJob, pods_of
+from admission.integrations.podset import PodSetInfo, applied, kept_template, restored, without_leftovers
 from api import names
 from api.kube.resources import JOBSETS, Resource
 from api.requests import topology_request
@@ -30,11 +31,15 @@ from api.workloads import PodSet, ReclaimablePod
 
 Replicated = Mapping[str, Any]
 
+REPLICATED_JOB_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+_CHILD = BatchJob()
+
 
 class JobSet:
     """The adapter of jobset.x-k8s.io/v1alpha2 JobSet."""
 
     framework: Final = "jobset.x-k8s.io/jobset"
+    children: Final = BatchJob.framework
     resource: Final[Resource] = JOBSETS
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
@@ -82,6 +87,20 @@ class JobSet:
             before = {pod_set.name: pod_set.template for pod_set in original}
             changes["replicatedJobs"] = [_restored(r, before.get(_pod_set_name(r))) for r in _replicated_jobs(job)]
         return patch_between(job, with_spec(job, **changes))
+
+    def child_patch(self, job: Job, child: Job, infos: Sequence[PodSetInfo], flavor_labels: Set[str]) -> Patch | None:
+        """See Parent."""
+        if not _CHILD.is_suspended(child) or _CHILD.is_active(child) or _CHILD.finished(child):
+            return None
+        of = ((child.get("metadata") or {}).get("labels") or {}).get(REPLICATED_JOB_LABEL)
+        replicated = next((r for r in _replicated_jobs(job) if r.get("name") == of), None)
+        info = next((i for i in infos if replicated and i.name == _pod_set_name(replicated)), None)
+        if replicated is None or info is None:
+            return None
+        wanted = applied(_template(replicated), info)["spec"]
+        template = (child.get("spec") or {}).get("template") or {}
+        cleaned = without_leftovers(template, wanted, flavor_labels)
+        return patch_between(child, with_spec(child, template=cleaned))
 
 
 def _pod_set(replicated: Replicated, asked: Mapping[str, str] | None, topology: bool) -> PodSet:

@@ -8,7 +8,7 @@ The adapters call it for each of their templates; admission/controllers/jobs_inf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -106,6 +106,17 @@ def restored(template: Template, original: Template, keep_labels: frozenset[str]
     for name in ("nodeSelector", "tolerations", "schedulingGates"):
         _set(spec, name, old_spec.get(name))
     return {**template, "metadata": meta, "spec": spec}
+
+
+def without_leftovers(template: Template, wanted: Mapping[str, Any], flavor_labels: Set[str]) -> dict[str, Any]:
+    """The template without node labels of flavors and without our gate, as far as the `wanted` spec has them not."""
+    spec = dict(template.get("spec") or {})
+    stale = flavor_labels - (wanted.get("nodeSelector") or {}).keys()
+    _set(spec, "nodeSelector", {k: v for k, v in (spec.get("nodeSelector") or {}).items() if k not in stale})
+    ours = {"name": names.TOPOLOGY_GATE}
+    if ours not in (wanted.get("schedulingGates") or ()):
+        _set(spec, "schedulingGates", [gate for gate in spec.get("schedulingGates") or () if gate != ours])
+    return {**template, "spec": spec}
 
 
 def kept_template(template: Template, drop_labels: frozenset[str] = frozenset()) -> dict[str, Any]:

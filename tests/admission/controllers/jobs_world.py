@@ -205,10 +205,11 @@ async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[
 
 
 async def _prepared(kube: Kube) -> bool:
-    """Namespace and flavor are there (a CRD is served a moment after it was posted: NotFound until then)."""
-    flavor = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {"pool": "tas"}}})
+    """Namespace and flavors are there (a CRD is served a moment after it was posted: NotFound until then)."""
+    tas = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {"pool": "tas"}}})
+    zone = ResourceFlavor.from_wire({"metadata": {"name": "zone"}, "spec": {"nodeLabels": {"zone": "z"}}})
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
-    for resource, obj in ((NAMESPACES, namespace), (RESOURCE_FLAVORS, flavor)):
+    for resource, obj in ((NAMESPACES, namespace), (RESOURCE_FLAVORS, tas), (RESOURCE_FLAVORS, zone)):
         with contextlib.suppress(AlreadyExists):
             await kube.create(resource, obj)
     await kube.list(WORKLOADS)

@@ -24,7 +24,7 @@ from tests.admission.integrations.samples import COUNTS, batch_job, sample
 __all__ = ["cluster", "control_plane_tools"]
 
 KINDS = pytest.mark.parametrize("kind", ADAPTERS, ids=lambda kind: kind.framework)
-BATCH = ADAPTERS[0]
+BATCH, JOBSET = ADAPTERS[:2]
 
 
 CONTROL_PLANE = Options(jobset=True, kwok=False, scheduler=False)
@@ -200,6 +200,29 @@ async def test_the_workload_goes_with_its_job(here: World, kind: JobKind) -> Non
         return False
 
     await eventually(gone)
+
+
+async def test_child_jobs_keep_nothing_of_an_earlier_flavor(here: World) -> None:
+    await created(here, JOBSET)
+    await here.admit(JOBSET, topology=True)
+    await running(here, JOBSET)
+
+    async def children(suspended: bool) -> Any:
+        jobs = (await here.kube.list(JOBS, "ns")).items
+        return jobs if len(jobs) == 3 and all(job["spec"]["suspend"] is suspended for job in jobs) else None
+
+    specs = [job["spec"]["template"]["spec"] for job in await eventually(lambda: children(suspended=False))]
+    assert [spec["nodeSelector"] for spec in specs] == [{"disk": "ssd", "pool": "tas"}] * 3
+    await here.evict(JOBSET)
+
+    async def released() -> bool:
+        return (await here.workload(JOBSET)).status.admission is None
+
+    await eventually(released)
+    await here.admit(JOBSET, flavor="zone")
+    specs = [job["spec"]["template"]["spec"] for job in await eventually(lambda: children(suspended=False))]
+    assert [spec["nodeSelector"] for spec in specs] == [{"disk": "ssd", "zone": "z"}] * 3
+    assert [spec["schedulingGates"] for spec in specs] == [[{"name": "example.com/other"}]] * 3
 
 
 async def test_a_workload_whose_job_left_it_behind_is_finished(here: World) -> None:

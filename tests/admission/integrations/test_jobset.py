@@ -9,9 +9,10 @@ import pytest
 from admission.integrations.base import Finish
 from admission.integrations.jobset import JobSet
 from admission.integrations.podset import PodSetInfo
-from tests.admission.integrations.samples import jobset, merged
+from tests.admission.integrations.samples import batch_job, jobset, merged
 
 KIND = JobSet()
+GATE = "kueue.x-k8s.io/topology"
 
 
 def with_status(**status: Any) -> dict[str, Any]:
@@ -71,3 +72,41 @@ def test_pod_sets_have_lower_case_names() -> None:
     job = jobset()
     job["spec"]["replicatedJobs"][0]["name"] = "Driver"
     assert [p.name for p in KIND.pod_sets(job)] == ["driver", "worker"]
+
+
+def child(**template_spec: Any) -> dict[str, Any]:
+    job = batch_job()
+    job["metadata"]["labels"] = {"jobset.sigs.k8s.io/replicatedjob-name": "worker"}
+    job["spec"]["template"]["spec"] |= template_spec
+    return job
+
+
+LEFT = {"nodeSelector": {"disk": "ssd", "old": "x", "rack": "r"}, "schedulingGates": [{"name": GATE}]}
+
+
+@pytest.mark.parametrize(
+    ("info", "resting", "left"),
+    [
+        pytest.param(PodSetInfo("worker", 6), True, {"disk": "ssd", "rack": "r"}, id="taken off"),
+        pytest.param(
+            PodSetInfo("worker", 6, node_selector={"old": "y"}), True, {"disk", "old", "rack"}, id="given anew"
+        ),
+        pytest.param(PodSetInfo("worker", 6), False, None, id="not while it runs"),
+        pytest.param(PodSetInfo("driver", 1), True, None, id="another pod set's"),
+    ],
+)
+def test_leftovers_of_an_earlier_start(info: PodSetInfo, resting: bool, left: Any) -> None:
+    before = child(**LEFT)
+    before["spec"]["suspend"] = resting
+    patch = KIND.child_patch(jobset(), before, [info], {"old", "pool"})
+    if left is None:
+        assert patch is None
+        return
+    after = merged(before, patch)["spec"]["template"]["spec"]
+    assert set(after["nodeSelector"]) == set(left)
+    assert "schedulingGates" not in after
+
+
+def test_a_gate_that_is_wanted_again_stays() -> None:
+    before = child(nodeSelector={"disk": "ssd"}, schedulingGates=[{"name": GATE}])
+    assert KIND.child_patch(jobset(), before, [PodSetInfo("worker", 6, scheduling_gates=(GATE,))], {"old"}) is None
