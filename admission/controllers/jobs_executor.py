@@ -25,7 +25,7 @@ from admission.controllers.jobs_actions import (
 from admission.controllers.jobs_views import Expected, Latest, job_key
 from admission.controllers.status import patch_status
 from admission.integrations.base import JobKind
-from api.errors import AlreadyExists, Conflict, NotFound
+from api.errors import AlreadyExists, Conflict, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.resources import WORKLOADS, Resource
@@ -78,6 +78,10 @@ class Executor:
             except (Conflict, NotFound) as error:
                 log.debug("changed meanwhile", extra={"job": key, "error": str(error)})
                 return CONFLICT_RETRY
+            except Invalid as error:
+                if isinstance(action, CreateWorkload):
+                    self._record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
+                raise
             self._record(ref, action.events)
         return made.again_in
 

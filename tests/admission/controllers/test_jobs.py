@@ -275,6 +275,18 @@ async def test_a_job_waits_for_its_priority_class(here: World) -> None:
     assert workload.spec.priority == 7
 
 
+async def test_a_job_too_large_for_a_workload_is_told_so(here: World) -> None:
+    job = fresh(JOBSET)
+    worker = job["spec"]["replicatedJobs"][1]
+    job["spec"]["replicatedJobs"] = [worker | {"name": f"w{index}"} for index in range(19)]
+    await here.kube.create(JOBSET.resource, job)
+
+    async def refused() -> bool:
+        return any(reason == "ErrWorkloadCompose" and "podSets" in text for _, reason, text in here.recorded.events)
+
+    await eventually(refused)
+
+
 async def test_a_prebuilt_workload_is_adopted_when_it_comes(here: World) -> None:
     job = fresh(BATCH)
     job["metadata"]["annotations"] = {"kueue.x-k8s.io/prebuilt-workload-name": "mine"}
