@@ -113,7 +113,9 @@ class Line:
         return group
 
     def leave(self, key: str, group: EqualClass) -> None:
-        """Let a member go."""
+        """Let a member go. One that comes back is another one: what was said of it before no longer holds."""
+        if self.parked is not None and self.parked[0][-1] == key:
+            self.parked = None
         if group.discard(key):
             self._offer(group)
         if not group.members:

@@ -80,7 +80,7 @@ def test_strict_fifo_stays_with_its_refused_head() -> None:
     assert head(queues) == "big"
 
 
-@pytest.mark.parametrize("change", ["head leaves", "head shrinks", "earlier one comes"])
+@pytest.mark.parametrize("change", ["head leaves", "head shrinks", "head comes back", "earlier one comes"])
 def test_a_parked_queue_moves_when_its_head_is_another(change: str) -> None:
     queues = pending(STRICT, workload("big", queued=1, cpu=9), workload("small", queued=2))
     queues.refuse("big", Reason.WAITING_FOR_QUOTA)
@@ -88,7 +88,11 @@ def test_a_parked_queue_moves_when_its_head_is_another(change: str) -> None:
         queues.remove("big")
         assert head(queues) == "small"
     elif change == "head shrinks":
-        queues.put(workload("big", queued=1.5, cpu=2))
+        queues.put(workload("big", queued=1, cpu=2))
+        assert head(queues) == "big"
+    elif change == "head comes back":
+        queues.remove("big")
+        queues.put(workload("big", queued=1, cpu=9))
         assert head(queues) == "big"
     else:
         queues.put(workload("urgent", queued=3, priority=5))
