@@ -35,7 +35,7 @@ class Webhooks:
     """Holds one HTTP session for all calls; `close` ends it."""
 
     def __init__(self, store: Store, services: Services) -> None:
-        self._store, self._services = store, services
+        self._store, self.services = store, services
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
 
@@ -138,7 +138,7 @@ class Webhooks:
             return config["url"], self._trust(config)
         service = config["service"]
         name = f"{service['namespace']}/{service['name']}"
-        base = self._services.get(name)
+        base = self.services.get(name)
         if base is None:
             raise ValueError(f'service "{service["name"]}" not found')
         return base.rstrip("/") + "/" + (service.get("path") or "/").lstrip("/"), self._trust(config)

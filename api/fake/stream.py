@@ -102,7 +102,10 @@ class Stream:
                 return False
             data = changed
         if data:
-            await response.write(data)
+            try:
+                await response.write(data)
+            except ConnectionResetError:  # the watcher is gone without a word: killed, or its connection cut
+                return False
         return not data.startswith(b'{"type":"ERROR"')
 
     def line(self, event: Event) -> bytes:
