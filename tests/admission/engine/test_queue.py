@@ -227,6 +227,10 @@ class Plain:
             return line[0].key if line and line[0] in awake else None
         return awake[0].key if awake else None
 
+    def refuse(self, each: Workload) -> None:
+        """A strict line remembers one refusal only, its head's."""
+        self.refused = {self.mark(each)} if self.strict else self.refused | {self.mark(each)}
+
     def remove(self, key: str) -> None:
         gone = self.all.pop(key, None)
         if gone is not None and (self.strict or all(self.mark(e) != self.mark(gone) for e in self.all.values())):
@@ -254,7 +258,7 @@ def test_any_history_gives_the_head_that_sorting_anew_gives(
                 plain.remove(key)
             case ("refuse", _) if (found := queues.head("q")) is not None:
                 queues.refuse(found.key, Reason.WAITING_FOR_QUOTA)
-                plain.refused.add(plain.mark(found))
+                plain.refuse(found)
             case ("wake", _):
                 queues.wake(["q"])
                 plain.refused.clear()
