@@ -3,7 +3,8 @@
 An admission's pods are charged on its domains at once, bound or not. A bound pod of that workload, on a node of such a
 domain, is covered: it is one of those already charged. Any other bound pod is foreign and charged on its node. When a
 workload is released while pods of it are still bound, they become foreign until they are gone; when it is admitted
-again, they are covered again. So no pod is ever charged twice and none goes uncharged.
+again, they are covered again. What a covered pod takes beyond its pod set's requests (an injected sidecar) is charged as
+foreign. So no pod is ever charged twice and none goes uncharged.
 
 Where nodes are counted one by one under a wider lowest level, an assignment does not say which node gets a pod. Pods
 that are not bound yet are then charged as shadows: packed onto the domain's nodes first-fit by name, and replaced by the
@@ -254,7 +255,20 @@ class Bookings:
                 self._shadow(slot, share, pod.node if pod.node in share.shadows else max(share.shadows), -1)
             self._capacity.charge(Spot(Kind.NODE, share.flavor, (pod.node,)), share.vector, 1)
             self._count_homeless(slot, share)
-            self._relieve(pod.node)
+        self._charge_surplus(share, pod, +1)
+        self._relieve(pod.node)
+
+    def _charge_surplus(self, share: Share, pod: BoundPod, count: int) -> None:
+        if surplus := self._surplus(share, pod):
+            self._capacity.add_foreign(pod.node, surplus, count)
+
+    def _surplus(self, share: Share, pod: BoundPod) -> Vector:
+        """What the pod takes beyond what its entry counts for one pod."""
+        counted = dict(share.vector)
+        held = self._capacity.columns.vector(_held(pod))
+        return tuple(
+            (column, amount - counted.get(column, 0)) for column, amount in held if amount > counted.get(column, 0)
+        )
 
     def _unsettle(self, key: str) -> None:
         """Undo `_settle`."""
@@ -268,6 +282,7 @@ class Bookings:
         self._journal.drop(self._slot_of, key)
         if share is not None:
             self._journal.discard(share.covered, key)
+            self._charge_surplus(share, pod, -1)
             if share.by_node:
                 self._capacity.charge(Spot(Kind.NODE, share.flavor, (pod.node,)), share.vector, -1)
                 self._count_homeless(slot, share)
@@ -430,10 +445,12 @@ class Bookings:
     def _wrong_foreign(self) -> Iterator[str]:
         wanted: dict[str, dict[int, int]] = {}
         for pod in self.pods.values():
-            if pod.key not in self._slot_of:
+            slot = self._slot_of.get(pod.key)
+            share = None if slot is None else self._share(slot)
+            vector = self._surplus(share, pod) if share else self._capacity.columns.vector(_held(pod))
+            for column, amount in vector:
                 entry = wanted.setdefault(pod.node, {})
-                for column, amount in self._capacity.columns.vector(_held(pod)):
-                    entry[column] = entry.get(column, 0) + amount
+                entry[column] = entry.get(column, 0) + amount
         have = {name: book.foreign for name, book in self._capacity.nodes.items() if book.foreign}
         for name in sorted(wanted.keys() | have.keys()):
             want = {column: amount for column, amount in wanted.get(name, {}).items() if amount}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +66,9 @@ class Cluster(RuleBasedStateMachine):
 
     options = PlacementOptions()
     flavors: tuple[Flavor, ...] = (HOST, POOL)
-    polite = True  # nobody takes what was promised to an admitted workload, nodes do not shrink: nothing goes below zero
+    polite = (
+        True  # nobody takes what was promised to an admitted workload, nodes do not shrink: nothing goes below zero
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +173,7 @@ class Cluster(RuleBasedStateMachine):
     def _pods_on(self, name: str) -> bool:
         return any(pod.node == name for pod in self.ledger._bookings.pods.values())
 
-    def _may_bind(self, name: str, workload: str | None, requests: dict[str, int]) -> bool:
+    def _may_bind(self, name: str, workload: str | None, requests: Mapping[str, int]) -> bool:
         """Whether the pod is part of an admission that counts it here, or takes only what is really left."""
         bookings, capacity = self.ledger._bookings, self.ledger._capacity
         book = capacity.nodes.get(name)
