@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from admission.controllers.jobs_endings import plan_orphaned
 from admission.controllers.jobs_executor import Executor, Recorder
+from admission.controllers.jobs_family import Family, parent_uids
 from admission.controllers.jobs_plan import plan
 from admission.controllers.jobs_surroundings import JobOptions, Surroundings
 from admission.controllers.jobs_views import (
@@ -24,20 +25,19 @@ from admission.controllers.jobs_views import (
     Expected,
     Latest,
     View,
-    controller_of,
     is_orphan,
     job_key,
-    job_owner,
+    key_of,
     owner_key,
+    owner_uid,
 )
-from admission.controllers.jobs_workload import is_managed, prebuilt_key
-from admission.integrations.base import Job, JobKind, Parent
-from api import names
+from admission.controllers.jobs_workload import prebuilt_key
+from admission.integrations.base import Job, JobKind
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.store import Change, ChangeType
-from api.meta import is_true, object_key, split_key
+from api.meta import split_key
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import Workload
@@ -48,6 +48,8 @@ SYNC_TIMEOUT: Final = 120.0
 # The garbage collector is usually faster; and a job that only our copy does not know yet must not lose its Workload.
 ORPHAN_GRACE: Final = 1.0
 EXPECTATION: Final = 5.0
+# Seconds until a job of a kind that is not listed yet is looked at again.
+_UNLISTED: Final = 1.0
 _ORPHAN: Final = "workload"
 
 
@@ -84,12 +86,12 @@ class JobController:
         self._missing: dict[str, float] = {}
         self._classless: set[str] = set()
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
+        self._family = Family(self._frameworks, jobs, workloads, self._latest_jobs, self._options)
         self._subscribe()
 
     async def run(self) -> None:
-        """Until cancelled. The informers run elsewhere."""
-        views: list[View[Any]] = [*self._jobs.values(), self._workloads, self._flavors]
-        views += [self._workload_classes, self._priority_classes]
+        """Until cancelled. The informers run elsewhere; a kind that is not installed never holds up the others."""
+        views: list[View[Any]] = [self._workloads, self._flavors, self._workload_classes, self._priority_classes]
         for view in views:
             await view.synced(SYNC_TIMEOUT)
         await self.queue.run()
@@ -101,7 +103,7 @@ class JobController:
         self._workloads.add_handler(self._workload_changed)
         for framework, view in self._jobs.items():
             view.add_index(BY_PREBUILT, _prebuilt_keys)
-            view.add_index(BY_PARENT, _parent_uids)
+            view.add_index(BY_PARENT, parent_uids)
             view.add_handler(self._job_handler(framework))
         self._workload_classes.add_handler(self._class_changed)
         self._priority_classes.add_handler(self._class_changed)
@@ -131,7 +133,7 @@ class JobController:
             self.queue.add(job_key(_ORPHAN, change.key))
         for framework, view in self._jobs.items():
             for job in view.by_index(BY_PREBUILT, change.key):
-                self.queue.add(job_key(framework, _key_of(job)))
+                self.queue.add(job_key(framework, key_of(job)))
 
     def _class_changed(self, change: Change[Any]) -> None:
         if change.type is ChangeType.ADDED:
@@ -147,14 +149,16 @@ class JobController:
         framework, _, name = key.partition(":")
         if framework == _ORPHAN:
             return await self._orphan(name)
+        if not self._jobs[framework].has_synced:
+            return _UNLISTED  # a job that is not seen yet is not a job that is gone
         copy = self._jobs[framework].objects.get(name)
         owned = self._workloads.by_index(BY_JOB, key)
         if copy is None:
             return await self._without_job(key, owned)
         job = self._latest_jobs.of(key, copy)
         uid = job["metadata"].get("uid", "")
-        mine = [self._latest_workloads.of(w.key, w) for w in owned if _owner_uid(w) == uid]
-        strays = await self._without_job(key, [w for w in owned if _owner_uid(w) != uid])
+        mine = [self._latest_workloads.of(w.key, w) for w in owned if owner_uid(w) == uid]
+        strays = await self._without_job(key, [w for w in owned if owner_uid(w) != uid])
         again = await self._with_job(key, job, mine)
         return min((seconds for seconds in (strays, again) if seconds is not None), default=None)
 
@@ -203,32 +207,9 @@ class JobController:
             priority_classes=self._priority_classes.objects,
             workloads=self._workloads.objects,
             options=self._options,
-            children=self._children(job, adapter),
-            ancestor_admitted=self._ancestor_admitted(job),
+            children=self._family.children(job, adapter),
+            ancestor_admitted=self._family.ancestor_admitted(job),
         )
-
-    def _children(self, job: Job, adapter: JobKind) -> list[dict[str, Any]]:
-        """The child jobs of a kind that has them; those that are suspended may carry something of an earlier start."""
-        if not isinstance(adapter, Parent) or adapter.children not in self._jobs or not adapter.is_suspended(job):
-            return []
-        found = self._jobs[adapter.children].by_index(BY_PARENT, job["metadata"].get("uid", ""))
-        return [self._latest_jobs.of(job_key(adapter.children, _key_of(child)), child) for child in found]
-
-    def _ancestor_admitted(self, job: Job) -> bool | None:
-        """Whether the managed job above this one is admitted; None where there is none."""
-        owner = job_owner(job)
-        framework = self._frameworks.get((owner.api_version, owner.kind)) if owner else None
-        if owner is None or framework is None:
-            return None
-        key = object_key((job.get("metadata") or {}).get("namespace"), owner.name)
-        parent = self._jobs[framework].objects.get(key)
-        if parent is None or parent["metadata"].get("uid", "") != owner.uid:
-            return None
-        above = self._ancestor_admitted(parent)
-        if above is not None or not is_managed(parent, Surroundings(options=self._options)):
-            return above
-        owned = self._workloads.by_index(BY_JOB, job_key(framework, key))
-        return any(is_true(w.status.conditions, names.ADMITTED) for w in owned if _owner_uid(w) == owner.uid)
 
     # ---- Workloads without a job
 
@@ -247,7 +228,7 @@ class JobController:
         since = self._missing.setdefault(key, self._wall())
         if self._wall() - since < ORPHAN_GRACE:
             return ORPHAN_GRACE
-        gone = [w for w in staying if await self._is_gone(key, _owner_uid(w))]
+        gone = [w for w in staying if await self._is_gone(key, owner_uid(w))]
         self._missing.pop(key, None)
         await self._act.perform(key, None, None, plan_orphaned(gone, self._wall()))
         return ORPHAN_GRACE if len(gone) < len(staying) else None
@@ -269,20 +250,6 @@ class JobController:
         return await self._act.perform(job_key(_ORPHAN, name), None, None, plan_orphaned([workload], self._wall()))
 
 
-def _owner_uid(workload: Workload) -> str:
-    owner = controller_of(workload.metadata.owner_references)
-    return owner.uid if owner else ""
-
-
 def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:
     key = prebuilt_key(job)
     return (key,) if key else ()
-
-
-def _parent_uids(job: dict[str, Any]) -> Iterable[str]:
-    owner = job_owner(job)
-    return (owner.uid,) if owner else ()
-
-
-def _key_of(job: Job) -> str:
-    return object_key(job["metadata"].get("namespace"), job["metadata"]["name"])

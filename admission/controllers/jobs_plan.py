@@ -14,7 +14,7 @@ Not here: elastic slices and jobs on hold. `jobs` calls it and acts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from admission.controllers import conditions
 from admission.controllers.jobs_actions import (
@@ -22,7 +22,6 @@ from admission.controllers.jobs_actions import (
     CreateWorkload,
     DeleteWorkload,
     Event,
-    PatchChild,
     PatchJob,
     PatchWorkload,
     Plan,
@@ -34,10 +33,9 @@ from admission.controllers.jobs_fit import (
     same_templates,
     similar_pod_sets,
     started_pod_sets,
-    unfinished_start,
 )
-from admission.controllers.jobs_infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs_ready import with_pods_ready, with_reclaimable
+from admission.controllers.jobs_start import is_unstarted, plan_start
 from admission.controllers.jobs_surroundings import Surroundings
 from admission.controllers.jobs_workload import (
     PriorityClassMissing,
@@ -50,15 +48,13 @@ from admission.controllers.jobs_workload import (
     spec_patch,
     wanted_spec,
 )
-from admission.integrations.base import Job, JobKind, Parent
-from admission.integrations.podset import PodSetConflict, PodSetInfo
+from admission.integrations.base import Job, JobKind
 from api import names
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true
 from api.workloads import Workload
 
 NOT_ADMITTED = "Not admitted by cluster queue"
-FLAVOR_RETRY = 1.0
 
 
 def plan(job: Job, kind: JobKind, workloads: Sequence[Workload], surroundings: Surroundings, now: float) -> Plan:
@@ -218,7 +214,7 @@ class _Planner:
         if correct and (follow := self._followed(workload)) != NOTHING:
             return follow
         if is_true(state, names.ADMITTED):
-            return self._started(workload) if self._kind.is_suspended(self._job) else self._checked(workload)
+            return self._admitted(workload)
         if not self._kind.is_suspended(self._job):
             return self._stopped(workload, NOT_ADMITTED)[0]
         return Plan(events=_check_messages(workload))
@@ -257,38 +253,14 @@ class _Planner:
         event = Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
         return Plan((PatchWorkload(workload, patch, (event,)),))
 
-    def _started(self, workload: Workload) -> Plan:
-        if self._kind.is_active(self._job):
+    def _admitted(self, workload: Workload) -> Plan:
+        """Started, or else running as it was started, not because somebody unsuspended it while it was being admitted."""
+        if self._at_rest():
+            return plan_start(self._job, self._kind, workload, self._surroundings, self._now)
+        if self._kind.is_suspended(self._job):
             return NOTHING  # the last run is not over yet; the job will change when it is
-        try:
-            infos = pod_set_infos(workload, self._surroundings.flavors, self._surroundings.options)
-            patch = self._kind.start(self._job, infos)
-        except (PodSetConflict, InvalidObject) as error:
-            return Plan((finish(workload, names.Finishing.FAILED_TO_START, str(error), self._now),), note=str(error))
-        except FlavorMissing as error:
-            return Plan(again_in=FLAVOR_RETRY, note=str(error))
-        queue = workload.status.admission.cluster_queue if workload.status.admission else ""
-        start = PatchJob(patch, (Event("Started", f"Admitted by clusterQueue {queue}"),))
-        return Plan((*self._cleaned_children(infos), start))
-
-    def _cleaned_children(self, infos: Sequence[PodSetInfo]) -> Iterator[PatchChild]:
-        """Child jobs freed of what an earlier start left on them."""
-        if not isinstance(self._kind, Parent) or not self._surroundings.children:
-            return
-        labels = {key for flavor in self._surroundings.flavors.values() for key in flavor.spec.node_labels}
-        for child in self._surroundings.children:
-            if patch := self._kind.child_patch(self._job, child, infos, labels):
-                yield PatchChild(self._kind.children, child, patch)
-
-    def _checked(self, workload: Workload) -> Plan:
-        """A running job must be one that was started, not one that somebody unsuspended while it was being admitted."""
-        if not same_templates(self._pod_sets, workload.spec.pod_sets):
-            return NOTHING
-        try:
-            infos = pod_set_infos(workload, self._surroundings.flavors, self._surroundings.options)
-        except (PodSetConflict, FlavorMissing):
-            return NOTHING
-        return self._stopped(workload, NOT_ADMITTED)[0] if unfinished_start(self._pod_sets, infos) else NOTHING
+        slipped = is_unstarted(self._pod_sets, workload, self._surroundings)
+        return self._stopped(workload, NOT_ADMITTED)[0] if slipped else NOTHING
 
     def _at_rest(self) -> bool:
         return self._kind.is_suspended(self._job) and not self._kind.is_active(self._job)

@@ -31,6 +31,10 @@ class View(Protocol[T]):
     def objects(self) -> Mapping[str, T]:
         """By key."""
 
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is there."""
+
     def add_handler(self, fn: Callable[[Change[T]], None]) -> None:
         """Told of every change."""
 
@@ -130,3 +134,14 @@ def job_owner(job: Job) -> OwnerReference | None:
     references: list[dict[str, Any]] = (job.get("metadata") or {}).get("ownerReferences") or []
     found = next((reference for reference in references if reference.get("controller")), None)
     return OwnerReference.from_wire(found) if found else None
+
+
+def key_of(job: Job) -> str:
+    """`namespace/name`."""
+    return object_key(job["metadata"].get("namespace"), job["metadata"]["name"])
+
+
+def owner_uid(workload: Workload) -> str:
+    """The uid of the job in charge, empty for none."""
+    owner = controller_of(workload.metadata.owner_references)
+    return owner.uid if owner else ""

@@ -1,0 +1,56 @@
+"""How an admitted job starts, and whether one that runs was started by us. Pure; part of `jobs_plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from admission.controllers.jobs_actions import Event, PatchChild, PatchJob, Plan
+from admission.controllers.jobs_endings import finish
+from admission.controllers.jobs_fit import same_templates, unfinished_start
+from admission.controllers.jobs_infos import FlavorMissing, pod_set_infos
+from admission.controllers.jobs_surroundings import Surroundings
+from admission.integrations.base import Job, JobKind, Parent
+from admission.integrations.podset import PodSetConflict, PodSetInfo
+from api import names
+from api.errors import InvalidObject
+from api.workloads import PodSet, Workload
+
+FLAVOR_RETRY: Final = 1.0
+
+
+def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surroundings, now: float) -> Plan:
+    """One patch with all that the admission gives; what cannot be merged in ends the Workload."""
+    try:
+        infos = pod_set_infos(workload, surroundings.flavors, surroundings.options)
+        patch = kind.start(job, infos)
+    except (PodSetConflict, InvalidObject) as error:
+        return Plan((finish(workload, names.Finishing.FAILED_TO_START, str(error), now),), note=str(error))
+    except FlavorMissing as error:
+        return Plan(again_in=FLAVOR_RETRY, note=str(error))
+    queue = workload.status.admission.cluster_queue if workload.status.admission else ""
+    start = PatchJob(patch, (Event("Started", f"Admitted by clusterQueue {queue}"),))
+    return Plan((*_cleaned_children(job, kind, infos, surroundings), start))
+
+
+def _cleaned_children(
+    job: Job, kind: JobKind, infos: Sequence[PodSetInfo], surroundings: Surroundings
+) -> Iterator[PatchChild]:
+    """Child jobs freed of what an earlier start left on them."""
+    if not isinstance(kind, Parent) or not surroundings.children:
+        return
+    labels = {key for flavor in surroundings.flavors.values() for key in flavor.spec.node_labels}
+    for child in surroundings.children:
+        if patch := kind.child_patch(job, child, infos, labels):
+            yield PatchChild(kind.children, child, patch)
+
+
+def is_unstarted(running: tuple[PodSet, ...], workload: Workload, surroundings: Surroundings) -> bool:
+    """Whether a job runs in its own shape although its admission gives it more."""
+    if not same_templates(running, workload.spec.pod_sets):
+        return False
+    try:
+        infos = pod_set_infos(workload, surroundings.flavors, surroundings.options)
+    except (PodSetConflict, FlavorMissing):
+        return False
+    return unfinished_start(running, infos)
