@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT.parent / "shared" / "bench" / "jobs_bench.py"
 LOADS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "loads.json").read_text())
 CLUSTER = Options(
-    gogc=400, disable_admission="ServiceAccount,TaintNodesByCondition", node_monitor_period="5s", tmpfs=True
+    gogc=400, disable_admission=("ServiceAccount", "TaintNodesByCondition"), node_monitor_period="5s", tmpfs=True
 )
 
 
