@@ -21,8 +21,8 @@ import msgspec
 
 from api.fake.calls import Context
 from api.fake.cel import CelError, compile_cel
-from api.fake.change import Review, Target
 from api.fake.patch import clone, json_patch
+from api.fake.request import Review, Target
 from api.fake.selectors import from_object, matches
 from api.fake.status import Obj, Refusal, internal
 from api.fake.store import Store

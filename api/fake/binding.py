@@ -5,8 +5,8 @@ Rules of registry/core/pod/storage in kubernetes 1.36. Called by store.py and ca
 
 from __future__ import annotations
 
-from api.fake.change import Desk, Options, Target
 from api.fake.patch import clone
+from api.fake.request import Desk, Options, Target
 from api.fake.rules.base import condition
 from api.fake.status import Obj, conflict, invalid, not_found, required
 from api.fake.table import Record

@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from api.fake import change
 from api.fake.binding import bind
-from api.fake.change import Options, Review, Target
 from api.fake.deletion import DeleteOptions
+from api.fake.request import Options, Review, Target
 from api.fake.status import Obj
 from api.fake.store import Store
 from api.fake.table import Record

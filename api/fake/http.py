@@ -17,9 +17,10 @@ from aiohttp import web
 
 from api.fake import discovery, routes
 from api.fake.calls import Calls, Context, User
-from api.fake.change import APPLY, Target
+from api.fake.change import APPLY
 from api.fake.deletion import DeleteOptions
 from api.fake.listing import encode, list_bytes
+from api.fake.request import Target
 from api.fake.status import Obj, Refusal, bad_request, internal, not_allowed, not_found, success, unauthorized
 from api.fake.store import Store
 from api.fake.stream import Stream, WatchSettings

@@ -16,7 +16,7 @@ from itertools import islice
 import msgspec
 
 from api.fake import routes
-from api.fake.change import Target
+from api.fake.request import Target
 from api.fake.selectors import Filter
 from api.fake.status import Obj, Refusal, bad_request, expired
 from api.fake.store import Store

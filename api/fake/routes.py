@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from api.fake.change import Options, Target
+from api.fake.request import Options, Target
 from api.fake.status import Resource, bad_request, invalid, no_such_path, unsupported
 from api.fake.store import Store
 

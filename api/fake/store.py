@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 
 from api.fake import change, meta
 from api.fake.binding import bind
-from api.fake.change import APPLY, JSON, MERGE, STRATEGIC, Options, Review, Target
+from api.fake.change import APPLY, JSON, MERGE, STRATEGIC
 from api.fake.deletion import DeleteOptions, is_over
 from api.fake.gc import Collector, Place
 from api.fake.kinds import BUILTIN, Kind, Ref, from_crd
 from api.fake.patch import clone
+from api.fake.request import Options, Review, Target
 from api.fake.rules.base import Rules
 from api.fake.selectors import EVERYTHING, Filter, parse_fields, parse_labels
 from api.fake.status import Obj, no_such_path, not_found

@@ -15,8 +15,8 @@ import msgspec
 from aiohttp import web
 
 from api.fake import routes
-from api.fake.change import Target
 from api.fake.listing import too_large
+from api.fake.request import Target
 from api.fake.status import Refusal, bad_request, expired
 from api.fake.store import Store
 from api.fake.table import Event

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 
 from api.fake.calls import Context, User
-from api.fake.change import Options, Target
 from api.fake.deletion import DeleteOptions
+from api.fake.request import Options, Target
 from api.fake.server import FakeServer, FakeSettings
 from api.fake.status import Refusal
 from api.fake.tls import issue

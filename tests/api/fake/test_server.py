@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from api.fake.change import Target
+from api.fake.request import Target
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.resources import CONFIG_MAPS, PODS
 

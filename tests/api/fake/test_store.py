@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.fake.change import Options
 from api.fake.deletion import DeleteOptions
+from api.fake.request import Options
 from api.fake.status import Refusal
 from api.fake.store import APPLY, STRATEGIC, Store
 from api.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, NODES, PODS

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from api.errors import AlreadyExists, Conflict, NotFound, Unauthorized, Unreachable
-from api.fake.change import Target
+from api.fake.request import Target
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.events import NORMAL, EventRecorder, ref_to
