@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from admission import metrics
 from admission.controllers.feed import Feed
@@ -17,6 +16,7 @@ from admission.controllers.jobs import JobController
 from admission.controllers.jobs_surroundings import JobOptions
 from admission.controllers.queues import QueueController
 from admission.controllers.scheduler import Scheduler
+from admission.controllers.served import WhenServed
 from admission.controllers.views import make_views
 from admission.controllers.waits import WaitReporter
 from admission.controllers.workloads import WorkloadController
@@ -24,20 +24,16 @@ from admission.engine.ledger import Ledger
 from admission.engine.queue import PendingQueues
 from admission.integrations.registry import ADAPTERS
 from admission.settings import AdmissionSettings
-from api.errors import NotFound, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
-from api.kube.informer import Informer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process
-from api.kube.resources import Resource
 from api.names import QUEUE_NAME_LABEL
 
 log = logging.getLogger(__name__)
 
 CONTROLLER = "controller"
 _AUDIT_PERIOD = 60.0
-_SERVED_PERIOD = 15.0
 
 
 async def run_controller(process: Process, settings: AdmissionSettings) -> None:
@@ -48,10 +44,8 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
         parts = _Controller(kube, writer, settings)
         process.ready = parts.missing
         async with asyncio.TaskGroup() as group:
-            for informer in parts.views.all():
+            for informer in (*parts.views.all(), *parts.jobs.values()):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
-            for informer in parts.jobs.values():
-                group.create_task(_run_when_served(kube, informer), name=f"informer {informer.resource.plural}")
             lead = parts.lead
             group.create_task(election.run(lead) if settings.lease.enabled else lead(), name=CONTROLLER)
 
@@ -63,8 +57,8 @@ class _Controller:
         self._settings = settings.controller
         self._sync_timeout = settings.sync_timeout
         self.views = views = make_views(kube)
-        self.jobs: dict[str, Informer[dict[str, Any]]] = {
-            kind.framework: Informer(kube, kind.resource, dict, label_selector=QUEUE_NAME_LABEL) for kind in ADAPTERS
+        self.jobs = {
+            kind.framework: WhenServed(kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in ADAPTERS
         }
         self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
         self._recorder = recorder = EventRecorder(writer, f"stowage-{CONTROLLER}")
@@ -119,21 +113,3 @@ class _Controller:
 
 async def _awaited(run: Callable[[], Awaitable[None]]) -> None:
     await run()
-
-
-async def _run_when_served(kube: Kube, informer: Informer[dict[str, Any]]) -> None:
-    """Kinds that are installed separately are watched from when the API server serves them."""
-    while not await _served(kube, informer.resource):  # noqa: ASYNC110  nothing tells us: it has to be asked
-        await asyncio.sleep(_SERVED_PERIOD)
-    await informer.run()
-
-
-async def _served(kube: Kube, resource: Resource) -> bool:
-    try:
-        await kube.list(resource, limit=1)
-    except NotFound:
-        return False
-    except StowageError as error:
-        log.warning("cannot tell whether %s are served: %s", resource.plural, error)
-        return False
-    return True

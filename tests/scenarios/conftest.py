@@ -21,13 +21,14 @@ __all__ = ["cluster", "control_plane_tools"]
     params=["embedded", pytest.param("real", marks=pytest.mark.e2e)],
 )
 async def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    """The stage of the module."""
+    """The stage of the module; its constant ENVIRONMENT gives the processes more settings."""
     folder: Path = tmp_path_factory.mktemp(f"stage-{request.param}")
+    environment = getattr(request.module, "ENVIRONMENT", {})
     if request.param == "embedded":
-        async with embedded(folder) as found:
+        async with embedded(folder, environment) as found:
             yield found
     else:
-        async with real(request.getfixturevalue("cluster"), folder) as found:
+        async with real(request.getfixturevalue("cluster"), folder, environment) as found:
             yield found
 
 

@@ -15,13 +15,15 @@ from pathlib import Path
 from admission.cli.install import CONFIG, install, point_webhooks
 from admission.cli.processes import COMMANDS, Processes
 from admission.settings import WebhookSection
-from api.fake.server import FakeServer
+from api.fake.server import FakeServer, FakeSettings
 from api.fake.workers.driver import Workers
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 from hack.controlplane.cluster import ControlPlane
 
 NAMESPACE = "stowage-system"
+# Seconds; a machine that runs other suites at the same time starts three interpreters slowly.
+READY_WITHIN = 120.0
 
 
 @dataclass
@@ -35,13 +37,15 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def embedded(folder: Path, environment: Mapping[str, str] | None = None) -> AsyncIterator[Stage]:
-    """An embedded API server of its own."""
-    async with FakeServer() as server, contextlib.AsyncExitStack() as stack:
+    """An embedded API server of its own, which knows the processes by their ServiceAccounts."""
+    tokens = {name: f"system:serviceaccount:{NAMESPACE}:stowage-{name}" for name in COMMANDS}
+    async with FakeServer(FakeSettings(tokens=tokens)) as server, contextlib.AsyncExitStack() as stack:
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
+        kubeconfigs = {name: server.kubeconfig(folder / f"{name}.kubeconfig", token=name) for name in COMMANDS}
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
         workers = asyncio.create_task(Workers(server.store).run(), name="workers")
         stack.push_async_callback(_ended, workers)
-        processes = Processes(dict.fromkeys(COMMANDS, kubeconfig), folder, environment or {})
+        processes = Processes(kubeconfigs, folder, environment or {}, READY_WITHIN)
         await install(kube, processes.webhook_url)
         await stack.enter_async_context(processes)
         yield Stage("embedded", kube, processes)
@@ -58,7 +62,7 @@ async def real(
     }
     settings = WebhookSection()
     async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig)) as kube:
-        processes = Processes(kubeconfigs, folder, environment or {})
+        processes = Processes(kubeconfigs, folder, environment or {}, READY_WITHIN)
         configurations = (settings.mutating_configuration, settings.validating_configuration)
         await point_webhooks(kube, processes.webhook_url, *configurations)
         async with processes:
