@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 from admission import metrics
 from admission.controllers.feed import Feed
-from admission.controllers.jobs import JobController
-from admission.controllers.jobs_surroundings import JobOptions
+from admission.controllers.jobs.controller import JobController
+from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.queues import QueueController
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.served import WhenServed

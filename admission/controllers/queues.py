@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from admission.controllers.activity import FIELDS_HONOURED, Activity, flavors_of, local_queue_activity, not_honoured
-from admission.controllers.status import merge_diff
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.metrics import ADMITTED_ACTIVE, PENDING, RESERVING, STATUS
 from api.kube.client import Kube, PatchKind
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
 from api.kube.store import Change
+from api.merge import merge_diff
 from api.meta import Condition, KubeObject, find_condition, is_true, rfc3339, set_condition
 from api.names import ACTIVE, ADMITTED, FINISHED, IN_USE_FINALIZER, QUOTA_RESERVED
 from api.quantity import to_int, to_text

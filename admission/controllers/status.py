@@ -7,26 +7,10 @@ one gets Conflict, looks again and decides again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import WORKLOADS
+from api.merge import merge_diff
 from api.workloads import Workload, WorkloadStatus
-
-
-def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch (RFC 7396) from old to new: changed members, null for those that went, lists whole."""
-    patch: dict[str, Any] = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        before = old.get(name)
-        if isinstance(value, Mapping) and isinstance(before, Mapping):
-            inner = merge_diff(before, value)
-            if inner:
-                patch[name] = inner
-        elif value != before:
-            patch[name] = value
-    return patch
 
 
 async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatus) -> Workload:

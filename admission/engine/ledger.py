@@ -49,7 +49,7 @@ class Ledger:
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
         self._capacity = Capacity(self.options, self.journal)
-        self._bookings = Bookings(self._capacity, self.journal)
+        self._bookings = Bookings(self._capacity, self.flavors, self.journal)
         self._placer = Placer(self._capacity, self.flavors, self.options, self.journal)
 
     # ---- what the cluster says

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 from admission.integrations.podset import PodSetInfo
 from api.errors import InvalidObject
 from api.kube.resources import Resource
+from api.merge import merge_diff
 from api.workloads import PodSet, ReclaimablePod
 
 Job = Mapping[str, Any]
@@ -127,19 +128,6 @@ def patch_between(job: Job, changed: Job) -> Patch | None:
     if version:
         body["metadata"] = {**body.get("metadata", {}), "resourceVersion": version}
     return body
-
-
-def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> Patch:
-    """RFC 7386: maps by key, null for a key that is gone, everything else whole."""
-    patch: Patch = {key: None for key in old if key not in new}
-    for key, value in new.items():
-        before = old.get(key)
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            if inner := merge_diff(before, value):
-                patch[key] = inner
-        elif key not in old or before != value:
-            patch[key] = value
-    return patch
 
 
 def with_spec(job: Job, **changes: Any) -> dict[str, Any]:

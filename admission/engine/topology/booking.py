@@ -17,9 +17,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.model import HOSTNAME_LABEL, PODS, Admission, Assignment, BoundPod, PodSetAdmission, Workload
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    PODS,
+    Admission,
+    Assignment,
+    BoundPod,
+    Flavor,
+    PodSetAdmission,
+    Workload,
+)
 from admission.engine.topology.capacity import Capacity, Kind, Spot
-from admission.engine.topology.constraints import pod_amounts
+from admission.engine.topology.constraints import pod_amounts, wants_of
+from admission.engine.topology.match import Wants
 from admission.engine.topology.tree import Tree, Values
 from admission.engine.topology.usage import Vector
 from admission.engine.trial import Journal
@@ -45,6 +55,7 @@ class Share:
     vector: Vector
     count: int
     by_node: bool
+    wants: Wants
     covered: set[str] = field(default_factory=set)
     excess: set[str] = field(default_factory=set)
     shadows: dict[str, int] = field(default_factory=dict)
@@ -78,7 +89,9 @@ def _spot(flavor: str, levels: tuple[str, ...], values: Values) -> Spot:
     return Spot(kind, flavor, values[-1:] if kind is Kind.HOST else values)
 
 
-def spots(capacity: Capacity, flavor: str, assignment: Assignment, vector: Vector) -> Iterator[tuple[Spot, int]]:
+def spots(
+    capacity: Capacity, flavor: str, assignment: Assignment, vector: Vector, wants: Wants
+) -> Iterator[tuple[Spot, int]]:
     """What the assignment would be charged on. Packing looks at what is free now: charge each before asking for the next."""
     by_node = capacity.by_node and not _by_host(assignment.levels)
     for domain in assignment.domains:
@@ -86,22 +99,23 @@ def spots(capacity: Capacity, flavor: str, assignment: Assignment, vector: Vecto
             yield _spot(flavor, assignment.levels, domain.values), domain.count
             continue
         rest = domain.count
-        for node, fit in _room(capacity, flavor, assignment.levels, domain.values, vector):
+        for node, fit in _room(capacity, flavor, (assignment.levels, domain.values), vector, wants):
             if rest and (count := min(fit, rest)):
                 rest -= count
                 yield Spot(Kind.NODE, flavor, (node,)), count
 
 
-def _room(
-    capacity: Capacity, flavor: str, levels: tuple[str, ...], values: Values, vector: Vector
-) -> Iterator[tuple[str, int]]:
-    """The domain's nodes by name, each with how many pods of this size it still holds."""
+def _room(capacity: Capacity, flavor: str, where: Domain, vector: Vector, wants: Wants) -> Iterator[tuple[str, int]]:
+    """The domain's nodes that the pods may stand on, by name, each with how many pods of this size it still holds."""
+    levels, values = where
     tree = capacity.trees.get(flavor)
     if tree is None or tree.shape.levels != levels:
         return
     domain = tree.domain_row(values)
+    mask = tree.matcher.feasible(wants, tree.rows.size)
     for row in () if domain is None else tree.rows_of_domain(domain):
-        yield tree.members(row)[0], room(tree, row, vector)
+        if mask is None or mask[row]:
+            yield tree.members(row)[0], room(tree, row, vector)
 
 
 def room(tree: Tree, row: int, vector: Vector) -> int:
@@ -112,10 +126,11 @@ def room(tree: Tree, row: int, vector: Vector) -> int:
 class Bookings:
     """All admissions in force and all bound pods."""
 
-    def __init__(self, capacity: Capacity, journal: Journal) -> None:
+    def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], journal: Journal) -> None:
         self.by_workload: dict[str, Booking] = {}
         self.pods: dict[str, BoundPod] = {}
         self._capacity = capacity
+        self._flavors = flavors
         self._journal = journal
         self._pods_of: dict[str, set[str]] = {}
         self._pods_on: dict[str, set[str]] = {}
@@ -174,11 +189,12 @@ class Bookings:
             vector = self._capacity.columns.vector(pod_amounts(pod_sets[got.name]))
             flavor, levels = self.flavor_of(got), got.assignment.levels
             by_node = self._capacity.by_node and not _by_host(levels)
+            wants = wants_of(pod_sets[got.name], self._flavors.get(flavor))
             counts: dict[Values, int] = {}
             for domain in got.assignment.domains:
                 counts[domain.values] = counts.get(domain.values, 0) + domain.count
             for values, count in counts.items():
-                yield (got.name, values), Share(flavor, levels, values, vector, count, by_node)
+                yield (got.name, values), Share(flavor, levels, values, vector, count, by_node, wants)
 
     def flavor_of(self, got: PodSetAdmission) -> str:
         """The flavor on whose tree the pod set stands."""
@@ -360,7 +376,8 @@ class Bookings:
             return
         rest = share.unplaced
         if rest > 0:
-            for node, fit in list(_room(self._capacity, share.flavor, share.levels, share.values, share.vector)):
+            nodes = list(_room(self._capacity, share.flavor, share.domain, share.vector, share.wants))
+            for node, fit in nodes:
                 count = min(fit, rest)
                 if count:
                     self._shadow(slot, share, node, count)

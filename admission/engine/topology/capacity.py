@@ -127,8 +127,10 @@ class Capacity:
 
     def add_foreign(self, name: str, vector: Vector, count: int = 1) -> None:
         """`count` foreign pods of this size came onto the node (negative: went)."""
-        self._journal.record(partial(self._add_foreign, name, times(vector, -count)))
-        self._add_foreign(name, times(vector, count))
+        amount = times(vector, count)
+        if self._journal.recording:
+            self._journal.record(partial(self._add_foreign, name, times(amount, -1)))
+        self._add_foreign(name, amount)
         if count < 0:
             for flavor, tree in self.trees.items():
                 if name in tree.row_of_node:
@@ -136,11 +138,10 @@ class Capacity:
 
     def _add_foreign(self, name: str, vector: Vector) -> None:
         add(self._book_of(name).foreign, vector)
-        less = times(vector, -1)
         for tree in self.trees.values():
             row = tree.row_of_node.get(name)
             if row is not None:
-                tree.shift_free(row, less)
+                tree.shift_free(row, vector, -1)
         self._forget_if_empty(name)
 
     # ---- usage of admitted workloads
@@ -148,8 +149,10 @@ class Capacity:
     def charge(self, spot: Spot, vector: Vector, count: int) -> None:
         """`count` pods of this size take their place (negative: leave it)."""
         if count:
-            self._journal.record(partial(self._charge, spot, times(vector, -count)))
-            self._charge(spot, times(vector, count))
+            amount = times(vector, count)
+            if self._journal.recording:
+                self._journal.record(partial(self._charge, spot, times(amount, -1)))
+            self._charge(spot, amount)
             if count < 0:
                 for flavor, _, _ in self._rows(spot):
                     self._grew(flavor)
@@ -163,7 +166,7 @@ class Capacity:
         """As `charge`, but only what is free changes: for pod sets that are placed together in one question."""
         amount = times(vector, -count)
         for _, tree, row in list(self._rows(spot)):
-            self._journal.record(partial(tree.shift_free, row, times(amount, -1)))
+            self._journal.record(partial(tree.shift_free, row, amount, -1))
             tree.shift_free(row, amount)
 
     def book(self, spot: Spot) -> Book:

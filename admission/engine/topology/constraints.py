@@ -106,12 +106,10 @@ def pod_amounts(pod_set: PodSet) -> dict[str, int]:
     return {**pod_set.requests, PODS: 1}
 
 
-def wants_of(tree: Tree, pod_set: PodSet, flavor: Flavor) -> Wants:
-    """What the pod set demands of its nodes, with the flavor's tolerations; nothing where rows are sums of nodes."""
-    if not tree.by_node:
-        return Wants()
+def wants_of(pod_set: PodSet, flavor: Flavor | None) -> Wants:
+    """What the pod set demands of its nodes, with the flavor's tolerations."""
     return Wants(
-        tolerations=(*pod_set.tolerations, *flavor.tolerations),
+        tolerations=(*pod_set.tolerations, *(() if flavor is None else flavor.tolerations)),
         selector=tuple(sorted(pod_set.node_selector.items())),
         affinity=pod_set.affinity,
         preferred=pod_set.preferred_affinity,
@@ -140,7 +138,7 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
         topology=flavor.topology or flavor.name,
         count=request.count,
         request=pod_amounts(request.pod_set),
-        wants=wants_of(tree, request.pod_set, flavor),
+        wants=wants_of(request.pod_set, flavor) if tree.by_node else Wants(),
         level=level,
         layers=resolved,
         inner=_inner(resolved),
@@ -155,9 +153,9 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
 
 
 def _leader_wants(tree: Tree, group: Group, flavor: Flavor, options: PlacementOptions) -> Wants | None:
-    if group.leader is None or not options.leader_constraints:
+    if group.leader is None or not options.leader_constraints or not tree.by_node:
         return None
-    return wants_of(tree, group.leader.pod_set, flavor)
+    return wants_of(group.leader.pod_set, flavor)
 
 
 def _level_key(tree: Tree, asked: TopologyAsk, layers: tuple[SliceLayer, ...], implied: bool) -> str | None:

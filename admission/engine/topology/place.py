@@ -12,7 +12,7 @@ from admission.engine.decision import Exclusions, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest
 from admission.engine.topology.booking import spots
 from admission.engine.topology.capacity import Capacity
-from admission.engine.topology.constraints import Ask, Group, build, pod_amounts
+from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.level import Ints
 from admission.engine.topology.search import Found, NoDomains, NoFit, Search
@@ -51,7 +51,8 @@ class Placer:
     def _assume(self, found: Sequence[tuple[PlacementRequest, Assignment]]) -> None:
         for request, assignment in found:
             vector = self._capacity.columns.vector(pod_amounts(request.pod_set))
-            for spot, count in spots(self._capacity, request.flavor, assignment, vector):
+            wants = wants_of(request.pod_set, self._flavors.get(request.flavor))
+            for spot, count in spots(self._capacity, request.flavor, assignment, vector, wants):
                 self._capacity.assume(spot, vector, count)
 
     def _place_group(

@@ -285,11 +285,11 @@ class Tree:
         for name in names:
             yield self._books.nodes.get(name, {})
 
-    def shift_free(self, row: int, vector: Vector) -> None:
-        """Add the amounts to what is free in the row (usage stays)."""
+    def shift_free(self, row: int, vector: Vector, sign: int = 1) -> None:
+        """Add the amounts, or with sign -1 subtract them, to what is free in the row (usage stays)."""
         for column, amount in vector:
             self._reach(column)
-            self._free[column, row] += amount
+            self._free[column, row] += sign * amount
 
     def shift_used(self, row: int, vector: Vector) -> None:
         """Add the amounts to the row's usage: as much less is free."""

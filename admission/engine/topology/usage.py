@@ -37,12 +37,14 @@ class Columns:
 
     def vector(self, amounts: Amounts) -> Vector:
         """The amounts by column, clamped to what can be added without overflow."""
-        return tuple((self.of(name), max(-LIMIT, min(amount, LIMIT))) for name, amount in amounts.items())
+        return tuple([(self.of(name), max(-LIMIT, min(amount, LIMIT))) for name, amount in amounts.items()])
 
 
 def times(vector: Vector, count: int) -> Vector:
     """The vector `count` times."""
-    return tuple((column, max(-LIMIT, min(amount * count, LIMIT))) for column, amount in vector)
+    if count == 1:
+        return vector
+    return tuple([(column, max(-LIMIT, min(amount * count, LIMIT))) for column, amount in vector])
 
 
 def add(into: dict[int, int], vector: Vector) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.jobs_actions import CreateWorkload, DeleteWorkload, PatchJob, PatchWorkload, Plan, SetStatus
-from admission.controllers.jobs_endings import plan_orphaned
-from admission.controllers.jobs_plan import plan
-from admission.controllers.jobs_surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, PatchJob, PatchWorkload, Plan, SetStatus
+from admission.controllers.jobs.endings import plan_orphaned
+from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.integrations.base import JobKind
 from admission.integrations.job import BatchJob
 from api.meta import is_true, parse_time

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.controllers import conditions
-from admission.controllers.jobs_actions import (
+from admission.controllers.jobs.actions import (
     NOTHING,
     CreateWorkload,
     DeleteWorkload,
@@ -27,17 +27,17 @@ from admission.controllers.jobs_actions import (
     Plan,
     SetStatus,
 )
-from admission.controllers.jobs_endings import finish, let_go, plan_ended, plan_orphaned
-from admission.controllers.jobs_fit import (
+from admission.controllers.jobs.endings import finish, let_go, plan_ended, plan_orphaned
+from admission.controllers.jobs.fit import (
     same_pod_sets,
     same_templates,
     similar_pod_sets,
     started_pod_sets,
 )
-from admission.controllers.jobs_ready import with_pods_ready, with_reclaimable
-from admission.controllers.jobs_start import is_unstarted, plan_start
-from admission.controllers.jobs_surroundings import Surroundings
-from admission.controllers.jobs_workload import (
+from admission.controllers.jobs.ready import with_pods_ready, with_reclaimable
+from admission.controllers.jobs.start import is_unstarted, plan_start
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.workload import (
     PriorityClassMissing,
     adopted,
     composed,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from admission.controllers.jobs_actions import (
+from admission.controllers.jobs.actions import (
     Action,
     CreateWorkload,
     DeleteWorkload,
@@ -22,7 +22,7 @@ from admission.controllers.jobs_actions import (
     Plan,
     SetStatus,
 )
-from admission.controllers.jobs_views import Expected, Latest, job_key
+from admission.controllers.jobs.views import Expected, Latest, job_key
 from admission.controllers.status import patch_status
 from admission.integrations.base import JobKind
 from api.errors import AlreadyExists, Conflict, Invalid, NotFound

@@ -18,7 +18,7 @@ from api.meta import find_condition, is_true
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from hack.controlplane.options import Options
-from tests.admission.controllers.jobs_world import World, embedded, eventually, real
+from tests.admission.controllers.jobs.world import World, embedded, eventually, real
 from tests.admission.integrations.samples import COUNTS, batch_job, sample
 
 __all__ = ["cluster", "control_plane_tools"]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.jobs_actions import Action, PatchJob, PatchWorkload, Plan, SetStatus
-from admission.controllers.jobs_plan import plan
-from admission.controllers.jobs_surroundings import JobOptions, Surroundings
-from admission.controllers.jobs_workload import composed
+from admission.controllers.jobs.actions import Action, PatchJob, PatchWorkload, Plan, SetStatus
+from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.workload import composed
 from admission.integrations.base import JobKind
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet

@@ -1,11 +1,11 @@
-"""How Workloads end: with their job, or without it. Pure; part of `jobs_plan`."""
+"""How Workloads end: with their job, or without it. Pure; part of `plan`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from admission.controllers import conditions
-from admission.controllers.jobs_actions import NOTHING, Event, PatchWorkload, Plan, SetStatus
+from admission.controllers.jobs.actions import NOTHING, Event, PatchWorkload, Plan, SetStatus
 from admission.integrations.base import Finish
 from api import names
 from api.meta import is_true

@@ -1,15 +1,15 @@
-"""How an admitted job starts, and whether one that runs was started by us. Pure; part of `jobs_plan`."""
+"""How an admitted job starts, and whether one that runs was started by us. Pure; part of `plan`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from admission.controllers.jobs_actions import Event, PatchChild, PatchJob, Plan
-from admission.controllers.jobs_endings import finish
-from admission.controllers.jobs_fit import same_templates, unfinished_start
-from admission.controllers.jobs_infos import FlavorMissing, pod_set_infos
-from admission.controllers.jobs_surroundings import Surroundings
+from admission.controllers.jobs.actions import Event, PatchChild, PatchJob, Plan
+from admission.controllers.jobs.endings import finish
+from admission.controllers.jobs.fit import same_templates, unfinished_start
+from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
+from admission.controllers.jobs.surroundings import Surroundings
 from admission.integrations.base import Job, JobKind, Parent
 from admission.integrations.podset import PodSetConflict, PodSetInfo
 from api import names

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from admission.controllers.jobs_surroundings import JobOptions
+from admission.controllers.jobs.surroundings import JobOptions
 from admission.integrations.podset import PodSetInfo
 from api import names
 from api.errors import StowageError

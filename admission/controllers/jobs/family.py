@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from admission.controllers.jobs_surroundings import JobOptions, Surroundings
-from admission.controllers.jobs_views import BY_JOB, BY_PARENT, Latest, View, job_key, job_owner, key_of, owner_uid
-from admission.controllers.jobs_workload import is_managed
+from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.views import BY_JOB, BY_PARENT, Latest, View, job_key, job_owner, key_of, owner_uid
+from admission.controllers.jobs.workload import is_managed
 from admission.integrations.base import Job, JobKind, Parent
 from api import names
 from api.meta import is_true, object_key

@@ -1,6 +1,6 @@
 """The job controller: keeps jobs and their Workloads in step, for every registered kind of job.
 
-It watches, asks `jobs_plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by job
+It watches, asks `plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by job
 (`batch/job:ns/name`), one worker a key. A job that looks as it did when there was nothing to do is not planned again, so
 that the many status updates of a running job cost next to nothing. A write that meets somebody else's change ends the
 round: the change itself brings the key back. Only the leader runs it (admission/app.py builds it).
@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.controllers.jobs_endings import plan_orphaned
-from admission.controllers.jobs_executor import Executor, Recorder
-from admission.controllers.jobs_family import Family, parent_uids
-from admission.controllers.jobs_plan import plan
-from admission.controllers.jobs_surroundings import JobOptions, Surroundings
-from admission.controllers.jobs_views import (
+from admission.controllers.jobs.endings import plan_orphaned
+from admission.controllers.jobs.executor import Executor, Recorder
+from admission.controllers.jobs.family import Family, parent_uids
+from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.views import (
     BY_JOB,
     BY_PARENT,
     BY_PREBUILT,
@@ -31,7 +31,7 @@ from admission.controllers.jobs_views import (
     owner_key,
     owner_uid,
 )
-from admission.controllers.jobs_workload import prebuilt_key
+from admission.controllers.jobs.workload import prebuilt_key
 from admission.integrations.base import Job, JobKind
 from api.errors import NotFound
 from api.kube.client import Kube

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.controllers.jobs_views import Expected, Latest
+from admission.controllers.jobs.views import Expected, Latest
 
 
 def version(number: int) -> dict[str, Any]:

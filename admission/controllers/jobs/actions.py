@@ -1,4 +1,4 @@
-"""What the job controller may do, as values: `jobs_plan` lists them, `jobs` performs them in that order.
+"""What the job controller may do, as values: `plan` lists them, `jobs` performs them in that order.
 
 Each action carries the events to record once it has succeeded; the job is what they are about.
 """

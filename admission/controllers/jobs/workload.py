@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.controllers.jobs_actions import PatchWorkload
-from admission.controllers.jobs_fit import normal
-from admission.controllers.jobs_surroundings import Surroundings
-from admission.integrations.base import Job, JobKind, Prioritized, merge_diff
+from admission.controllers.jobs.actions import PatchWorkload
+from admission.controllers.jobs.fit import normal
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.integrations.base import Job, JobKind, Prioritized
 from admission.integrations.names import workload_name
 from api import names
 from api.errors import StowageError
+from api.merge import merge_diff
 from api.meta import ObjectMeta, OwnerReference, object_key
 from api.requests import parse_int32
 from api.workloads import PodSet, PriorityClassRef, Workload, WorkloadSpec
