@@ -417,16 +417,17 @@ class Bookings:
         """The node may hold more than it has: shadows on it give way."""
         for slot in sorted(self._shadows_on.get(name, ()), reverse=True):
             share = self._share(slot)
-            while share is not None and share.shadows.get(name) and self._overfull(name, share.flavor):
+            while share is not None and share.shadows.get(name) and self._overfull(name, share):
                 self._shadow(slot, share, name, -1)
                 self._pack(slot)
 
-    def _overfull(self, name: str, flavor: str) -> bool:
-        tree = self._capacity.trees.get(flavor)
+    def _overfull(self, name: str, share: Share) -> bool:
+        """Whether something that the share takes of the node is promised more often than it is there."""
+        tree = self._capacity.trees.get(share.flavor)
         row = None if tree is None else tree.row_of_node.get(name)
         if tree is None or row is None:
             return False
-        return any(tree.free_at(row, column) < 0 for column in range(len(self._capacity.columns)))
+        return any(amount > 0 and tree.free_at(row, column) < 0 for column, amount in share.vector)
 
     # ---- audit
 
