@@ -48,7 +48,7 @@ from api.workloads import (
 )
 
 Object = dict[str, Any]
-CONFIG = Path(__file__).resolve().parents[3] / "config" / "crd"
+CONFIG = Path(__file__).resolve().parents[4] / "config" / "crd"
 DEADLINE = 20.0
 
 
