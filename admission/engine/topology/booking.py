@@ -31,7 +31,7 @@ from admission.engine.topology.capacity import Capacity, Kind, Spot
 from admission.engine.topology.constraints import pod_amounts, wants_of
 from admission.engine.topology.match import Wants
 from admission.engine.topology.tree import Tree, Values
-from admission.engine.topology.usage import Vector
+from admission.engine.topology.usage import Vector, times
 from admission.engine.trial import Journal
 
 Slot = tuple[str, str, Values]
@@ -266,22 +266,24 @@ class Bookings:
     def _cover(self, slot: Slot, share: Share, pod: BoundPod) -> None:
         self._journal.put(self._slot_of, pod.key, slot)
         self._journal.add(share.covered, pod.key)
-        if share.by_node:
-            if share.unplaced < 0:
-                self._shadow(slot, share, pod.node if pod.node in share.shadows else max(share.shadows), -1)
-            self._capacity.charge(Spot(Kind.NODE, share.flavor, (pod.node,)), share.vector, 1)
-            self._count_homeless(slot, share)
-        self._charge_surplus(share, pod, +1)
+        if share.unplaced < 0:
+            self._shadow(slot, share, pod.node if pod.node in share.shadows else max(share.shadows), -1)
+        self._charge_covered(slot, share, pod, +1)
         self._relieve(pod.node)
 
-    def _charge_surplus(self, share: Share, pod: BoundPod, count: int) -> None:
-        if surplus := self._surplus(share, pod):
+    def _charge_covered(self, slot: Slot, share: Share, pod: BoundPod, count: int) -> None:
+        """Node by node the pod is charged where it is, as it is; else only what its entry has not charged already."""
+        if share.by_node:
+            held = self._capacity.columns.vector(_held(pod))
+            self._capacity.charge(Spot(Kind.NODE, share.flavor, (pod.node,)), held, count)
+            self._count_homeless(slot, share)
+        elif surplus := self._surplus(share, pod):
             self._capacity.add_foreign(pod.node, surplus, count)
 
     def _surplus(self, share: Share, pod: BoundPod) -> Vector:
         """What the pod takes beyond what its entry counts for one pod."""
-        counted = dict(share.vector)
         held = self._capacity.columns.vector(_held(pod))
+        counted = dict(share.vector)
         return tuple(
             (column, amount - counted.get(column, 0)) for column, amount in held if amount > counted.get(column, 0)
         )
@@ -298,10 +300,7 @@ class Bookings:
         self._journal.drop(self._slot_of, key)
         if share is not None:
             self._journal.discard(share.covered, key)
-            self._charge_surplus(share, pod, -1)
-            if share.by_node:
-                self._capacity.charge(Spot(Kind.NODE, share.flavor, (pod.node,)), share.vector, -1)
-                self._count_homeless(slot, share)
+            self._charge_covered(slot, share, pod, -1)
 
     def _forget_excess(self, pod: BoundPod) -> None:
         slot = self._excess_of.get(pod.key)
@@ -441,32 +440,31 @@ class Bookings:
         wanted: dict[Spot, dict[int, int]] = {}
         for booking in self.by_workload.values():
             for share in booking.shares.values():
-                for spot, count in self._charged(share):
+                for spot, vector in self._charged(share):
                     entry = wanted.setdefault(self._capacity.canonical(spot), {})
-                    for column, amount in share.vector:
-                        entry[column] = entry.get(column, 0) + amount * count
+                    for column, amount in vector:
+                        entry[column] = entry.get(column, 0) + amount
         have = self._capacity.charges()
         for spot in sorted(wanted.keys() | have.keys(), key=str):
             want = {column: amount for column, amount in wanted.get(spot, {}).items() if amount}
             if want != have.get(spot, {}):
                 yield f"usage of {spot.kind.value} {'/'.join(spot.key)} is {have.get(spot, {})}, its workloads take {want}"
 
-    def _charged(self, share: Share) -> Iterator[tuple[Spot, int]]:
+    def _charged(self, share: Share) -> Iterator[tuple[Spot, Vector]]:
         if not share.by_node:
-            yield _spot(share.flavor, share.levels, share.values), share.count
+            yield _spot(share.flavor, share.levels, share.values), times(share.vector, share.count)
             return
         for node, count in share.shadows.items():
-            yield Spot(Kind.NODE, share.flavor, (node,)), count
-        for pod in share.covered:
-            yield Spot(Kind.NODE, share.flavor, (self.pods[pod].node,)), 1
+            yield Spot(Kind.NODE, share.flavor, (node,)), times(share.vector, count)
+        for pod in (self.pods[key] for key in share.covered):
+            yield Spot(Kind.NODE, share.flavor, (pod.node,)), self._capacity.columns.vector(_held(pod))
 
     def _wrong_foreign(self) -> Iterator[str]:
         wanted: dict[str, dict[int, int]] = {}
         for pod in self.pods.values():
             slot = self._slot_of.get(pod.key)
             share = None if slot is None else self._share(slot)
-            vector = self._surplus(share, pod) if share else self._capacity.columns.vector(_held(pod))
-            for column, amount in vector:
+            for column, amount in self._as_foreign(pod, share):
                 entry = wanted.setdefault(pod.node, {})
                 entry[column] = entry.get(column, 0) + amount
         have = {name: book.foreign for name, book in self._capacity.nodes.items() if book.foreign}
@@ -474,6 +472,11 @@ class Bookings:
             want = {column: amount for column, amount in wanted.get(name, {}).items() if amount}
             if want != have.get(name, {}):
                 yield f"foreign pods on node {name} take {have.get(name, {})} by the book, in truth {want}"
+
+    def _as_foreign(self, pod: BoundPod, share: Share | None) -> Vector:
+        if share is None:
+            return self._capacity.columns.vector(_held(pod))
+        return () if share.by_node else self._surplus(share, pod)
 
     def _wrong_cover(self) -> Iterator[str]:
         for key, booking in self.by_workload.items():

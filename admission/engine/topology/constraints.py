@@ -23,6 +23,7 @@ from admission.engine.model import (
 )
 from admission.engine.topology.match import Wants
 from admission.engine.topology.tree import Tree
+from admission.engine.topology.usage import LIMIT
 
 NOTHING = TopologyAsk(explicit=False)
 
@@ -102,8 +103,8 @@ class Group:
 
 
 def pod_amounts(pod_set: PodSet) -> dict[str, int]:
-    """What one pod takes of a node: its requests, and a slot."""
-    return {**pod_set.requests, PODS: 1}
+    """What one pod takes of a node: its requests (absurd ones cut to what no node has), and a slot."""
+    return {**{name: min(amount, LIMIT) for name, amount in pod_set.requests.items()}, PODS: 1}
 
 
 def wants_of(pod_set: PodSet, flavor: Flavor | None) -> Wants:
