@@ -1,6 +1,7 @@
-"""Resolves the dependencies into requirements.lock: versions with hashes, for every supported Python, naming no host.
+"""Resolves the dependencies into requirements.lock, and the installer into hack/bootstrap.lock.
 
-Run by `make lock`. The resolver (uv) is fetched by pip into a folder that is thrown away afterwards.
+Versions with hashes, for every supported Python, naming no host. Run by `make lock`; the resolver (uv) is fetched by pip
+into a folder that is thrown away afterwards.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
+# the installer itself
+BOOTSTRAP = ROOT / "hack" / "bootstrap.lock"
 # the build backend of the editable install, so that it needs no isolation and nothing but the lock
 EXTRA = "hatchling>=1.27\neditables\n"
 
@@ -34,11 +37,17 @@ def main() -> None:
         subprocess.run(pip, check=True)
         extra = Path(folder) / "build.in"
         extra.write_text(EXTRA)
-        resolver = [str(Path(folder) / "bin" / "uv"), "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
-        options = ["--python-version", "3.11", "--extra", "dev", "--no-header", "--no-annotate", "--no-emit-index-url"]
-        sources = ["pyproject.toml", str(extra)]
-        environment = {**os.environ, "PYTHONPATH": folder}
-        subprocess.run([*resolver, *options, "-o", str(LOCK), *sources], check=True, cwd=ROOT, env=environment)
+        installer = Path(folder) / "bootstrap.in"
+        installer.write_text("uv\n")
+        _resolve(folder, LOCK, ["--extra", "dev", "pyproject.toml", str(extra)])
+        _resolve(folder, BOOTSTRAP, [str(installer)])
+
+
+def _resolve(folder: str, lock: Path, sources: list[str]) -> None:
+    resolver = [str(Path(folder) / "bin" / "uv"), "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
+    options = ["--python-version", "3.11", "--no-header", "--no-annotate", "--no-emit-index-url"]
+    environment = {**os.environ, "PYTHONPATH": folder}
+    subprocess.run([*resolver, *options, "-o", str(lock), *sources], check=True, cwd=ROOT, env=environment)
 
 
 if __name__ == "__main__":

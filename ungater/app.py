@@ -29,7 +29,8 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube
         ungater = Ungater(writer, workloads, pods, nodes, settings.ungater)
         process.ready = lambda: next(
-            (f"{informer.resource.plural} are not listed yet" for informer in informers if not informer.has_synced), None
+            (f"{informer.resource.plural} are not listed yet" for informer in informers if not informer.has_synced),
+            None,
         )
 
         async def lead() -> None:

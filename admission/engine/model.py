@@ -311,7 +311,7 @@ class PlacementOptions:
     multi_layer: bool = True  # TASMultiLayerTopology
     respect_preferred_affinity: bool = False  # TASRespectNodeAffinityPreferred
     overlapping_flavors: bool = True  # TASHandleOverlappingFlavors
-    leader_constraints: bool = True  # a leader's own selectors and tolerations count; the peer goes by its workers' alone
+    leader_constraints: bool = True  # a leader's own selectors and tolerations count, not its workers' alone
 
 
 @dataclass(frozen=True, slots=True)
