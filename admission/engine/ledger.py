@@ -29,9 +29,11 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.quota import QuotaTree
-from admission.engine.topology.booking import Bookings, room
+from admission.engine.topology.booking import Bookings
+from admission.engine.topology.bookings_audit import differences
 from admission.engine.topology.capacity import Capacity
 from admission.engine.topology.place import Placer
+from admission.engine.topology.shares import room
 from admission.engine.topology.tree import Tree, Values
 from admission.engine.trial import Journal, Trial
 
@@ -170,7 +172,7 @@ class Ledger:
 
     def audit(self) -> list[str]:
         """Recompute everything from the kept inputs; one sentence for each difference, none when the book is right."""
-        return [*self._bookings.differences(), *self._capacity.differences(), *self._wrong_quota()]
+        return [*differences(self._bookings, self._capacity), *self._capacity.differences(), *self._wrong_quota()]
 
     def _wrong_quota(self) -> Iterator[str]:
         wanted: dict[str, dict[tuple[str, str], int]] = {}

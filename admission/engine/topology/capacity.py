@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
-from admission.engine.model import Counting, Flavor, Node, PlacementOptions
+from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node, PlacementOptions
 from admission.engine.topology.tree import Shape, Tree, Values
 from admission.engine.topology.usage import Book, Books, Columns, NodeBook, Vector, add, book_add, times
 from admission.engine.trial import Journal
@@ -143,6 +143,16 @@ class Capacity:
             if row is not None:
                 tree.shift_free(row, vector, -1)
         self._forget_if_empty(name)
+
+    def domain_of(self, name: str, levels: tuple[str, ...]) -> Values | None:
+        """The domain of a node under these levels. A node that is not known yet is taken to bear its name as hostname."""
+        book = self.nodes.get(name)
+        node = None if book is None else book.node
+        if node is None:
+            return (name,) if levels == (HOSTNAME_LABEL,) else None
+        if any(level not in node.labels for level in levels):
+            return None
+        return tuple(node.labels[level] for level in levels)
 
     # ---- usage of admitted workloads
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from admission.engine.decision import Exclusions, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest
-from admission.engine.topology.booking import spots
 from admission.engine.topology.capacity import Capacity
 from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.level import Ints
 from admission.engine.topology.search import Found, NoDomains, NoFit, Search
+from admission.engine.topology.shares import spots
 from admission.engine.topology.tree import Tree
 from admission.engine.trial import Journal
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node
-from admission.engine.topology.booking import Share
+from admission.engine.topology.shares import Share
 from admission.engine.topology.tree import Tree
 
 
@@ -27,8 +27,8 @@ def dump(ledger: Ledger) -> dict[str, Any]:
             for key, booking in bookings.by_workload.items()
             for slot, share in booking.shares.items()
         },
-        "covered": dict(bookings._slot_of),
-        "homeless": {domain: set(slots) for domain, slots in bookings._homeless.items() if slots},
+        "covered": dict(bookings.slot_of),
+        "homeless": bookings.shadows.homeless(),
         "quota": ledger.quota.state(),
     }
 

@@ -179,8 +179,8 @@ class Cluster(RuleBasedStateMachine):
         book = capacity.nodes.get(name)
         if book is None or book.node is None:
             return False
-        slot = bookings._slot_for(BoundPod("", name, requests, workload))
-        share = None if slot is None else bookings._share(slot)
+        slot = bookings.slot_for(BoundPod("", name, requests, workload))
+        share = None if slot is None else bookings.share_of(slot)
         if share is not None and not share.by_node and len(share.covered) < share.count:
             return True
         vector = capacity.columns.vector({**requests, "pods": 1})
@@ -233,8 +233,21 @@ class RudeApart(Rude):
     flavors = (WIDE, HOST)
 
 
-@pytest.mark.parametrize("machine", [Cluster, Rude, Wide, RudeWide, RudeDomains, RudeApart])
-def test_any_sequence_of_events(machine: Any) -> None:
+MACHINES = [Cluster, Rude, Wide, RudeWide, RudeDomains, RudeApart]
+
+
+def _run(machine: Any, examples: int, steps: int) -> None:
     case = machine.TestCase
-    case.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+    case.settings = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     case().runTest()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_any_sequence_of_events(machine: Any) -> None:
+    _run(machine, 30, 30)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("machine", MACHINES)
+def test_any_long_sequence_of_events(machine: Any) -> None:
+    _run(machine, 1000, 60)
