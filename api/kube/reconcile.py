@@ -2,7 +2,8 @@
 
 A key stands in the queue once, however often it is added; one worker at a time holds it; added while held, it comes
 again afterwards. Keys planned for later come when due; of several plans, and of a plan and "now", the earliest wins:
-a reconcile looks at the whole state and plans anew. What a reconcile does, and with which objects, is its own.
+a reconcile looks at the whole state and plans anew. Urgent keys overtake the others, so that the end of what was begun
+never waits for a thousand beginnings. What a reconcile does, and with which objects, is its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from api.errors import Conflict, StowageError
@@ -30,7 +31,9 @@ class Queue:
     def __init__(self, name: str, clock: Clock = SYSTEM) -> None:
         self.name = name
         self._clock = clock
-        self._ready: deque[str] = deque()
+        self._ready: OrderedDict[str, None] = OrderedDict()
+        self._urgent: OrderedDict[str, None] = OrderedDict()
+        self._hurried: set[str] = set()  # held, and urgent when they come again
         self._since: dict[str, float] = {}  # due and not yet taken, or held and to come again
         self._held: set[str] = set()
         self._plans: dict[str, tuple[float, Timer]] = {}
@@ -38,23 +41,28 @@ class Queue:
 
     def __len__(self) -> int:
         """Keys that wait for a worker now."""
-        return len(self._ready)
+        return len(self._ready) + len(self._urgent)
 
     @property
     def idle(self) -> bool:
         """Nothing waits and nothing is held; plans for later do not count."""
         return not self._since and not self._held
 
-    def add(self, key: str) -> None:
-        """Now; drops a plan for later."""
+    def add(self, key: str, *, urgent: bool = False) -> None:
+        """Now; drops a plan for later. An urgent key comes before all that are not, also when it waits already."""
         plan = self._plans.pop(key, None)
         if plan is not None:
             plan[1].cancel()
+        if urgent and key in self._held:
+            self._hurried.add(key)
+        elif urgent and key in self._ready:
+            del self._ready[key]
+            self._urgent[key] = None
         if key in self._since:
             return
         self._since[key] = self._clock.now()
         if key not in self._held:
-            self._push(key)
+            self._push(key, urgent=urgent)
 
     def add_after(self, key: str, seconds: float) -> None:
         """Later, unless it waits already or an earlier plan is there. 0 or less is now."""
@@ -70,31 +78,33 @@ class Queue:
         self._plans[key] = (due, self._clock.call_later(seconds, lambda: self.add(key)))
 
     async def take(self) -> str:
-        """The key that waits longest; the caller holds it until `done`."""
-        while not self._ready:
+        """The key that waits longest, of the urgent ones if there are any; the caller holds it until `done`."""
+        while not len(self):
             self._filled.clear()
             await self._filled.wait()
-        key = self._ready.popleft()
+        key, _ = (self._urgent or self._ready).popitem(last=False)
         self._held.add(key)
         metrics.QUEUE_SECONDS.labels(self.name).observe(max(0.0, self._clock.now() - self._since.pop(key)))
-        metrics.QUEUE_DEPTH.labels(self.name).set(len(self._ready))
+        metrics.QUEUE_DEPTH.labels(self.name).set(len(self))
         return key
 
     def done(self, key: str) -> None:
         """Lets go of a key; if it was added meanwhile it waits again."""
         self._held.discard(key)
+        urgent = key in self._hurried
+        self._hurried.discard(key)
         if key in self._since:
-            self._push(key)
+            self._push(key, urgent=urgent)
 
     def recall(self) -> None:
         """Turns every plan for later into now: no timer is left, no key is forgotten."""
         for key in list(self._plans):
             self.add(key)
 
-    def _push(self, key: str) -> None:
-        self._ready.append(key)
+    def _push(self, key: str, *, urgent: bool) -> None:
+        (self._urgent if urgent else self._ready)[key] = None
         self._filled.set()
-        metrics.QUEUE_DEPTH.labels(self.name).set(len(self._ready))
+        metrics.QUEUE_DEPTH.labels(self.name).set(len(self))
 
 
 class Reconciler:
@@ -116,9 +126,9 @@ class Reconciler:
         self._backoff = Backoff(base_delay, max_delay)
         self._failures: dict[str, int] = {}
 
-    def add(self, key: str) -> None:
-        """Look at the key now; a plan for later is dropped (earliest wins)."""
-        self.queue.add(key)
+    def add(self, key: str, *, urgent: bool = False) -> None:
+        """Look at the key now, urgent ones first; a plan for later is dropped (earliest wins)."""
+        self.queue.add(key, urgent=urgent)
 
     def add_after(self, key: str, seconds: float) -> None:
         """Look at the key later; of several the earliest wins."""

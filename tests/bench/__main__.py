@@ -1,10 +1,10 @@
-"""`python -m tests.bench [placement | jobs] ...`: prints figures; nothing here passes or fails."""
+"""`python -m tests.bench [placement | jobs | coldstart | webhook] ...`: prints figures; nothing here passes or fails."""
 
 from __future__ import annotations
 
 import typer
 
-from tests.bench import jobs, placement
+from tests.bench import coldstart, jobs, placement
 
 app = typer.Typer(no_args_is_help=False, add_completion=False)
 
@@ -21,11 +21,18 @@ def placement_command() -> None:
     placement.main()
 
 
+@app.command("coldstart")
+def coldstart_command() -> None:
+    """The controller's start beside a large cluster."""
+    coldstart.run()
+
+
 @app.callback(invoke_without_command=True)
 def everything(context: typer.Context) -> None:
     """Without a command: all of it."""
     if context.invoked_subcommand is None:
         placement.main()
+        coldstart.run()
         jobs.run([])
 
 

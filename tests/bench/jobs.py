@@ -24,11 +24,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from admission.cli.processes import Processes
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import Options
+from tests.bench.loads import loads
 from tests.scenarios.stage import real
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT.parent / "shared" / "bench" / "jobs_bench.py"
-LOADS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "loads.json").read_text())
+LOADS = loads("jobs")
 CLUSTER = Options(
     gogc=400, disable_admission=("ServiceAccount", "TaintNodesByCondition"), node_monitor_period="5s", tmpfs=True
 )

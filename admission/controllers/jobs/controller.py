@@ -37,7 +37,8 @@ from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.store import Change, ChangeType
-from api.meta import split_key
+from api.meta import is_true, split_key
+from api.names import ADMITTED, EVICTED
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import Workload
@@ -128,7 +129,7 @@ class JobController:
         key = owner_key(change.object, self._frameworks)
         if key:
             self._expected.seen(key, change.key)
-            self.queue.add(key)
+            self.queue.add(key, urgent=_turned(change))
         elif is_orphan(change.object):
             self.queue.add(job_key(_ORPHAN, change.key))
         for framework, view in self._jobs.items():
@@ -248,6 +249,14 @@ class JobController:
             return None
         workload = self._latest_workloads.of(name, copy)
         return await self._act.perform(job_key(_ORPHAN, name), None, None, plan_orphaned([workload], self._wall()))
+
+
+def _turned(change: Change[Workload]) -> bool:
+    """Whether its job must start or stop for it: that goes before jobs that are only to queue up."""
+    if change.old is None or change.type is ChangeType.DELETED:
+        return False
+    was, now = change.old.status.conditions, change.object.status.conditions
+    return any(is_true(was, kind) != is_true(now, kind) for kind in (ADMITTED, EVICTED))
 
 
 def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:

@@ -39,6 +39,22 @@ async def test_a_key_stands_in_the_queue_once() -> None:
     assert len(queue) == 0
 
 
+async def test_urgent_keys_overtake_the_others() -> None:
+    queue = Queue("test", ManualClock())
+    for key in ("a", "b", "c"):
+        queue.add(key)
+    queue.add("d", urgent=True)
+    queue.add("c", urgent=True)
+    queue.add("d")
+    assert [await queue.take() for _ in range(4)] == ["d", "c", "a", "b"]
+    queue.add("e")
+    queue.add("b")
+    queue.add("b", urgent=True)
+    queue.done("b")
+    assert [await queue.take() for _ in range(2)] == ["b", "e"]
+    assert len(queue) == 0
+
+
 async def test_a_held_key_comes_again_when_it_was_added_meanwhile() -> None:
     queue = Queue("test", ManualClock())
     queue.add("a")
