@@ -1,7 +1,6 @@
 """Whether a queue can admit, and why not: the Active conditions of ClusterQueue and LocalQueue. Pure.
 
-Reasons in the order in which they are looked at, the first one named, all messages joined (objects description, 1.3). What
-is set on a queue but not honoured yet is named as well, in a condition of ours: nothing is silently ignored.
+Reasons in the order in which they are looked at, the first one named, all messages joined (objects description, 1.3).
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from api.meta import is_true
-from api.names import ACTIVE, READY, STOWAGE
+from api.names import ACTIVE, READY
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, StopPolicy
 from api.topology import ResourceFlavor, Topology
-
-FIELDS_HONOURED = f"{STOWAGE}/FieldsHonoured"
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 PROVISIONING = "kueue.x-k8s.io/provisioning-request"
@@ -105,23 +102,3 @@ def local_queue_activity(queue: LocalQueue, target: ClusterQueue | None, target_
     if not target_active:
         return Activity(False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue")
     return Activity(True, READY, "Can submit new workloads to localQueue")
-
-
-def not_honoured(queue: ClusterQueue) -> list[str]:
-    """The fields that are set on the queue and have no effect yet."""
-    spec = queue.spec
-    found = []
-    if spec.preemption is not None and (
-        spec.preemption.reclaim_within_cohort != "Never" or spec.preemption.within_cluster_queue != "Never"
-    ):
-        found.append("spec.preemption")
-    if spec.fair_sharing is not None and spec.fair_sharing.weight is not None:
-        found.append("spec.fairSharing")
-    if spec.admission_scope is not None:
-        found.append("spec.admissionScope")
-    if spec.concurrent_admission_policy is not None:
-        found.append("spec.concurrentAdmissionPolicy")
-    strategy = spec.admission_checks_strategy
-    if strategy and any(rule.on_flavors for rule in strategy.admission_checks):
-        found.append("spec.admissionChecksStrategy.admissionChecks[].onFlavors")
-    return found

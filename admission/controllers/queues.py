@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
-from admission.controllers.activity import FIELDS_HONOURED, Activity, flavors_of, local_queue_activity, not_honoured
+from admission.controllers import honoured
+from admission.controllers.activity import Activity, flavors_of, local_queue_activity
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.metrics import ADMITTED_ACTIVE, PENDING, RESERVING, STATUS
 from api.kube.client import Kube, PatchKind
 from api.kube.reconcile import Reconciler
-from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
+from api.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
 from api.kube.store import Change
 from api.merge import merge_diff
-from api.meta import Condition, KubeObject, find_condition, is_true, rfc3339, set_condition
+from api.meta import Condition, KubeObject, is_true, rfc3339, set_condition
 from api.names import ACTIVE, ADMITTED, FINISHED, IN_USE_FINALIZER, QUOTA_RESERVED
 from api.quantity import to_int, to_text
-from api.queues import ClusterQueue, FlavorUsage, LocalQueue, QueueStatus, ResourceUsage
+from api.queues import ClusterQueue, Cohort, CohortStatus, FlavorUsage, LocalQueue, QueueStatus, ResourceUsage
 from api.workloads import Workload
 
 _RESERVED_IN = "reservedIn"
+
+S = TypeVar("S", QueueStatus, CohortStatus)
 
 
 class QueueController:
@@ -42,11 +45,13 @@ class QueueController:
         self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
         self._cluster_queues = Reconciler("clusterqueues", self._cluster_queue, workers=2)
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
+        self._cohorts = Reconciler("cohorts", self._cohort, workers=1)
         self._used = Reconciler("in-use", self._in_use, workers=2)
         views.workloads.add_index(_RESERVED_IN, _reserved_in)
         views.workloads.add_handler(self._workload_changed)
         views.cluster_queues.add_handler(lambda change: self._queue_changed(change.key))
         views.local_queues.add_handler(self._local_queue_changed)
+        views.cohorts.add_handler(lambda change: self._cohorts.add(change.key))
         views.flavors.add_handler(lambda change: self._used.add(f"flavor/{change.key}"))
         views.topologies.add_handler(lambda change: self._used.add(f"topology/{change.key}"))
         views.flavors.add_handler(lambda _: self._all_queues())
@@ -55,7 +60,7 @@ class QueueController:
 
     def reconcilers(self) -> Iterable[Reconciler]:
         """What has to run."""
-        return self._cluster_queues, self._local_queues, self._used
+        return self._cluster_queues, self._local_queues, self._cohorts, self._used
 
     # ---- what wakes it
 
@@ -96,7 +101,7 @@ class QueueController:
         activity = self._views.activity(queue)
         pending = self._pending(name)
         status = _status(queue.status, activity, workloads, pending, queue.metadata.generation, self._now())
-        status = _with_honoured(status, not_honoured(queue), queue.metadata.generation, self._now())
+        status = self._noted(status, honoured.of_cluster_queue(queue), queue)
         await self._write(CLUSTER_QUEUES, queue, status)
         await self._hold(CLUSTER_QUEUES, queue, used=bool(workloads))
         _measure(name, activity, status)
@@ -112,9 +117,21 @@ class QueueController:
         finished = sum(is_true(workload.status.conditions, FINISHED) for workload in own)
         pending = len(own) - len(reserving) - finished
         status = _status(queue.status, activity, reserving, pending, queue.metadata.generation, self._now())
+        status = self._noted(status, honoured.of_local_queue(queue), queue)
         await self._write(LOCAL_QUEUES, queue, status)
 
-    async def _write(self, resource: Resource, queue: ClusterQueue | LocalQueue, status: QueueStatus) -> None:
+    async def _cohort(self, name: str) -> None:
+        cohort = self._views.cohorts.objects.get(name)
+        if cohort is not None:
+            await self._write(COHORTS, cohort, self._noted(cohort.status, honoured.of_cohort(cohort), cohort))
+
+    def _noted(self, status: S, fields: list[str], obj: KubeObject) -> S:
+        conditions = honoured.noted(status.conditions, fields, obj.metadata.generation, self._now())
+        return status if conditions is status.conditions else status.model_copy(update={"conditions": conditions})
+
+    async def _write(
+        self, resource: Resource, queue: ClusterQueue | LocalQueue | Cohort, status: QueueStatus | CohortStatus
+    ) -> None:
         diff = merge_diff(queue.status.to_wire(), status.to_wire())
         if diff:
             meta = queue.metadata
@@ -181,21 +198,6 @@ def _status(
             "admitted_workloads": len(admitted),
         }
     )
-
-
-def _with_honoured(status: QueueStatus, fields: list[str], generation: int, now: float) -> QueueStatus:
-    """Only written where there is something to say, or was."""
-    if not fields and find_condition(status.conditions, FIELDS_HONOURED) is None:
-        return status
-    condition = Condition(
-        type=FIELDS_HONOURED,
-        status="False" if fields else "True",
-        reason="NotSupportedYet" if fields else "AllHonoured",
-        message=f"set, but without effect yet: {', '.join(fields)}" if fields else "every field that is set has effect",
-        observed_generation=generation,
-        last_transition_time=rfc3339(now),
-    )
-    return status.model_copy(update={"conditions": set_condition(status.conditions, condition)})
 
 
 def _usage(workloads: Iterable[Workload]) -> tuple[FlavorUsage, ...]:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-from admission.controllers import conditions, lifecycle
+from admission.controllers import conditions, honoured, lifecycle
 from admission.controllers.status import patch_status
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.metrics import EVICTED as EVICTED_METRIC
@@ -92,6 +92,11 @@ class WorkloadController:
         status = result.status
         if is_true(status.conditions, EVICTED) and is_true(status.conditions, QUOTA_RESERVED) and not owned:
             status = conditions.released(status, self._now(), workload.metadata.generation)
+        noted = honoured.noted(
+            status.conditions, honoured.of_workload(workload), workload.metadata.generation, self._now()
+        )
+        if noted is not status.conditions:
+            status = status.model_copy(update={"conditions": noted})
         if status is not workload.status:
             self._views.workloads.observe(await patch_status(self._kube, workload, status))
             self._tell(workload, result)

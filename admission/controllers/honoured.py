@@ -1,0 +1,81 @@
+"""What a user has set and has no effect yet: named in a condition of the object, so that nothing is silently ignored. Pure.
+
+Each function lists fields by their path. A field leaves its list with the change that makes it work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from api.meta import Condition, find_condition, rfc3339, set_condition
+from api.names import STOWAGE
+from api.queues import ClusterQueue, Cohort, LocalQueue
+from api.workloads import Workload
+
+FIELDS_HONOURED = f"{STOWAGE}/FieldsHonoured"
+
+
+def of_cluster_queue(queue: ClusterQueue) -> list[str]:
+    """Preemption, fair sharing, scopes of fair admission, migration, and what checks may ask beyond Ready."""
+    spec, found = queue.spec, []
+    preemption = spec.preemption
+    if preemption and (preemption.reclaim_within_cohort != "Never" or preemption.within_cluster_queue != "Never"):
+        found.append("spec.preemption")
+    if spec.fair_sharing is not None and spec.fair_sharing.weight is not None:
+        found.append("spec.fairSharing")
+    if spec.admission_scope is not None:
+        found.append("spec.admissionScope")
+    if spec.concurrent_admission_policy is not None:
+        found.append("spec.concurrentAdmissionPolicy")
+    checks = spec.admission_checks_strategy
+    if checks and any(rule.on_flavors for rule in checks.admission_checks):
+        found.append("spec.admissionChecksStrategy.admissionChecks[].onFlavors")
+    if checks and checks.admission_checks:
+        found.append("spec.admissionChecksStrategy (the states Retry and Rejected)")
+    return found
+
+
+def of_local_queue(queue: LocalQueue) -> list[str]:
+    """Fair sharing between the LocalQueues of one ClusterQueue."""
+    sharing = queue.spec.fair_sharing
+    return ["spec.fairSharing"] if sharing is not None and sharing.weight is not None else []
+
+
+def of_cohort(cohort: Cohort) -> list[str]:
+    """Fair sharing between the members of a tree."""
+    sharing = cohort.spec.fair_sharing
+    return ["spec.fairSharing"] if sharing is not None and sharing.weight is not None else []
+
+
+def of_workload(workload: Workload) -> list[str]:
+    """Partial admission, preemption gates, the time limit."""
+    spec, found = workload.spec, []
+    for index, pod_set in enumerate(spec.pod_sets):
+        if pod_set.min_count is not None and pod_set.min_count < pod_set.count:
+            found.append(f"spec.podSets[{index}].minCount")
+    if spec.preemption_gates:
+        found.append("spec.preemptionGates")
+    if spec.maximum_execution_time_seconds is not None:
+        found.append("spec.maximumExecutionTimeSeconds")
+    return found
+
+
+def noted(
+    conditions: tuple[Condition, ...], fields: Sequence[str], generation: int, now: float
+) -> tuple[Condition, ...]:
+    """The conditions with ours; unchanged where there is nothing to say and never was, or where it is said already."""
+    old = find_condition(conditions, FIELDS_HONOURED)
+    if old is None and not fields:
+        return conditions
+    message = f"set, but without effect yet: {', '.join(fields)}" if fields else "every field that is set has effect"
+    new = Condition(
+        type=FIELDS_HONOURED,
+        status="False" if fields else "True",
+        reason="NotSupportedYet" if fields else "AllHonoured",
+        message=message,
+        observed_generation=generation,
+        last_transition_time=rfc3339(now),
+    )
+    if old is not None and (old.status, old.message, old.observed_generation) == (new.status, message, generation):
+        return conditions
+    return set_condition(conditions, new)

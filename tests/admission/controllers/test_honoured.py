@@ -1,0 +1,52 @@
+"""Nothing that a user sets is silently ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admission.controllers import honoured
+from api.meta import find_condition
+from api.queues import ClusterQueue, Cohort, LocalQueue
+from tests.builders import NOW, workload
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        pytest.param({"cohortName": "c", "stopPolicy": "Hold"}, [], id="all-honoured"),
+        pytest.param({"preemption": {"reclaimWithinCohort": "Never"}}, [], id="preemption-off"),
+        pytest.param({"preemption": {"withinClusterQueue": "LowerPriority"}}, ["spec.preemption"], id="preemption"),
+        pytest.param({"fairSharing": {"weight": "2"}}, ["spec.fairSharing"], id="fair-sharing"),
+        pytest.param(
+            {"admissionScope": {"admissionMode": "NoAdmissionFairSharing"}}, ["spec.admissionScope"], id="scope"
+        ),
+    ],
+)
+def test_cluster_queue_fields_without_effect_are_named(spec: dict[str, Any], fields: list[str]) -> None:
+    assert honoured.of_cluster_queue(ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec})) == fields
+
+
+def test_other_kinds_name_theirs() -> None:
+    sharing = {"fairSharing": {"weight": 3}}
+    assert honoured.of_local_queue(LocalQueue.from_wire({"spec": {"clusterQueue": "cq", **sharing}})) == [
+        "spec.fairSharing"
+    ]
+    assert honoured.of_cohort(Cohort.from_wire({"spec": sharing})) == ["spec.fairSharing"]
+    assert honoured.of_workload(workload(spec={"maximumExecutionTimeSeconds": 60})) == [
+        "spec.maximumExecutionTimeSeconds"
+    ]
+
+
+def test_the_condition_comes_once_and_turns_true_when_the_field_is_taken_back() -> None:
+    silent = honoured.noted((), [], 1, NOW)
+    assert silent == ()
+    said = honoured.noted((), ["spec.preemption"], 1, NOW)
+    found = find_condition(said, honoured.FIELDS_HONOURED)
+    assert found is not None
+    assert (found.status, found.message) == ("False", "set, but without effect yet: spec.preemption")
+    assert honoured.noted(said, ["spec.preemption"], 1, NOW + 60) is said
+    back = find_condition(honoured.noted(said, [], 2, NOW + 60), honoured.FIELDS_HONOURED)
+    assert back is not None
+    assert back.status == "True"
