@@ -1,0 +1,178 @@
+"""Processes killed at the worst moments, and two controllers at once: the same end, and nothing wrong on the way.
+
+Six racks of twelve GPUs, thirteen jobs of six pods, each to be in one rack: twelve run, two to a rack, and one waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
+
+from admission.cli.processes import Child, free_port
+from api.errors import ApiError
+from api.kube.resources import JOBS, LEASES, PODS, WORKLOADS
+from api.names import REQUIRE_TOPOLOGY
+from tests.scenarios.failures import SHORT_LEASE, complaints
+from tests.scenarios.site import RACK, Site, eventually
+from tests.scenarios.stage import NAMESPACE, Stage
+from tests.scenarios.watchman import Watchman, watched
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+ENVIRONMENT = SHORT_LEASE
+
+RACKS, HOSTS, PODS_EACH, RUNNING = 6, 3, 6, 12
+NAMES = [f"job-{n}" for n in range(RUNNING + 1)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def here(stage: Stage) -> Site:
+    """The one site of all crashes; each leaves it empty."""
+    site = Site(stage.kube, "crashes")
+    await site.open({"b1": {f"r{n}": HOSTS for n in range(RACKS)}})
+    return site
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def seen(here: Site) -> AsyncIterator[Watchman]:
+    """Looks on, and empties the site in the end."""
+    async with watched(here) as watchman:
+        yield watchman
+        for name in [job["metadata"]["name"] for job in (await here.kube.list(JOBS, here.name)).items]:
+            await here.kube.delete(JOBS, name, here.name, propagation="Background")
+        await eventually("the site is empty", lambda: _empty(here))
+
+
+async def _empty(here: Site) -> bool:
+    return not any([(await here.kube.list(resource, here.name)).items for resource in (JOBS, WORKLOADS, PODS)])
+
+
+async def arrive(here: Site) -> None:
+    """All jobs, one after the other; whoever is refused because the webhook does not answer comes again, as users do."""
+    for name in NAMES:
+        job = here.job(name, PODS_EACH, {REQUIRE_TOPOLOGY: RACK})
+        await eventually(f"{name} accepted", partial(_accepted, here, job))
+
+
+async def _accepted(here: Site, job: Mapping[str, object]) -> bool:
+    try:
+        await here.submit(job)
+    except ApiError as refused:
+        if "failed calling webhook" not in str(refused):
+            raise
+        return False
+    return True
+
+
+async def all_is_well(here: Site, seen: Watchman) -> None:
+    """Twelve jobs run, two in each rack, whole; the thirteenth says why it waits."""
+    await seen.sees("all that fit are admitted", lambda s: len(s.admitted) == RUNNING)
+    admitted = seen.admitted
+    racks: Counter[str] = Counter()
+    for name in admitted:
+        pods = await here.running(name, PODS_EACH)
+        (rack,) = {pod["spec"]["nodeName"].rsplit("-", 1)[0] for pod in pods}
+        racks[rack] += 1
+    assert set(racks.values()) == {2}
+    (left,) = set(NAMES) - set(admitted)
+    await here.waits(left, "TopologyPlacementFailed", "doesn't allow to fit any of 6 pod(s)")
+
+
+@dataclass(frozen=True)
+class Crash:
+    """Who is killed, and when."""
+
+    victims: tuple[str, ...]
+    moment: Callable[[Watchman], bool]
+    times: int = 1
+
+
+CRASHES = {
+    "controller as jobs arrive": Crash(("controller",), lambda seen: seen.made >= 4),
+    "controller as it admits": Crash(("controller",), lambda seen: len(seen.admitted) >= 3),
+    "controller as pods come, and again": Crash(("controller",), lambda seen: seen.gated >= 1 or seen.bound >= 1, 2),
+    "ungater as pods come": Crash(("ungater",), lambda seen: seen.gated >= 8),
+    "ungater as it opens": Crash(("ungater",), lambda seen: seen.bound >= 1),
+    "webhook as jobs arrive": Crash(("webhook",), lambda seen: seen.made >= 4),
+    "all three": Crash(("controller", "ungater", "webhook"), lambda seen: len(seen.admitted) >= 3),
+}
+
+
+@pytest.mark.parametrize("crash", [pytest.param(crash, id=name) for name, crash in CRASHES.items()])
+async def test_after_a_crash_all_is_as_without(stage: Stage, here: Site, seen: Watchman, crash: Crash) -> None:
+    arriving = asyncio.create_task(arrive(here))
+    await seen.sees("the moment of the crash", crash.moment)
+    for _ in range(crash.times):
+        for name in crash.victims:
+            await stage.processes.crash(name)
+        for name in crash.victims:
+            await stage.processes.restart(name)
+    await arriving
+    await all_is_well(here, seen)
+
+
+# ---- two controllers
+
+
+async def holder(stage: Stage) -> str:
+    """The process that holds the controllers' Lease."""
+    lease = await stage.kube.get(LEASES, "stowage-controller", NAMESPACE)
+    return str(lease["spec"].get("holderIdentity") or "")
+
+
+async def leads(stage: Stage, child: Child) -> bool:
+    assert child.process is not None
+    return (await holder(stage)).endswith(f"_{child.process.pid}")
+
+
+async def writes(child: Child) -> dict[str, float]:
+    """What a process has sent to the API server but reads, by verb and resource."""
+    url = f"http://127.0.0.1:{child.health_port}/metrics"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        text = await answer.text()
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == "stowage_api_requests_total" and sample.labels["verb"] not in ("get", "list", "watch"):
+                what = f"{sample.labels['verb']} {sample.labels['resource']}"
+                found[what] = found.get(what, 0) + sample.value
+    return found
+
+
+async def test_of_two_controllers_one_leads_and_the_other_takes_over(stage: Stage, here: Site, seen: Watchman) -> None:
+    first = stage.processes.children["controller"]
+    second = replace(first, health_port=free_port(), log=first.log.with_name("second.log"), process=None)
+    await eventually("the first controller leads", lambda: leads(stage, first))
+    await second.start()
+    try:
+        await second.ready(120)
+        arriving = asyncio.create_task(arrive(here))
+        await seen.sees("some are admitted", lambda s: len(s.admitted) >= 3)
+        assert await leads(stage, first)
+        assert await writes(second) == {}, "a standby only looks on"
+        assert await writes(first) != {}
+        await first.stop(signal.SIGKILL)
+        await eventually("the second controller leads", lambda: leads(stage, second))
+        await arriving
+        await all_is_well(here, seen)
+        await stage.processes.restart("controller")
+        # An orderly end gives the Lease back.
+        await second.stop()
+        await eventually("the first controller leads again", lambda: leads(stage, first))
+        (left,) = set(NAMES) - set(seen.admitted)
+        await here.kube.delete(JOBS, seen.admitted[0], here.name, propagation="Background")
+        await here.running(left, PODS_EACH)
+    finally:
+        await second.stop()
+
+
+async def test_no_process_logged_an_error(stage: Stage) -> None:
+    assert not complaints(stage.processes.folder)
