@@ -20,6 +20,9 @@ _SCALE = {
     **{f"{s}i": Fraction(1024) ** i for i, s in enumerate("KMGTPE", 1)},
 }
 _ALLOWED = "must be a quantity such as 2, 500m, 1.5, 64Gi or 1e3"
+# Far beyond what any amount needs; without them a few bytes of text would keep a process busy for hours.
+_LONGEST = 64
+_LARGEST_EXPONENT = 99
 _BINARY = ("memory", "ephemeral-storage", "hugepages-")
 CPU = "cpu"
 PODS = "pods"
@@ -30,10 +33,13 @@ Resources = dict[str, int]
 @lru_cache(maxsize=65536)
 def parse(text: str | int | float) -> Fraction:
     """The exact value. Raises InvalidQuantity."""
-    match = _FORM.match(str(text).strip())
+    given = str(text).strip()
+    match = _FORM.match(given) if len(given) <= _LONGEST else None
     if match is None:
         raise InvalidQuantity("quantity", text, _ALLOWED)
     sign, number, exponent, suffix = match.groups()
+    if exponent and abs(int(exponent[1:])) > _LARGEST_EXPONENT:
+        raise InvalidQuantity("quantity", text, _ALLOWED)
     value = Fraction(number)
     if exponent:
         value *= Fraction(10) ** int(exponent[1:])

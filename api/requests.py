@@ -26,7 +26,8 @@ from api.workloads import SliceConstraint, TopologyRequest
 MAX_LAYERS = 3
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+# Leading zeros aside no number of 32 bits is longer; Python refuses to convert thousands of digits.
+_INTEGER = re.compile(r"[+-]?0*[0-9]{1,10}")
 _INT32 = range(-(2**31), 2**31)
 
 # The main request of a pod set: how all of its pods lie to each other. Slices refine it and are independent of it.

@@ -50,6 +50,7 @@ _TEXT = {
     ErrorType.FORBIDDEN: "Forbidden",
     ErrorType.TOO_LONG: "Too long",
 }
+_LONGEST_VALUE: Final = 1024
 # Types whose message never shows the value.
 _BARE = frozenset((ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG))
 
@@ -94,14 +95,17 @@ class FieldError:
     def cause(self) -> dict[str, str]:
         """As an entry of status.details.causes."""
         message = self.message.removeprefix(f"{self.field}: ")
-        return {"reason": self.type.value, "field": self.field, "message": message}
+        # A plain str: a Path, which is one with methods, is nothing that JSON knows.
+        return {"reason": self.type.value, "field": str(self.field), "message": message}
 
 
 Errors = list[FieldError]
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    """As JSON; of a value as long as a book only the beginning, for whoever reads the message."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}... ({len(text)} characters)"
 
 
 def invalid(field: str, value: Any, detail: str = "") -> FieldError:

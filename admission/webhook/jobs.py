@@ -21,6 +21,7 @@ from admission.webhook.formats import subdomain
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import Rules
 from api import names
+from api.requests import parse_int32
 
 Job = dict[str, Any]
 
@@ -144,10 +145,11 @@ def _max_time(job: Job) -> Errors:
 
 
 def integer(field: Path, text: str) -> tuple[int | None, Errors]:
-    """The whole number in a label or annotation, or the error that it is none."""
+    """The whole number in a label or annotation, or the error that it is none, or more than 32 bits hold."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if digits.isascii() and digits.isdigit():
-        return int(text), []
+        number = parse_int32(text)
+        return number, [] if number is not None else [invalid(field, text, "must be a number of 32 bits")]
     return None, [invalid(field, text, f'strconv.Atoi: parsing "{text}": invalid syntax')]
 
 

@@ -80,6 +80,7 @@ class Handlers:
         body = await request.read()
         try:
             reply = review(request.path, decode(body), self.lookups, self.rules)
+            encoded = msgspec.json.encode(reply)
         except BadReview as bad:
             self.observe(request.path, "malformed")
             return web.Response(status=400, text=f"{bad}\n")
@@ -88,7 +89,7 @@ class Handlers:
             self.observe(request.path, "failed")
             return web.Response(status=500, text=f"internal error: {type(failure).__name__}: {failure}\n")
         self.observe(request.path, "allowed" if reply["response"]["allowed"] else "denied")
-        return web.Response(body=msgspec.json.encode(reply), content_type="application/json")
+        return web.Response(body=encoded, content_type="application/json")
 
     async def healthz(self, _: web.Request) -> web.Response:
         """Alive."""
