@@ -18,6 +18,7 @@ from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
+from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true
 from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
@@ -45,11 +46,13 @@ class WaitReporter:
         self._waits: dict[str, WaitReason] = {}
         self._written: dict[str, float] = {}
         self.reconciler = Reconciler("wait-reasons", self._report, workers=4)
+        views.workloads.add_handler(self._workload_changed)
 
     def waits(self, key: str, wait: WaitReason) -> None:
-        """The latest answer for the Workload."""
-        if self._waits.get(key) != wait:
-            self._waits[key] = wait
+        """The latest answer for the Workload. Its status may have said something else since the same answer before."""
+        self._waits[key] = wait
+        workload = self._views.workloads.objects.get(key)
+        if workload is not None and not _says(workload, wait):
             since = self._now() - self._written.get(key, 0.0)
             self.reconciler.add_after(key, max(_FIRST_DELAY, self._period - since))
 
@@ -58,17 +61,20 @@ class WaitReporter:
         self._waits.pop(key, None)
         self._written.pop(key, None)
 
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.type is ChangeType.DELETED:
+            self.forget(change.key)
+
     async def _report(self, key: str) -> None:
         wait, workload = self._waits.get(key), self._views.workloads.objects.get(key)
         if wait is None or workload is None or not _waiting(workload):
             self.forget(key)
             return
+        if _says(workload, wait):
+            return
         status = conditions.waiting(
             workload.status, wait.reason, wait.message, wait.requested, self._now(), workload.metadata.generation
         )
-        before = find_condition(workload.status.conditions, QUOTA_RESERVED)
-        if before is not None and (before.reason, before.message) == (wait.reason, wait.message):
-            return
         try:
             answer = await patch_status(self._kube, workload, status)
         except NotFound:
@@ -77,6 +83,12 @@ class WaitReporter:
         self._written[key] = self._now()
         self._views.workloads.observe(answer)
         self._recorder.record(ref_to(WORKLOADS, workload), "Warning", wait.reason, wait.message)
+
+
+def _says(workload: Workload, wait: WaitReason) -> bool:
+    """Whether the status gives this reason already."""
+    found = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    return found is not None and (found.status, found.reason, found.message) == ("False", wait.reason, wait.message)
 
 
 def _waiting(workload: Workload) -> bool:
