@@ -13,7 +13,7 @@ import asyncio
 import base64
 import ssl
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import aiohttp
@@ -28,14 +28,16 @@ from api.fake.status import Obj, Refusal, internal
 from api.fake.store import Store
 
 Services = Mapping[str, str]  # "namespace/name" of a Service -> "https://127.0.0.1:PORT"
+# Told which webhook (by name) is about to be called; the call's timeout runs meanwhile. The seam for faults.
+OnReview = Callable[[str], Awaitable[None]]
 _GROUP = "admissionregistration.k8s.io"
 
 
 class Webhooks:
     """Holds one HTTP session for all calls; `close` ends it."""
 
-    def __init__(self, store: Store, services: Services) -> None:
-        self._store, self.services = store, services
+    def __init__(self, store: Store, services: Services, on_review: OnReview | None = None) -> None:
+        self._store, self.services, self._on_review = store, services, on_review
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
 
@@ -95,7 +97,10 @@ class Webhooks:
         try:
             if not _conditions_hold(hook, review, request):
                 return review.obj
-            answer = await self._post(hook, request)
+            async with asyncio.timeout(float(hook.get("timeoutSeconds") or 10)):
+                if self._on_review is not None:
+                    await self._on_review(name)
+                answer = await self._post(hook, request)
         except Refusal:
             raise
         except (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError, ValueError, CelError) as error:

@@ -29,6 +29,8 @@ from api.fake.table import Record
 log = logging.getLogger(__name__)
 # Sees every request before it is carried out; a response of its own stands in for the real one. The seam for faults.
 Intercept = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
+# Sees every answer but a watch's before it is sent, when what was asked for is done: returns it, or another in its place.
+OnAnswer = Callable[[web.Request, web.StreamResponse], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class FaceSettings:
     tokens: Mapping[str, str] = field(default_factory=dict)
     watches: WatchSettings = field(default_factory=WatchSettings)
     intercept: Intercept | None = None
+    on_answer: OnAnswer | None = None
 
 
 class Face:
@@ -64,6 +67,8 @@ class Face:
         for warning in context.warnings:
             if not response.prepared:
                 response.headers.add("Warning", f'299 - "{warning}"')
+        if self._settings.on_answer is not None and not response.prepared:
+            return await self._settings.on_answer(request, response)
         return response
 
     def _user(self, request: web.Request) -> User:

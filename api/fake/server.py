@@ -18,9 +18,9 @@ from typing import Self
 import msgspec
 from aiohttp import web
 
-from api.fake.admission import Services, Webhooks
+from api.fake.admission import OnReview, Services, Webhooks
 from api.fake.calls import Calls
-from api.fake.http import Face, FaceSettings, Intercept
+from api.fake.http import Face, FaceSettings, Intercept, OnAnswer
 from api.fake.store import Store
 from api.fake.stream import OnSend, WatchSettings
 from api.fake.tls import Identity, issue
@@ -34,8 +34,8 @@ class FakeSettings:
 
     `clock` gives epoch seconds for timestamps (bookmarks and timeouts follow real time). `tokens` maps bearer tokens to
     user names; `admin_token` is always among them when there are any. `services` maps "namespace/name" of a Service to
-    the base URL where a webhook listens. `history` is the number of events kept for watches, per kind. `intercept` and
-    `on_send` are the seams for faults.
+    the base URL where a webhook listens. `history` is the number of events kept for watches, per kind. `intercept`,
+    `on_answer`, `on_send` and `on_review` are the seams for faults (faults.py).
     """
 
     tls: bool = True
@@ -48,7 +48,9 @@ class FakeSettings:
     services: Services = field(default_factory=dict)
     bookmark_seconds: float = 10.0
     intercept: Intercept | None = None
+    on_answer: OnAnswer | None = None
     on_send: OnSend | None = None
+    on_review: OnReview | None = None
 
 
 class FakeServer:
@@ -57,7 +59,7 @@ class FakeServer:
     def __init__(self, settings: FakeSettings | None = None, store: Store | None = None) -> None:
         self.settings = settings = settings or FakeSettings()
         self.store = store or Store(clock=settings.clock, seed=settings.seed, history=settings.history)
-        self.webhooks = Webhooks(self.store, settings.services)
+        self.webhooks = Webhooks(self.store, settings.services, settings.on_review)
         self.calls = Calls(self.store, self.webhooks)
         self.identity: Identity | None = issue() if settings.tls else None
         self.admin_token = secrets.token_hex(16)
@@ -68,7 +70,7 @@ class FakeServer:
         settings = self.settings
         tokens = {**settings.tokens, self.admin_token: "system:admin"} if settings.tokens else {}
         watches = WatchSettings(settings.bookmark_seconds, settings.on_send)
-        face = Face(self.store, self.calls, FaceSettings(tokens, watches, settings.intercept))
+        face = Face(self.store, self.calls, FaceSettings(tokens, watches, settings.intercept, settings.on_answer))
         app = web.Application(client_max_size=_LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", face.handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)

@@ -23,8 +23,8 @@ from api.fake.table import Event
 from api.fake.watch import Watcher
 
 _LONGEST = 1800.0
-# Given the target and the bytes about to be sent: what to send instead; None hangs the watch up.
-OnSend = Callable[[Target, bytes], Awaitable[bytes | None]]
+# Given the watch, its target and the lines about to be sent: what to send instead; None hangs the watch up.
+OnSend = Callable[[web.Request, Target, bytes], Awaitable[bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Stream:
             backlog = self._backlog(watcher)
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             await response.prepare(request)
-            if await self._send(response, backlog):
-                await self._follow(response, watcher)
+            if await self._send(request, response, backlog):
+                await self._follow(request, response, watcher)
         finally:
             watcher.close()
         return response
@@ -82,7 +82,7 @@ class Stream:
         events = (Event("ADDED", table.records[key], None) for key in table.span(self.target.namespace))
         return b"".join(self.line(event) for event in events if watcher.see(event))
 
-    async def _follow(self, response: web.StreamResponse, watcher: Watcher) -> None:
+    async def _follow(self, request: web.Request, response: web.StreamResponse, watcher: Watcher) -> None:
         seconds = routes.number(self.query, "timeoutSeconds")
         end = time.monotonic() + (seconds or _LONGEST)
         bookmarks = routes.flag(self.query, "allowWatchBookmarks")
@@ -92,12 +92,12 @@ class Stream:
                 data = b"".join(map(self.line, watcher.drain()))
             else:
                 data = self.bookmark(self.store.resource_version) if bookmarks else b""
-            if not await self._send(response, data):
+            if not await self._send(request, response, data):
                 return
 
-    async def _send(self, response: web.StreamResponse, data: bytes) -> bool:
+    async def _send(self, request: web.Request, response: web.StreamResponse, data: bytes) -> bool:
         if data and self.settings.on_send is not None:
-            changed = await self.settings.on_send(self.target, data)
+            changed = await self.settings.on_send(request, self.target, data)
             if changed is None:
                 return False
             data = changed

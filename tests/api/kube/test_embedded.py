@@ -44,7 +44,7 @@ class Faults:
             {"kind": "Status", "code": code, "reason": "Spoiled", "message": "on request"}, status=code
         )
 
-    async def on_send(self, _: Target, data: bytes) -> bytes | None:
+    async def on_send(self, _: web.Request, __: Target, data: bytes) -> bytes | None:
         if self.drop_lines:
             self.drop_lines -= 1
             return None

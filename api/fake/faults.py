@@ -1,0 +1,259 @@
+"""Faults on request: what an API server under stress, a network and a webhook do to their clients, by rates and by a seed.
+
+`Faults` sits at the seams of a FakeServer (`FakeSettings(**faults.seams())`) and does nothing until `storm` begins; it
+spares whoever is not among its victims (the tests' own client), and counts what it did, so that a test can prove that
+the faults happened. What strikes is decided by the seed, the fault, and the number of the request among those of one
+client to one path: the same requests meet the same faults in every run, however the clients interleave.
+
+What is done, and what is not, because no API server does it:
+
+- Refusals (409, 410, 429, 500, 503) come before anything was done; CUT comes after: the write holds, its answer is lost.
+- A watch that is dropped or silenced loses nothing that a client cannot fetch from the version it saw last: what was
+  held back is not sent later, and a silent watch never speaks again.
+- REORDER holds one watch back while others go on (there is no order between kinds), and swaps neighbouring events about
+  different objects; the history of one object always comes in order, and no bookmark overtakes an event.
+- DUPLICATE sends a line twice in a row.
+
+Called by server.py's parts while a storm rages; the running path never imports it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from api.fake.request import Target
+from api.fake.status import MODIFIED, Refusal, expired
+
+_WRITES: Final = frozenset(("POST", "PUT", "PATCH", "DELETE"))
+_SILENT: Final = "stowage.silent"
+
+
+class Fault(StrEnum):
+    """What can happen; the value is its name in test ids and counters."""
+
+    GONE = "gone"
+    """410 to a watch that starts from a version, or as an ERROR event in its midst; 410 to a list's continue token."""
+    DROPPED = "dropped"
+    """A watch's connection is cut, or its answer ends."""
+    SILENT = "silent"
+    """A watch goes on without a word, not even bookmarks."""
+    DUPLICATE = "duplicate"
+    REORDER = "reorder"
+    CONFLICT = "conflict"
+    """409 to an update or patch, as when somebody else was always faster."""
+    BUSY = "busy"
+    """429 with Retry-After."""
+    BROKEN = "broken"
+    """500."""
+    UNAVAILABLE = "unavailable"
+    """503, with Retry-After every other time."""
+    SLOW = "slow"
+    """The request waits before it is looked at, or its answer does before it is sent; perhaps longer than the client."""
+    CUT = "cut"
+    """A write is done, but its answer is cut off, or a 504 stands in for it."""
+    HANG = "hang"
+    """A webhook takes the connection and says nothing until the API server's patience with it is over."""
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: _Object
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+Rates = Mapping[Fault, float]
+
+
+class Faults:
+    """See the module. `victims` says of a bearer token whether its requests may suffer; the durations are seconds."""
+
+    def __init__(
+        self,
+        victims: Callable[[str], bool] = lambda _: True,
+        *,
+        retry_after: int = 1,
+        slowness: float = 1.0,
+        lag: float = 0.5,
+    ) -> None:
+        self._victims, self._retry_after, self._slowness, self._lag = victims, retry_after, slowness, lag
+        self._rates: Rates = {}
+        self._seed = 0
+        self._chances: Counter[str] = Counter()
+        self.struck: Counter[Fault] = Counter()
+
+    def seams(self) -> dict[str, Any]:
+        """The arguments of FakeSettings that let it work."""
+        return {
+            "intercept": self.intercept,
+            "on_answer": self.on_answer,
+            "on_send": self.on_send,
+            "on_review": self.on_review,
+        }
+
+    @contextlib.contextmanager
+    def storm(self, rates: Rates, seed: int = 0) -> Iterator[Counter[Fault]]:
+        """Faults strike at these rates (0 to 1, at every place where they can) until the end; yields what struck."""
+        self.begin(rates, seed)
+        try:
+            yield self.struck
+        finally:
+            self.end()
+
+    def begin(self, rates: Rates, seed: int = 0) -> None:
+        """A new storm, counted anew."""
+        self._rates, self._seed = dict(rates), seed
+        self._chances.clear()
+        self.struck = Counter()
+
+    def end(self) -> None:
+        """Calm. Watches that fell silent stay silent: a dead connection does not come back."""
+        self._rates = {}
+
+    # ---- chance
+
+    def _roll(self, fault: Fault, lane: str) -> random.Random | None:
+        """What further choices are made by, if the fault strikes this time."""
+        rate = self._rates.get(fault, 0.0)
+        if rate <= 0.0:
+            return None
+        lane = f"{fault} {lane}"
+        self._chances[lane] += 1
+        dice = random.Random(f"{self._seed} {self._chances[lane]} {lane}")  # noqa: S311 - faults, no secrets
+        if dice.random() >= rate:
+            return None
+        self.struck[fault] += 1
+        return dice
+
+    def _spared(self, request: web.Request) -> bool:
+        return not self._victims(request.headers.get("Authorization", "").removeprefix("Bearer "))
+
+    # ---- before a request is carried out
+
+    async def intercept(self, request: web.Request) -> web.StreamResponse | None:
+        """The seam before: a refusal in the real answer's place, or a wait."""
+        if not self._rates or self._spared(request):
+            return None
+        lane, method = _lane(request), request.method
+        watch = request.query.get("watch") in ("true", "1")
+        if self._roll(Fault.BUSY, lane):
+            return _refusal(429, "TooManyRequests", "the server has received too many requests", self._retry_after)
+        if self._roll(Fault.BROKEN, lane):
+            return _refusal(500, "InternalError", "Internal error occurred: etcdserver: leader changed")
+        if dice := self._roll(Fault.UNAVAILABLE, lane):
+            after = self._retry_after if dice.random() < 0.5 else None
+            return _refusal(503, "ServiceUnavailable", "apiserver is shutting down", after)
+        if method in ("PUT", "PATCH") and self._roll(Fault.CONFLICT, lane):
+            return _refusal(409, "Conflict", f'Operation cannot be fulfilled on "{request.path}": {MODIFIED}')
+        resumes = request.query.get("continue") or (watch and request.query.get("resourceVersion", "0") != "0")
+        if resumes and self._roll(Fault.GONE, lane):
+            return _answer(expired("too old resource version: it was compacted"))
+        if not watch and (dice := self._roll(Fault.SLOW, lane)) and dice.random() < 0.5:
+            await asyncio.sleep(dice.random() * self._slowness)
+        return None
+
+    # ---- when it was carried out
+
+    async def on_answer(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+        """The seam after: the answer comes late, or never."""
+        if not self._rates or self._spared(request):
+            return response
+        lane = f"answer {_lane(request)}"
+        if dice := self._roll(Fault.SLOW, lane):
+            await asyncio.sleep(dice.random() * self._slowness)
+        if request.method in _WRITES and response.status < 400 and (dice := self._roll(Fault.CUT, lane)):
+            if dice.random() < 0.25:
+                message = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+                return _refusal(504, "Timeout", message)
+            _cut(request)
+        return response
+
+    # ---- watches
+
+    async def on_send(self, request: web.Request, target: Target, data: bytes) -> bytes | None:
+        """The seam of a watch's lines."""
+        if request.get(_SILENT):
+            return None if _is_over(request) else b""
+        if not self._rates or self._spared(request):
+            return data
+        lane = _lane(request)
+        if self._roll(Fault.SILENT, lane):
+            request[_SILENT] = True
+            return b""
+        if dice := self._roll(Fault.DROPPED, lane):
+            if dice.random() < 0.5:
+                _cut(request)
+            return None
+        if self._roll(Fault.GONE, f"event {lane}"):
+            return msgspec.json.encode({"type": "ERROR", "object": expired("The resourceVersion is too old.").body()})
+        return await self._shuffled(data, lane)
+
+    async def _shuffled(self, data: bytes, lane: str) -> bytes:
+        lines = data.splitlines(keepends=True)
+        if dice := self._roll(Fault.REORDER, lane):
+            await asyncio.sleep(dice.random() * self._lag)
+            lines = _swapped(lines, dice)
+        return b"".join(line * 2 if self._roll(Fault.DUPLICATE, lane) else line for line in lines)
+
+    # ---- webhooks
+
+    async def on_review(self, webhook: str) -> None:
+        """The seam of calls to webhooks: everybody's, since the API server makes them."""
+        if self._roll(Fault.HANG, webhook):
+            await asyncio.Event().wait()  # the caller's timeout ends it
+
+
+def _lane(request: web.Request) -> str:
+    return f"{request.headers.get('User-Agent', '')} {request.method} {request.path}"
+
+
+def _swapped(lines: list[bytes], dice: random.Random) -> list[bytes]:
+    """Neighbours changed about where both are events about different objects."""
+    lines = list(lines)
+    for n in range(1, len(lines)):
+        before, after = _subject(lines[n - 1]), _subject(lines[n])
+        if before and after and before != after and dice.random() < 0.5:
+            lines[n - 1], lines[n] = lines[n], lines[n - 1]
+    return lines
+
+
+def _subject(line: bytes) -> tuple[str, str] | None:
+    event = _decode_line(line)
+    return (event.object.metadata.namespace, event.object.metadata.name) if event.type != "BOOKMARK" else None
+
+
+def _refusal(status: int, reason: str, message: str, retry_after: int | None = None) -> web.Response:
+    details = {"retryAfterSeconds": retry_after} if retry_after else None
+    return _answer(Refusal(status, reason, message, details), retry_after)
+
+
+def _answer(refusal: Refusal, retry_after: int | None = None) -> web.Response:
+    headers = {"Retry-After": str(retry_after)} if retry_after else {}
+    body = msgspec.json.encode(refusal.body())
+    return web.Response(body=body, status=refusal.status, content_type="application/json", headers=headers)
+
+
+def _cut(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def _is_over(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
