@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from admission.controllers import lifecycle
+from admission.controllers.held import HeldPod
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.engine import intake, model
 from admission.engine.ledger import Ledger
@@ -23,7 +24,7 @@ from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import FINISHED, QUOTA_RESERVED
-from api.pods import Namespace, Node, Pod
+from api.pods import Namespace, Node
 from api.queues import ClusterQueue, Cohort, LocalQueue
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
@@ -39,7 +40,6 @@ class Feed:
     def __init__(self, views: Views, ledger: Ledger, queues: PendingQueues, wake: Callable[[], None]) -> None:
         self._views, self._ledger, self._queues, self._wake = views, ledger, queues, wake
         self._nodes: dict[str, model.Node] = {}
-        self._pods: dict[str, model.BoundPod] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
         self._generations: dict[str, int] = {}
         self._misfits: dict[str, str] = {}
@@ -79,7 +79,7 @@ class Feed:
         try:
             self._ledger.apply(intake.flavor(flavor, topology))
         except InvalidObject as bad:
-            log.error("flavor not taken: %s", bad, extra={"flavor": flavor.key})
+            log.warning("flavor not taken: %s", bad, extra={"flavor": flavor.key})
 
     def _cohort_changed(self, change: Change[Cohort]) -> None:
         try:
@@ -88,7 +88,7 @@ class Feed:
             else:
                 self._ledger.apply(intake.cohort(change.object))
         except InvalidObject as bad:
-            log.error("cohort not taken: %s", bad, extra={"cohort": change.key})
+            log.warning("cohort not taken: %s", bad, extra={"cohort": change.key})
         self._requeue_all()
 
     def _requeue_all(self) -> None:
@@ -112,7 +112,7 @@ class Feed:
         try:
             new = intake.cluster_queue(queue, inactive=None if activity.active else activity.message)
         except InvalidObject as bad:
-            log.error("queue not taken: %s", bad, extra={"cluster_queue": queue.key})
+            log.warning("queue not taken: %s", bad, extra={"cluster_queue": queue.key})
             return
         if self._cluster_queues.get(queue.key) == new:
             return
@@ -146,7 +146,7 @@ class Feed:
         try:
             node = intake.node(change.object)
         except InvalidObject as bad:
-            log.error("node not taken: %s", bad, extra={"node": change.key})
+            log.warning("node not taken: %s", bad, extra={"node": change.key})
             return
         if self._nodes.get(change.key) == node:
             return
@@ -154,20 +154,14 @@ class Feed:
         self._ledger.apply(node)
         self._wake_if_room()
 
-    def _pod_changed(self, change: Change[Pod]) -> None:
-        try:
-            pod = None if change.type is _DELETED else intake.bound_pod(change.object)
-        except InvalidObject as bad:
-            log.error("pod not counted: %s", bad, extra={"pod": change.key})
-            return
-        if self._pods.get(change.key) == pod:
+    def _pod_changed(self, change: Change[HeldPod]) -> None:
+        pod = None if change.type is _DELETED else change.object.bound
+        if pod == (change.old.bound if change.old else None):
             return
         if pod is None:
-            del self._pods[change.key]
             self._ledger.apply(model.Gone(model.Removed.POD, change.key))
             self._wake_if_room()
         else:
-            self._pods[change.key] = pod
             self._ledger.apply(pod)
 
     def _wake_if_room(self) -> None:

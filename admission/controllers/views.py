@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from admission.controllers.activity import Activity, checks_of, cluster_queue_activity
+from admission.controllers.held import HeldPod, PodReader
 from admission.controllers.lifecycle import Situation
 from api.kube.client import Kube
 from api.kube.informer import Informer
@@ -31,7 +32,7 @@ from api.kube.resources import (
 )
 from api.labels import matches
 from api.meta import object_key
-from api.pods import Namespace, Node, Pod
+from api.pods import Namespace, Node
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
@@ -46,7 +47,7 @@ class Views:
     """The informers of the controller process."""
 
     nodes: Informer[Node]
-    pods: Informer[Pod]
+    pods: Informer[HeldPod]
     namespaces: Informer[Namespace]
     topologies: Informer[Topology]
     flavors: Informer[ResourceFlavor]
@@ -72,7 +73,9 @@ class Views:
 
     def activity(self, queue: ClusterQueue) -> Activity:
         """The queue's Active condition, from the objects as they are seen now."""
-        return cluster_queue_activity(queue, self.flavors.objects, self.topologies.objects, self.checks.objects)
+        return cluster_queue_activity(
+            queue, self.flavors.objects, self.topologies.objects, self.checks.objects, self.cohorts.objects
+        )
 
     def namespace_matches(self, queue: ClusterQueue, namespace: str | None) -> bool:
         """Whether the queue takes workloads of the namespace."""
@@ -101,7 +104,7 @@ def make_views(kube: Kube) -> Views:
     local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
     return Views(
         nodes=Informer(kube, NODES, Node),
-        pods=Informer(kube, PODS, Pod, field_selector=BOUND_PODS),
+        pods=Informer(kube, PODS, PodReader(), field_selector=BOUND_PODS),
         namespaces=Informer(kube, NAMESPACES, Namespace),
         topologies=Informer(kube, TOPOLOGIES, Topology),
         flavors=Informer(kube, RESOURCE_FLAVORS, ResourceFlavor),

@@ -20,7 +20,7 @@ from api.meta import object_key
 T = TypeVar("T")
 Decoder = Callable[[bytes], T]
 
-DECODE_ERRORS = (msgspec.MsgspecError, pydantic.ValidationError, ValueError, LookupError, TypeError)
+DECODE_ERRORS = (msgspec.MsgspecError, pydantic.ValidationError, InvalidObject, ValueError, LookupError, TypeError)
 """What a decoder may throw at a bad object; anything else is a bug and passes."""
 
 _FIELD = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<field>.*)`)?$", re.DOTALL)
@@ -98,6 +98,8 @@ def raw_identity(data: bytes | msgspec.Raw) -> Identity | None:
 
 def undecodable(kind: str, data: bytes | msgspec.Raw, error: Exception) -> InvalidObject:
     """The error that names the object and the field for what a decoder threw."""
+    if isinstance(error, InvalidObject):
+        return error  # a decoder that converts has named both
     who = raw_identity(data)
     name = f"{kind} {who.key}" if who else kind
     if isinstance(error, pydantic.ValidationError):

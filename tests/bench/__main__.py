@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tests.bench import coldstart, jobs, placement
+from tests.bench import coldstart, jobs, placement, webhook
 
 app = typer.Typer(no_args_is_help=False, add_completion=False)
 
@@ -27,12 +27,19 @@ def coldstart_command() -> None:
     coldstart.run()
 
 
+@app.command("webhook")
+def webhook_command() -> None:
+    """Reviews at many clients at once."""
+    webhook.run()
+
+
 @app.callback(invoke_without_command=True)
 def everything(context: typer.Context) -> None:
     """Without a command: all of it."""
     if context.invoked_subcommand is None:
         placement.main()
         coldstart.run()
+        webhook.run()
         jobs.run([])
 
 

@@ -1,0 +1,152 @@
+"""The webhook under load: reviews answered a second, and how long the slowest wait, by one process over TLS.
+
+    python -m tests.bench webhook
+
+The webhook runs for real beside an embedded API server, with the certificate it makes for itself. As many clients as
+loads.json says send AdmissionReviews of jobs and Workloads over kept connections, each its next one as soon as the last
+was answered, from this process and so from the same cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from admission.cli.install import install
+from admission.cli.processes import Processes
+from api import names
+from api.fake.server import FakeServer, FakeSettings
+from api.kube.client import Kube
+from api.kube.settings import ClientSettings
+from tests.bench.loads import loads
+from tests.bench.measure import cost
+from tests.builders import pod_template
+from tests.scenarios.stage import NAMESPACE as STOWAGE
+from tests.scenarios.stage import READY_WITHIN
+
+RACK = "example.com/rack"
+Load = dict[str, Any]
+
+
+def run() -> None:
+    """Prints one line a kind of review."""
+    with tempfile.TemporaryDirectory(prefix="stowage-bench-") as folder:
+        asyncio.run(_measure(Path(folder), loads("webhook")))
+
+
+async def _measure(folder: Path, load: Load) -> None:
+    async with _webhook(folder) as processes:
+        connector = aiohttp.TCPConnector(ssl=False, limit=load["concurrent"])
+        async with aiohttp.ClientSession(processes.webhook_url, connector=connector) as session:
+            for name in load["reviews"]:
+                path, body = REVIEWS[name]
+                await _send(session, path, body, load["warm_up"], load["concurrent"])
+                before, began = cost(processes.pids[0]).cpu, time.perf_counter()
+                waits = await _send(session, path, body, load["requests"], load["concurrent"])
+                seconds, cpu = time.perf_counter() - began, cost(processes.pids[0]).cpu - before
+                _tell(path, load, sorted(waits), seconds, cpu)
+
+
+@asynccontextmanager
+async def _webhook(folder: Path) -> AsyncIterator[Processes]:
+    tokens = {"webhook": f"system:serviceaccount:{STOWAGE}:stowage-webhook"}
+    async with FakeServer(FakeSettings(tokens=tokens)) as server:
+        own = server.kubeconfig(folder / "webhook.kubeconfig", token="webhook")
+        processes = Processes({"webhook": own}, folder, {}, READY_WITHIN)
+        kubeconfig = server.kubeconfig(folder / "kubeconfig")
+        async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
+            await install(kube, processes.webhook_url)
+        async with processes:
+            yield processes
+
+
+async def _send(session: aiohttp.ClientSession, path: str, body: bytes, requests: int, concurrent: int) -> list[float]:
+    """Seconds of each request. Raises RuntimeError for an answer that is not "allowed"."""
+    waits: list[float] = []
+    numbers = iter(range(requests))
+
+    async def client(numbers: Iterator[int]) -> None:
+        for _ in numbers:
+            began = time.perf_counter()
+            async with session.post(path, data=body, headers={"Content-Type": "application/json"}) as answer:
+                data = await answer.read()
+            waits.append(time.perf_counter() - began)
+            if answer.status != 200 or b'"allowed":true' not in data:
+                raise RuntimeError(f"{path}: {answer.status} {data[:300]!r}")
+
+    await asyncio.gather(*itertools.starmap(client, [(numbers,)] * concurrent))
+    return waits
+
+
+def _tell(path: str, load: Load, waits: list[float], seconds: float, cpu: float) -> None:
+    def quantile(part: float) -> float:
+        return waits[min(len(waits) - 1, int(len(waits) * part))] * 1000
+
+    print(
+        f"SUMMARY webhook {path}: {len(waits) / seconds:.0f} requests/s at {load['concurrent']} concurrent, "
+        f"p50 {quantile(0.5):.1f} p99 {quantile(0.99):.1f} ms, CPU {cpu / len(waits) * 1000:.2f} ms a request"
+    )
+
+
+# ---- what is sent
+
+
+def _review(resource: str, kind: str, obj: Load) -> bytes:
+    group, _, version = obj["apiVersion"].rpartition("/")
+    request = {
+        "uid": "00000000-0000-4000-8000-000000000001",
+        "kind": {"group": group, "version": version, "kind": kind},
+        "resource": {"group": group, "version": version, "resource": resource},
+        "name": obj["metadata"]["name"],
+        "namespace": "team",
+        "operation": "CREATE",
+        "userInfo": {"username": "somebody"},
+        "object": obj,
+        "oldObject": None,
+    }
+    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+
+
+def _asking() -> Load:
+    template = pod_template(cpu="4", gpus=1)
+    return {**template, "metadata": {"annotations": {names.REQUIRED_TOPOLOGY: RACK}}}
+
+
+def _meta(**more: Any) -> Load:
+    return {"name": "train", "namespace": "team", **more}
+
+
+def _job() -> Load:
+    spec = {"parallelism": 32, "completions": 32, "completionMode": "Indexed", "template": _asking()}
+    meta = _meta(labels={names.QUEUE_NAME_LABEL: "lq"})
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def _jobset() -> Load:
+    child = {"parallelism": 8, "completions": 8, "completionMode": "Indexed", "template": _asking()}
+    replicated = [{"name": name, "replicas": 4, "template": {"spec": child}} for name in ("driver", "workers")]
+    meta = _meta(labels={names.QUEUE_NAME_LABEL: "lq"})
+    spec = {"replicatedJobs": replicated}
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta, "spec": spec}
+
+
+def _workload() -> Load:
+    pod_set = {"name": "main", "count": 32, "template": _asking(), "topologyRequest": {"required": RACK}}
+    spec = {"queueName": "lq", "podSets": [pod_set]}
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": _meta(), "spec": spec}
+
+
+REVIEWS = {
+    "job": ("/mutate-batch-v1-job", _review("jobs", "Job", _job())),
+    "jobset": ("/mutate-jobset-x-k8s-io-v1alpha2-jobset", _review("jobsets", "JobSet", _jobset())),
+    "workload": ("/validate-kueue-x-k8s-io-v1beta2-workload", _review("workloads", "Workload", _workload())),
+}
