@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
-from api.kube.settings import ClientSettings, LeaderSettings, ProcessSettings
+from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings, ProcessSettings
 
 CONFIG_VARIABLE = "STOWAGE_CONFIG"
 
@@ -33,6 +33,13 @@ class ClientSection(Section):
     burst: int = Field(200, ge=1)
     concurrency: int = Field(64, ge=1)
     timeout: float = Field(30.0, gt=0, description="seconds for one try of one request")
+
+
+class InformerSection(Section):
+    """Lists and watches."""
+
+    page_size: int = Field(500, ge=1, description="objects in one page of a list")
+    silence: float = Field(150.0, gt=0, description="seconds without a word, bookmarks included, that end a watch")
 
 
 class LeaseSection(Section):
@@ -67,6 +74,7 @@ class Environment(BaseSettings):
     log_json: bool = True
     sync_timeout: float = Field(120.0, gt=0, description="seconds for the first lists")
     client: ClientSection = ClientSection()
+    informer: InformerSection = InformerSection()
     lease: LeaseSection = LeaseSection()
 
     @classmethod
@@ -93,6 +101,7 @@ class Environment(BaseSettings):
             concurrency=self.client.concurrency,
             qps=self.client.qps,
             burst=self.client.burst,
+            informers=InformerSettings(page_size=self.informer.page_size, silence=self.informer.silence),
         )
 
     def process_settings(self, process: str) -> ProcessSettings:

@@ -73,7 +73,7 @@ class Informer(Generic[T]):
         self.resource = resource
         self.last_error: StowageError | None = None
         self._kube, self._clock = kube, clock
-        self._settings = settings or InformerSettings()
+        self._settings = settings or kube.settings.informers
         self._selection: dict[str, Any] = {
             "namespace": namespace,
             "label_selector": label_selector,

@@ -10,6 +10,24 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
+class InformerSettings:
+    """How an informer lists, watches and comes back."""
+
+    page_size: int = 500
+    watch_list: bool = False
+    """Stream the first list through the watch where the server supports it (Kubernetes 1.34 and later)."""
+    watch_min: float = 300.0
+    watch_max: float = 600.0
+    """The server ends each watch after a random time between the two, so that informers do not return all at once."""
+    silence: float = 150.0
+    """Nothing at all for so long means a dead connection: bookmarks come about once a minute."""
+    backoff_base: float = 0.2
+    backoff_max: float = 30.0
+    relist_after: int = 5
+    """Failures in a row, without one event between them, after which the resourceVersion is given up."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSettings:
     """How to reach the API server and how hard to try."""
 
@@ -33,24 +51,8 @@ class ClientSettings:
     burst: int = 100
     compress: bool = False
     """Ask for gzip. Off: the answers come over a fast network and unpacking costs more than it saves."""
-
-
-@dataclass(frozen=True, slots=True)
-class InformerSettings:
-    """How an informer lists, watches and comes back."""
-
-    page_size: int = 500
-    watch_list: bool = False
-    """Stream the first list through the watch where the server supports it (Kubernetes 1.34 and later)."""
-    watch_min: float = 300.0
-    watch_max: float = 600.0
-    """The server ends each watch after a random time between the two, so that informers do not return all at once."""
-    silence: float = 150.0
-    """Nothing at all for so long means a dead connection: bookmarks come about once a minute."""
-    backoff_base: float = 0.2
-    backoff_max: float = 30.0
-    relist_after: int = 5
-    """Failures in a row, without one event between them, after which the resourceVersion is given up."""
+    informers: InformerSettings = InformerSettings()
+    """For the informers of this client that are given none of their own."""
 
 
 @dataclass(frozen=True, slots=True)
