@@ -115,14 +115,16 @@ class Scheduler:
         try:
             async with self._slots:
                 outcome = await self._write(decision)
+            metrics.WRITES.labels(outcome).inc()
         except NotLeader:
-            outcome = "fenced"
+            metrics.WRITES.labels("fenced").inc()
         except StowageError as error:
+            metrics.WRITES.labels("failed").inc()
             log.warning("admission not written: %s", error, extra={"workload": key})
-            outcome = "failed"
             await asyncio.sleep(_PAUSE)
-        metrics.WRITES.labels(outcome).inc()
-        self._feed.let_go(key)
+        finally:
+            # Also when the Lease was lost in the middle: the next term starts from what the watch shows.
+            self._feed.let_go(key)
 
     async def _write(self, decision: Admit) -> str:
         workload = self._views.workloads.objects.get(decision.workload)
