@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from api.meta import is_true
 from api.names import ACTIVE, READY
-from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, StopPolicy
+from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, StopPolicy
 from api.topology import ResourceFlavor, Topology
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
@@ -37,19 +37,31 @@ def checks_of(queue: ClusterQueue) -> list[str]:
     return [rule.name for rule in strategy.admission_checks] if strategy else []
 
 
+def cohort_cycle(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
+    """The cohorts that are each other's parents, in order from the first that is met above `name`; none: no cycle."""
+    seen: list[str] = []
+    while name:
+        if name in seen:
+            return seen[seen.index(name) :]
+        seen.append(name)
+        cohort = cohorts.get(name)
+        name = cohort.spec.parent_name if cohort else None
+    return []
+
+
 def cluster_queue_activity(
     queue: ClusterQueue,
     flavors: Mapping[str, ResourceFlavor],
     topologies: Mapping[str, Topology],
     checks: Mapping[str, AdmissionCheck],
-    in_cycle: bool = False,
+    cohorts: Mapping[str, Cohort] | None = None,
 ) -> Activity:
-    """The Active condition of a ClusterQueue. `in_cycle`: its cohort tree has a cycle."""
+    """The Active condition of a ClusterQueue."""
     if queue.metadata.deletion_timestamp:
         return Activity(False, "Terminating", "Can't admit new workloads; clusterQueue is terminating")
     found = list(_obstacles(queue, flavors, topologies, checks))
-    if in_cycle:
-        found.append(("CohortCycle", f"cohort {queue.spec.cohort_name} is part of a cycle"))
+    if cycle := cohort_cycle(queue.spec.cohort_name, cohorts or {}):
+        found.append(("CohortCycle", f"its cohorts are each other's parents: {' -> '.join([*cycle, cycle[0]])}"))
     if not found:
         return Activity(True, READY, "Can admit new workloads")
     return Activity(False, found[0][0], f"Can't admit new workloads: {', '.join(text for _, text in found)}.")

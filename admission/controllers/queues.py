@@ -57,6 +57,7 @@ class QueueController:
         views.flavors.add_handler(lambda _: self._all_queues())
         views.topologies.add_handler(lambda _: self._all_queues())
         views.checks.add_handler(lambda _: self._all_queues())
+        views.cohorts.add_handler(lambda _: self._all_queues())
 
     def reconcilers(self) -> Iterable[Reconciler]:
         """What has to run."""

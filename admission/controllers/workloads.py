@@ -48,6 +48,7 @@ class WorkloadController:
         views.flavors.add_handler(lambda _: self._all_waiting())
         views.topologies.add_handler(lambda _: self._all_waiting())
         views.checks.add_handler(lambda _: self._all_waiting())
+        views.cohorts.add_handler(lambda _: self._all_waiting())
         views.namespaces.add_handler(lambda _: self._all_waiting())
 
     async def run(self) -> None:

@@ -34,6 +34,7 @@ class ErrorType(StrEnum):
     NOT_SUPPORTED = "FieldValueNotSupported"
     FORBIDDEN = "FieldValueForbidden"
     TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
 
     @property
     def text(self) -> str:
@@ -49,6 +50,7 @@ _TEXT = {
     ErrorType.NOT_SUPPORTED: "Unsupported value",
     ErrorType.FORBIDDEN: "Forbidden",
     ErrorType.TOO_LONG: "Too long",
+    ErrorType.TOO_MANY: "Too many",
 }
 _LONGEST_VALUE: Final = 1024
 # Types whose message never shows the value.
@@ -142,6 +144,11 @@ def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldErro
 def too_long(field: str, limit: int) -> FieldError:
     """The value has more than `limit` bytes."""
     return FieldError(ErrorType.TOO_LONG, field, "<value omitted>", f"may not be more than {limit} bytes")
+
+
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    """The list has more than `limit` items."""
+    return FieldError(ErrorType.TOO_MANY, field, count, f"must have at most {limit} items")
 
 
 def unchanged(field: str, new: Any, old: Any) -> Errors:

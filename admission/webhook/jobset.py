@@ -1,4 +1,8 @@
-"""JobSet as the webhook sees it: a template for each replicated job, and placement groups among them."""
+"""JobSet as the webhook sees it: a template for each replicated job, and placement groups among them.
+
+Each replicated job becomes a pod set, so there may be no more of them than a Workload holds: a JobSet with more could
+never start, and is told so at once.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from typing import Any, Final
 
 from admission.integrations.job import pods_of
 from admission.webhook.annotations import Template, groups
-from admission.webhook.fields import Errors, Path
+from admission.webhook.fields import Errors, Path, too_many
 from admission.webhook.jobs import Job, Kind, annotations_of
 from admission.webhook.rules import Rules
+from api.workloads import MAX_POD_SETS
 
 _REPLICATED: Final = Path("spec").child("replicatedJobs")
 
@@ -29,7 +34,8 @@ def _template(at: Path, part: dict[str, Any]) -> Template | None:
 
 
 def _create(jobset: Job, given: Sequence[Template], rules: Rules) -> Errors:
-    return groups(given, annotations_of(jobset)) if rules.topology_aware else []
+    errors = groups(given, annotations_of(jobset)) if rules.topology_aware else []
+    return errors if len(given) <= MAX_POD_SETS else [*errors, too_many(_REPLICATED, len(given), MAX_POD_SETS)]
 
 
 def _update(old: Job, new: Job) -> Errors:

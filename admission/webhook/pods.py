@@ -1,33 +1,53 @@
-"""The resources that a pod template asks for: the amounts must be 0 or more, and `pods` is not theirs to ask.
+"""A pod template in a Workload: that it can be read at all, and the resources that it asks for.
 
-Pure; called for the pod sets of Workloads.
+The CRD leaves the template open, so what the controller reads of it is looked at here: fields of another type than a pod's,
+amounts that are negative or none, and `pods`, which is not theirs to ask. Pure; called for the pod sets of Workloads.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from admission.webhook.fields import Errors, Path, invalid
+import msgspec
+
+from admission.webhook.fields import OMIT, Errors, Path, invalid
 from admission.webhook.formats import not_negative
+from api.pods import pod_spec
 from api.quantity import PODS
 
 Wire = Mapping[str, Any]
 
 
+_FAULT: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<place>.*)`)?", re.DOTALL)
+
+
+def template_faults(at: Path, template: Wire) -> Errors:
+    """An error where a field is of another type than in a pod's spec; `at` is the template's path."""
+    try:
+        pod_spec(template)
+    except msgspec.ValidationError as bad:
+        fault = _FAULT.fullmatch(str(bad))
+        place, what = (fault["place"] or "", fault["what"]) if fault else ("", str(bad))
+        return [invalid(Path(f"{at.child('spec')}{place}"), OMIT, what.replace("`", "'"))]
+    return []
+
+
 def template_resources(spec: Path, pod: Wire, non_negative: bool) -> Errors:
-    """The errors of requests and limits of init containers, containers and of the pod as a whole."""
+    """The errors of requests and limits of init containers, containers and of the pod as a whole, and of its overhead."""
     errors: Errors = []
     for field in ("initContainers", "containers"):
         for i, container in enumerate(pod.get(field) or ()):
             at = spec.child(field).item(i).child("resources")
             errors += _resources(at, container.get("resources") or {}, non_negative)
-    return [*errors, *_resources(spec.child("resources"), pod.get("resources") or {}, non_negative)]
+    errors += _resources(spec.child("resources"), pod.get("resources") or {}, non_negative)
+    return [*errors, *_resources(spec, {"overhead": pod.get("overhead") or {}}, non_negative)]
 
 
 def _resources(at: Path, resources: Wire, non_negative: bool) -> Errors:
     errors: Errors = []
-    for part in ("requests", "limits"):
+    for part in ("requests", "limits", "overhead"):
         for name, amount in (resources.get(part) or {}).items():
             path = at.child(part).key(name)
             if name == PODS:

@@ -14,7 +14,7 @@ from admission.webhook import gates
 from admission.webhook.fields import Errors, Path, forbidden, invalid, required, unchanged
 from admission.webhook.formats import annotation_keys, labels
 from admission.webhook.jobs import annotations_of
-from admission.webhook.pods import template_resources
+from admission.webhook.pods import template_faults, template_resources
 from admission.webhook.rules import Rules
 from admission.webhook.workload_status import (
     admission_change,
@@ -97,7 +97,8 @@ def _common(workload: Wire, rules: Rules) -> Errors:
 
 def _pod_set(at: Path, pod_set: Wire, rules: Rules) -> Errors:
     template = pod_set.get("template") or {}
-    errors: Errors = []
+    if errors := template_faults(at.child("template"), template):
+        return errors
     if rules.pod_set_metadata:
         metadata, where = template.get("metadata") or {}, at.child("template", "metadata")
         errors += labels(where.child("labels"), metadata.get("labels"))

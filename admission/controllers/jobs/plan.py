@@ -182,7 +182,9 @@ class _Planner:
 
     def _prebuilt(self, workload: Workload | None) -> Plan:
         if workload is None:
-            return self._with_note(self._stopped(None, "missing workload")[0], "prebuilt workload not found")
+            told = Event("PrebuiltWorkloadNotFound", f'prebuilt Workload "{prebuilt_key(self._job)}" not found', "Warning")
+            stop = self._stopped(None, "missing workload")[0]
+            return self._with_note(Plan(stop.actions, (*stop.events, told)), "prebuilt workload not found")
         adopt = adopted(workload, owner_reference(self._job, self._kind))
         if similar_pod_sets(self._pod_sets, workload.spec.pod_sets) or self._fits(workload):
             rest = self._with_workload(workload, correct=False)
