@@ -16,8 +16,9 @@ from admission.controllers.activity import Activity, flavors_of, local_queue_act
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.metrics import ADMITTED_ACTIVE, PENDING, RESERVING, STATUS
 from api.kube.client import Kube, PatchKind
+from api.kube.informer import Informer
 from api.kube.reconcile import Reconciler
-from api.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
+from api.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, Resource
 from api.kube.store import Change
 from api.merge import merge_diff
 from api.meta import Condition, KubeObject, is_true, rfc3339, set_condition
@@ -29,6 +30,7 @@ from api.workloads import Workload
 _RESERVED_IN = "reservedIn"
 
 S = TypeVar("S", QueueStatus, CohortStatus)
+Held = TypeVar("Held", bound=KubeObject)
 
 
 class QueueController:
@@ -104,7 +106,7 @@ class QueueController:
         status = _status(queue.status, activity, workloads, pending, queue.metadata.generation, self._now())
         status = self._noted(status, honoured.of_cluster_queue(queue), queue)
         await self._write(CLUSTER_QUEUES, queue, status)
-        await self._hold(CLUSTER_QUEUES, queue, used=bool(workloads))
+        await self._hold(self._views.cluster_queues, queue, used=bool(workloads))
         _measure(name, activity, status)
 
     async def _local_queue(self, key: str) -> None:
@@ -148,13 +150,13 @@ class QueueController:
         if kind == "flavor":
             flavor = self._views.flavors.objects.get(name)
             used = any(name in flavors_of(queue) for queue in self._views.cluster_queues.objects.values())
-            await self._hold(RESOURCE_FLAVORS, flavor, used)
+            await self._hold(self._views.flavors, flavor, used)
         else:
             topology = self._views.topologies.objects.get(name)
             used = any(flavor.spec.topology_name == name for flavor in self._views.flavors.objects.values())
-            await self._hold(TOPOLOGIES, topology, used)
+            await self._hold(self._views.topologies, topology, used)
 
-    async def _hold(self, resource: Resource, obj: KubeObject | None, used: bool) -> None:
+    async def _hold(self, informer: Informer[Held], obj: Held | None, used: bool) -> None:
         """Puts the finalizer on a living object; takes it off a deleted one that nobody uses any more."""
         if obj is None:
             return
@@ -166,7 +168,9 @@ class QueueController:
         body: dict[str, Any] = {
             "metadata": {"resourceVersion": obj.metadata.resource_version, "finalizers": list(finalizers)}
         }
-        await self._kube.patch(resource, obj.metadata.name, body, kind=PatchKind.MERGE)
+        answer = await self._kube.patch(informer.resource, obj.metadata.name, body, kind=PatchKind.MERGE)
+        if not dying:  # one that is going may be gone with this
+            informer.observe(type(obj).from_wire(answer))
 
 
 def _reserved_in(workload: Workload) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from hack.controlplane.fixtures import cluster, control_plane_tools
+from tests.scenarios.failures import complaints
 from tests.scenarios.site import Site
 from tests.scenarios.stage import Stage, embedded, real
 
@@ -21,7 +22,10 @@ __all__ = ["cluster", "control_plane_tools"]
     params=["embedded", pytest.param("real", marks=pytest.mark.e2e)],
 )
 async def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    """The stage of the module; its constant ENVIRONMENT gives the processes more settings."""
+    """The stage of the module; its constant ENVIRONMENT gives the processes more settings.
+
+    Whatever a module does, no process may log an error, nor at its end.
+    """
     folder: Path = tmp_path_factory.mktemp(f"stage-{request.param}")
     environment = getattr(request.module, "ENVIRONMENT", {})
     if request.param == "embedded":
@@ -30,6 +34,7 @@ async def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     else:
         async with real(request.getfixturevalue("cluster"), folder, environment) as found:
             yield found
+    assert not complaints(folder), complaints(folder)[:3]
 
 
 @pytest.fixture

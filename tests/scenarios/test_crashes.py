@@ -21,7 +21,7 @@ from admission.cli.processes import Child, free_port
 from api.errors import ApiError
 from api.kube.resources import JOBS, LEASES, PODS, WORKLOADS
 from api.names import REQUIRE_TOPOLOGY
-from tests.scenarios.failures import SHORT_LEASE, complaints
+from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.stage import NAMESPACE, Stage
 from tests.scenarios.watchman import Watchman, watched
@@ -172,7 +172,3 @@ async def test_of_two_controllers_one_leads_and_the_other_takes_over(stage: Stag
         await here.running(left, PODS_EACH)
     finally:
         await second.stop()
-
-
-async def test_no_process_logged_an_error(stage: Stage) -> None:
-    assert not complaints(stage.processes.folder)

@@ -11,7 +11,7 @@ from api.errors import ApiError, NotFound
 from api.kube.resources import JOBS, NAMESPACES, PODS, WORKLOADS, Resource
 from api.meta import is_true
 from api.names import FINISHED, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY, TOPOLOGY_GATE
-from tests.scenarios.failures import SHORT_LEASE, complaints, down
+from tests.scenarios.failures import SHORT_LEASE, down
 from tests.scenarios.site import RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 
@@ -82,6 +82,7 @@ async def test_without_the_webhook_what_was_accepted_is_admitted_runs_and_ends(s
     here = site("going-on")
     await here.open({"b1": {"r1": 1}})
     await here.submit(here.job("first", 4, {REQUIRE_TOPOLOGY: RACK}, run_for="5s"))
+    await here.admitted("first")
     await here.submit(here.job("second", 4, {REQUIRE_TOPOLOGY: RACK}))
     await here.waits("second", "TopologyPlacementFailed", "")
     async with down(stage, "webhook"):
@@ -191,7 +192,3 @@ async def test_without_the_webhook_a_queue_name_cannot_be_added_unjudged(stage: 
     async with down(stage, "webhook"):
         with pytest.raises(ApiError, match=r'failed calling webhook "vjob\.stowage\.dev"'):
             await here.change(JOBS, "plain", {"metadata": {"labels": {QUEUE_NAME_LABEL: "lq"}}})
-
-
-async def test_no_process_logged_an_error(stage: Stage) -> None:
-    assert not complaints(stage.processes.folder)
