@@ -82,6 +82,7 @@ class Informer(Generic[T]):
         self._decoder = decoder_for(item_type)
         self._plain = self._decoder is decode_dict
         self._store: Store[T] = Store(resource.plural)
+        self._progress = metrics.INFORMER_VERSION.labels(resource.plural)
         self._backoff = Backoff(self._settings.backoff_base, self._settings.backoff_max)
         self._synced = asyncio.Event()
         self._version = ""
@@ -185,7 +186,7 @@ class Informer(Generic[T]):
             # The list went stale between two pages: whole then, which needs no token.
             items, version = await self._pages(None)
         await self._show(items)
-        self._version = version
+        self._reached(version)
 
     async def _pages(self, limit: int | None) -> tuple[dict[str, T], str]:
         items: dict[str, T] = {}
@@ -233,11 +234,11 @@ class Informer(Generic[T]):
         except msgspec.DecodeError as error:
             raise ApiError(200, "MalformedWatch", f"{self.resource.plural}: a bookmark is none: {error}") from error
         if self._initial is None:
-            self._version = meta.resource_version or self._version
+            self._reached(meta.resource_version)
         elif _INITIAL_EVENTS_END in meta.annotations:
             items, self._initial = self._initial, None
             await self._show(items)
-            self._version = meta.resource_version
+            self._reached(meta.resource_version)
 
     def _gather(self, items: dict[str, T], event: WatchEvent) -> None:
         """An event before the streamed list is complete."""
@@ -259,7 +260,14 @@ class Informer(Generic[T]):
         if who is not None and not who.resource_version:  # a projected type that does not carry it
             who = raw_identity(event.object)
         if who is not None:
-            self._version = who.resource_version
+            self._reached(who.resource_version)
+
+    def _reached(self, version: str) -> None:
+        """The copy is as the API server was at that version: from there the watch goes on."""
+        if version:
+            self._version = version
+            if version.isdigit():
+                self._progress.set(int(version))
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         """The typed object; None, logged, when it is bad."""

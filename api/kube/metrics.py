@@ -22,6 +22,11 @@ RETRIES: Final = Counter(
 )
 
 INFORMER_OBJECTS: Final = Gauge("stowage_informer_objects", "Objects in an informer's copy.", ("resource",))
+INFORMER_VERSION: Final = Gauge(
+    "stowage_informer_resource_version",
+    "The resourceVersion that an informer's copy has reached; bookmarks move it where nothing changes.",
+    ("resource",),
+)
 INFORMER_EVENTS: Final = Counter("stowage_informer_events_total", "Changes shown to handlers.", ("resource", "type"))
 INFORMER_LISTS: Final = Counter("stowage_informer_lists_total", "Complete lists taken.", ("resource",))
 INFORMER_FAILURES: Final = Counter(

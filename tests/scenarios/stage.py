@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,18 +29,22 @@ READY_WITHIN = 120.0
 
 @dataclass
 class Stage:
-    """Where a scenario plays: the administrator's client and the processes."""
+    """Where a scenario plays: the administrator's client and the processes; `server` is the embedded one."""
 
     name: str
     kube: Kube
     processes: Processes
+    server: FakeServer | None = None
 
 
 @contextlib.asynccontextmanager
-async def embedded(folder: Path, environment: Mapping[str, str] | None = None) -> AsyncIterator[Stage]:
-    """An embedded API server of its own, which knows the processes by their ServiceAccounts."""
+async def embedded(
+    folder: Path, environment: Mapping[str, str] | None = None, settings: FakeSettings | None = None
+) -> AsyncIterator[Stage]:
+    """An embedded API server of its own, which knows the processes by their ServiceAccounts (the token is the name)."""
     tokens = {name: f"system:serviceaccount:{NAMESPACE}:stowage-{name}" for name in COMMANDS}
-    async with FakeServer(FakeSettings(tokens=tokens)) as server, contextlib.AsyncExitStack() as stack:
+    settings = dataclasses.replace(settings or FakeSettings(), tokens=tokens)
+    async with FakeServer(settings) as server, contextlib.AsyncExitStack() as stack:
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         kubeconfigs = {name: server.kubeconfig(folder / f"{name}.kubeconfig", token=name) for name in COMMANDS}
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
@@ -48,7 +53,7 @@ async def embedded(folder: Path, environment: Mapping[str, str] | None = None) -
         processes = Processes(kubeconfigs, folder, environment or {}, READY_WITHIN)
         await install(kube, processes.webhook_url)
         await stack.enter_async_context(processes)
-        yield Stage("embedded", kube, processes)
+        yield Stage("embedded", kube, processes, server)
 
 
 @contextlib.asynccontextmanager

@@ -173,6 +173,7 @@ async def test_finished_jobs_give_their_place_to_those_who_wait(site: MakeSite) 
     here = site("finish")
     await here.open({"b1": {"r1": 1}})
     await here.submit(here.job("short", 4, {REQUIRE_TOPOLOGY: RACK}, run_for="1s"))
+    await here.admitted("short")  # two jobs posted at once have no order
     await here.submit(here.job("next", 4, {REQUIRE_TOPOLOGY: RACK}))
     await here.running("next", 4)
     short = await here.workload_of("short")

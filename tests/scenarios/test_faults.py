@@ -1,0 +1,201 @@
+"""The scenarios while the API server, the network and the webhook misbehave: the same end, and nothing untrue in between.
+
+All stories of test_scenarios.py play at once, each in a corner of its own, under one storm a test: each fault alone, then
+mixes by seed. Only our three processes suffer (and the webhook's callers, when it hangs); whoever posts and looks is
+spared, and tries again only where a user would. At the end of each storm the invariants have held after every single
+write, the faults have happened, and no process has logged an error. Embedded server only: no real one fails on request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from admission.cli.processes import COMMANDS
+from api.errors import ServerError
+from api.fake.faults import Fault, Faults, Rates
+from api.fake.server import FakeSettings
+from api.kube.client import PatchKind
+from api.kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, NODES, PODS, VALIDATING_WEBHOOKS, Resource
+from tests.scenarios import test_scenarios
+from tests.scenarios.failures import SHORT_LEASE, complaints
+from tests.scenarios.invariants import Invariants
+from tests.scenarios.site import Site, Tree, eventually
+from tests.scenarios.stage import Stage, embedded
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ENVIRONMENT: Mapping[str, str] = {
+    **SHORT_LEASE,
+    "STOWAGE_CLIENT__TIMEOUT": "2",
+    "STOWAGE_INFORMER__SILENCE": "2.5",
+    "STOWAGE_INFORMER__PAGE_SIZE": "10",
+}
+BOOKMARKS = 0.5
+HOOK_TIMEOUT = 1
+
+Story = Callable[[Callable[[str], Site]], Awaitable[None]]
+STORIES: Mapping[str, Story] = {
+    name: story for name, story in inspect.getmembers(test_scenarios, inspect.iscoroutinefunction)
+    if name.startswith("test_")
+}  # fmt: skip
+
+ALONE: Rates = {
+    Fault.GONE: 0.3,
+    Fault.DROPPED: 0.2,
+    Fault.SILENT: 0.05,
+    Fault.DUPLICATE: 0.5,
+    Fault.REORDER: 0.3,
+    Fault.CONFLICT: 0.3,
+    Fault.BUSY: 0.2,
+    Fault.BROKEN: 0.3,
+    Fault.UNAVAILABLE: 0.3,
+    Fault.SLOW: 0.3,
+    Fault.CUT: 0.3,
+    Fault.HANG: 0.3,
+}
+MIXED: Rates = {fault: rate / 4 for fault, rate in ALONE.items()}
+
+
+@dataclass
+class Storm:
+    """The stage, its faults, and what is watched while they rage."""
+
+    stage: Stage
+    faults: Faults
+    invariants: Invariants
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def storm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Storm]:
+    """One stage for the module."""
+    faults = Faults(victims=lambda token: token in COMMANDS, slowness=3.0)
+    settings = FakeSettings(bookmark_seconds=BOOKMARKS, **faults.seams())
+    async with embedded(tmp_path_factory.mktemp("storm"), ENVIRONMENT, settings) as stage:
+        assert stage.server is not None
+        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+            await _impatient(stage, resource)
+        async with Invariants(stage.server.store).watched() as invariants:
+            yield Storm(stage, faults, invariants)
+
+
+async def _impatient(stage: Stage, resource: Resource) -> None:
+    """An API server that waits for our webhooks only shortly."""
+    for found in (await stage.kube.list(resource)).items:
+        hooks = [{**hook, "timeoutSeconds": HOOK_TIMEOUT} for hook in found["webhooks"]]
+        await stage.kube.patch(resource, found["metadata"]["name"], {"webhooks": hooks}, kind=PatchKind.MERGE)
+
+
+@dataclass
+class StormySite(Site):
+    """A user who posts again what a hanging webhook has refused; and who lets the controller see the nodes and pods that
+    there are before posting a job for them: nobody can blame it for what it could not know."""
+
+    metrics: str = ""
+
+    async def make(self, resource: Resource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        while True:
+            try:
+                made = await super().make(resource, obj)
+            except ServerError:
+                await asyncio.sleep(0.05)
+                continue
+            if resource is PODS:
+                await self._seen(PODS)
+            return made
+
+    async def change(self, resource: Resource, name: str, body: Mapping[str, Any], *, cluster: bool = False) -> None:
+        while True:
+            try:
+                return await super().change(resource, name, body, cluster=cluster)
+            except ServerError:
+                await asyncio.sleep(0.05)
+
+    async def add_nodes(self, tree: Tree) -> None:
+        await super().add_nodes(tree)
+        await self._seen(NODES)
+
+    async def _seen(self, resource: Resource) -> None:
+        """Waits until the controller's copy has reached what the API server has now."""
+        now = float((await self.kube.list(resource, limit=1)).resource_version)
+        gauge = f'stowage_informer_resource_version{{resource="{resource.plural}"}} '
+
+        async def reached() -> bool:
+            async with aiohttp.ClientSession() as session, session.get(self.metrics) as answer:
+                text = await answer.text()
+            return any(float(line.removeprefix(gauge)) >= now for line in text.splitlines() if line.startswith(gauge))
+
+        await eventually(f"the controller sees the {resource.plural}", reached)
+
+
+_rounds = count(1)
+
+
+async def play(storm: Storm) -> None:
+    """All stories at once; the failures of all are raised together."""
+    number = next(_rounds)
+    sites: list[Site] = []
+    health = storm.stage.processes.children["controller"].health_port
+
+    def site(name: str) -> Site:
+        made = StormySite(storm.stage.kube, f"{name}-{number}", metrics=f"http://127.0.0.1:{health}/metrics")
+        sites.append(made)
+        return made
+
+    results = await asyncio.gather(*(story(site) for story in STORIES.values()), return_exceptions=True)
+    failures = [_named(name, bad) for name, bad in zip(STORIES, results, strict=True) if isinstance(bad, Exception)]
+    if failures:
+        raise ExceptionGroup("stories that ended otherwise", failures)
+    await asyncio.gather(*map(_cleared, sites))
+
+
+def _named(story: str, error: Exception) -> Exception:
+    error.add_note(f"in {story}")
+    return error
+
+
+async def _cleared(site: Site) -> None:
+    """The site's jobs and nodes go: the next storm's stories have the cluster for themselves."""
+    for resource in (JOBS, JOBSETS, PODS):
+        for found in (await site.kube.list(resource, site.name)).items:
+            await site.kube.delete(resource, found["metadata"]["name"], site.name, propagation="Background")
+
+
+async def endure(storm: Storm, rates: Rates, seed: int) -> None:
+    """The stories under a storm, and all that must be true of it."""
+    with storm.faults.storm(rates, seed) as struck:
+        await play(storm)
+    missing = [fault for fault, rate in rates.items() if rate and not struck[fault]]
+    assert not missing, f"never happened: {missing}; {struck}"
+    assert storm.invariants.broken == []
+    assert complaints(storm.stage.processes.folder) == []
+
+
+async def test_without_faults_the_stories_end_as_they_do_alone(storm: Storm) -> None:
+    await play(storm)
+    assert storm.invariants.broken == []
+    assert storm.invariants.writes > 100
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+async def test_each_fault_alone(storm: Storm, fault: Fault) -> None:
+    await endure(storm, {fault: ALONE[fault]}, 1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_mixed_faults(storm: Storm, seed: int) -> None:
+    await endure(storm, MIXED, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3, 19))
+async def test_many_mixes(storm: Storm, seed: int) -> None:
+    await endure(storm, MIXED, seed)
