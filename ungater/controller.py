@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from api.errors import ApiError, Conflict, Invalid, InvalidObject, NotFound, Unreachable
+from api.errors import ApiError, Invalid, InvalidObject, NotFound, ServerError, Unreachable
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.reconcile import Reconciler
@@ -136,19 +136,21 @@ class Ungater:
         body = opening_patch(pod, opening.node_labels, self._node_of(opening))
         try:
             async with self._slots:
+                # Repeatable: it names the pod's uid, and what it sets and takes out is the same the second time.
                 answer = await self._kube.patch(
-                    PODS, pod.metadata.name, body, pod.metadata.namespace, kind=PatchKind.STRATEGIC
+                    PODS, pod.metadata.name, body, pod.metadata.namespace, kind=PatchKind.STRATEGIC, repeatable=True
                 )
-        except (NotFound, Conflict, Invalid) as gone:
-            # The pod is gone, another one took its name, or its gate was opened by somebody else: an event tells.
+        except (NotFound, Invalid) as gone:
+            # The pod is gone, or its gate was opened by somebody else: an event tells.
             OPENINGS.labels("refused").inc()
             log.info("a gate could not be opened: %s", gone, extra={"pod": pod.key, "workload": key})
             self._expectations.observed(key, pod.metadata.uid)
             return None
-        except Unreachable as unknown:
+        except (Unreachable, ServerError) as unknown:
             OPENINGS.labels("unknown").inc()
             return unknown  # it may have been applied: the expectation stays until a read or an event tells
         except ApiError as error:
+            # Conflict among them: another pod of that name, or one that others kept writing to; no event need follow.
             OPENINGS.labels("failed").inc()
             self._expectations.observed(key, pod.metadata.uid)
             return error
