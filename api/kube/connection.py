@@ -10,7 +10,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from aiohttp.helpers import get_env_proxy_for_url
+from yarl import URL
 
 from api.kube.settings import ClientSettings
 
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 _REFRESH_INTERVAL = 10.0
+# An aborted TLS connection is closed a few turns of the loop later (its own callback, then the socket's).
+_TURNS_TO_CLOSE = 5
 
 
 class Connection:
@@ -31,12 +39,15 @@ class Connection:
         self.session: aiohttp.ClientSession = rest.pool_manager
         # aiohttp would repeat a PUT or DELETE whose connection broke, past retry.py's rule and the fence.
         self.session._retry_connection = False
+        # It would also ask a thread, for each request, what the environment says of proxies; that is asked once, here.
+        self.session._trust_env = False
+        self._sockets: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._note_sockets(self.session.connector)
         self.request_options: dict[str, Any] = {
             name: value
             for name, value in (
                 ("server_hostname", configuration.tls_server_name),
-                ("proxy", configuration.proxy),
-                ("proxy_headers", configuration.proxy_headers),
+                *_proxy(configuration),
             )
             if value
         }
@@ -61,9 +72,37 @@ class Connection:
                 self._configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
             return await self.authorization() != refused
 
+    def _note_sockets(self, connector: Any) -> None:
+        """Remembers each connection's protocol: aiohttp forgets one whose request was cut before its socket is closed."""
+        make = connector._factory
+
+        def noted() -> Any:
+            protocol = make()
+            self._sockets.add(protocol)
+            return protocol
+
+        connector._factory = noted
+
     async def close(self) -> None:
-        """Closes the session and its sockets."""
+        """Closes the session and its sockets, also those that would still wait for TLS's goodbye."""
+        left = list(self._sockets)
         await self._rest.close()
+        for protocol in left:
+            if protocol.transport is not None:
+                protocol.transport.abort()
+        for _ in range(_TURNS_TO_CLOSE):
+            await asyncio.sleep(0)
+
+
+def _proxy(configuration: Any) -> Iterator[tuple[str, Any]]:
+    """The configuration's proxy, else the environment's for this server (HTTPS_PROXY, NO_PROXY)."""
+    if configuration.proxy:
+        yield "proxy", configuration.proxy
+        yield "proxy_headers", configuration.proxy_headers
+        return
+    with suppress(LookupError):
+        proxy, authorization = get_env_proxy_for_url(URL(configuration.host))
+        yield from (("proxy", proxy), ("proxy_auth", authorization))
 
 
 async def connect(settings: ClientSettings) -> Connection:
