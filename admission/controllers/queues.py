@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from admission.controllers import honoured
 from admission.controllers.activity import Activity, flavors_of, local_queue_activity
-from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
+from admission.controllers.tally import Tallies, Tally, usage
+from admission.controllers.views import BY_CLUSTER_QUEUE, Views
 from admission.metrics import ADMITTED_ACTIVE, PENDING, RESERVING, STATUS
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
@@ -21,13 +22,10 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, Resource
 from api.kube.store import Change
 from api.merge import merge_diff
-from api.meta import Condition, KubeObject, is_true, rfc3339, set_condition
-from api.names import ACTIVE, ADMITTED, FINISHED, IN_USE_FINALIZER, QUOTA_RESERVED
-from api.quantity import to_int, to_text
-from api.queues import ClusterQueue, Cohort, CohortStatus, FlavorUsage, LocalQueue, QueueStatus, ResourceUsage
+from api.meta import Condition, KubeObject, rfc3339, set_condition
+from api.names import ACTIVE, IN_USE_FINALIZER
+from api.queues import ClusterQueue, Cohort, CohortStatus, LocalQueue, QueueStatus
 from api.workloads import Workload
-
-_RESERVED_IN = "reservedIn"
 
 S = TypeVar("S", QueueStatus, CohortStatus)
 Held = TypeVar("Held", bound=KubeObject)
@@ -49,7 +47,8 @@ class QueueController:
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
         self._cohorts = Reconciler("cohorts", self._cohort, workers=1)
         self._used = Reconciler("in-use", self._in_use, workers=2)
-        views.workloads.add_index(_RESERVED_IN, _reserved_in)
+        self._tallies = Tallies()
+        views.workloads.add_handler(self._tallies.changed)
         views.workloads.add_handler(self._workload_changed)
         views.cluster_queues.add_handler(lambda change: self._queue_changed(change.key))
         views.local_queues.add_handler(self._local_queue_changed)
@@ -100,13 +99,11 @@ class QueueController:
         queue = self._views.cluster_queues.objects.get(name)
         if queue is None:
             return
-        workloads = self._views.workloads.by_index(_RESERVED_IN, name)
-        activity = self._views.activity(queue)
-        pending = self._pending(name)
-        status = _status(queue.status, activity, workloads, pending, queue.metadata.generation, self._now())
+        activity, tally = self._views.activity(queue), self._tallies.cluster_queue(name)
+        status = _status(queue.status, activity, tally, self._pending(name), queue.metadata.generation, self._now())
         status = self._noted(status, honoured.of_cluster_queue(queue), queue)
         await self._write(CLUSTER_QUEUES, queue, status)
-        await self._hold(self._views.cluster_queues, queue, used=bool(workloads))
+        await self._hold(self._views.cluster_queues, queue, used=bool(tally.reserving))
         _measure(name, activity, status)
 
     async def _local_queue(self, key: str) -> None:
@@ -115,11 +112,8 @@ class QueueController:
             return
         target = self._views.cluster_queues.objects.get(queue.spec.cluster_queue)
         activity = local_queue_activity(queue, target, target is not None and self._views.activity(target).active)
-        own = self._views.workloads.by_index(BY_QUEUE, key)
-        reserving = [workload for workload in own if _reserved_in(workload)]
-        finished = sum(is_true(workload.status.conditions, FINISHED) for workload in own)
-        pending = len(own) - len(reserving) - finished
-        status = _status(queue.status, activity, reserving, pending, queue.metadata.generation, self._now())
+        tally = self._tallies.local_queue(key)
+        status = _status(queue.status, activity, tally, tally.pending, queue.metadata.generation, self._now())
         status = self._noted(status, honoured.of_local_queue(queue), queue)
         await self._write(LOCAL_QUEUES, queue, status)
 
@@ -173,18 +167,9 @@ class QueueController:
             informer.observe(type(obj).from_wire(answer))
 
 
-def _reserved_in(workload: Workload) -> list[str]:
-    status = workload.status
-    if status.admission is None or is_true(status.conditions, FINISHED):
-        return []
-    return [status.admission.cluster_queue] if is_true(status.conditions, QUOTA_RESERVED) else []
-
-
 def _status(
-    old: QueueStatus, activity: Activity, reserving: Iterable[Workload], pending: int, generation: int, now: float
+    old: QueueStatus, activity: Activity, tally: Tally, pending: int, generation: int, now: float
 ) -> QueueStatus:
-    held = list(reserving)
-    admitted = [workload for workload in held if is_true(workload.status.conditions, ADMITTED)]
     condition = Condition(
         type=ACTIVE,
         status="True" if activity.active else "False",
@@ -196,30 +181,12 @@ def _status(
     return old.model_copy(
         update={
             "conditions": set_condition(old.conditions, condition),
-            "flavors_reservation": _usage(held),
-            "flavors_usage": _usage(admitted),
+            "flavors_reservation": usage(tally.reserved),
+            "flavors_usage": usage(tally.used),
             "pending_workloads": pending,
-            "reserving_workloads": len(held),
-            "admitted_workloads": len(admitted),
+            "reserving_workloads": tally.reserving,
+            "admitted_workloads": tally.admitted,
         }
-    )
-
-
-def _usage(workloads: Iterable[Workload]) -> tuple[FlavorUsage, ...]:
-    totals: dict[str, dict[str, int]] = {}
-    for workload in workloads:
-        for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
-            for resource, amount in psa.resource_usage.items():
-                flavor = totals.setdefault(psa.flavors.get(resource, ""), {})
-                flavor[resource] = flavor.get(resource, 0) + to_int(resource, amount)
-    return tuple(
-        FlavorUsage(
-            name=flavor,
-            resources=tuple(
-                ResourceUsage(name=name, total=to_text(name, amount)) for name, amount in sorted(resources.items())
-            ),
-        )
-        for flavor, resources in sorted(totals.items())
     )
 
 

@@ -1,0 +1,121 @@
+"""How many Workloads each queue holds, and what they take: kept current change by change, whatever their number.
+
+Counted are the Workloads as the API server shows them, by LocalQueue and by the ClusterQueue that their admission names.
+`queues` writes the figures to the queues' status; it asks once a period, while thousands of Workloads may come and go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from api.kube.store import Change, ChangeType
+from api.meta import is_true, object_key
+from api.names import ADMITTED, FINISHED, QUOTA_RESERVED
+from api.quantity import to_int, to_text
+from api.queues import FlavorUsage, ResourceUsage
+from api.workloads import Workload
+
+Amounts = tuple[tuple[tuple[str, str], int], ...]
+"""((flavor, resource), amount) pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one Workload adds. `queue`: of its LocalQueue; `holder`: the ClusterQueue that it reserves in, if it does."""
+
+    queue: str
+    holder: str | None
+    admitted: bool
+    finished: bool
+    amounts: Amounts
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sums of one queue."""
+
+    pending: int = 0
+    reserving: int = 0
+    admitted: int = 0
+    reserved: Counter[tuple[str, str]] = field(default_factory=Counter)
+    used: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, part: _Part, sign: int) -> None:
+        """Counts a Workload in (+1) or out (-1)."""
+        if part.holder is None:
+            self.pending += 0 if part.finished else sign
+            return
+        self.reserving += sign
+        _add(self.reserved, part.amounts, sign)
+        if part.admitted:
+            self.admitted += sign
+            _add(self.used, part.amounts, sign)
+
+
+class Tallies:
+    """Of all queues. Hand it every change of a Workload."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, _Part] = {}
+        self._local: dict[str, Tally] = {}
+        self._cluster: dict[str, Tally] = {}
+
+    def local_queue(self, key: str) -> Tally:
+        """Of the LocalQueue `namespace/name`."""
+        return self._local.get(key) or Tally()
+
+    def cluster_queue(self, name: str) -> Tally:
+        """Of the ClusterQueue; what is pending there is not known here."""
+        return self._cluster.get(name) or Tally()
+
+    def changed(self, change: Change[Workload]) -> None:
+        """A Workload came, changed or went."""
+        new = None if change.type is ChangeType.DELETED else _part(change.object)
+        old = self._parts.pop(change.key, None)
+        if new is not None:
+            self._parts[change.key] = new
+        if new != old:
+            self._count(old, -1)
+            self._count(new, +1)
+
+    def _count(self, part: _Part | None, sign: int) -> None:
+        if part is None:
+            return
+        self._local.setdefault(part.queue, Tally()).add(part, sign)
+        if part.holder is not None:
+            self._cluster.setdefault(part.holder, Tally()).add(part, sign)
+
+
+def usage(totals: Counter[tuple[str, str]]) -> tuple[FlavorUsage, ...]:
+    """As a queue's status shows it."""
+    flavors: dict[str, list[ResourceUsage]] = {}
+    for (flavor, resource), amount in sorted(totals.items()):
+        flavors.setdefault(flavor, []).append(ResourceUsage(name=resource, total=to_text(resource, amount)))
+    return tuple(FlavorUsage(name=flavor, resources=tuple(resources)) for flavor, resources in flavors.items())
+
+
+def _part(workload: Workload) -> _Part:
+    status, finished = workload.status, is_true(workload.status.conditions, FINISHED)
+    reserves = status.admission is not None and not finished and is_true(status.conditions, QUOTA_RESERVED)
+    return _Part(
+        queue=object_key(workload.metadata.namespace, workload.spec.queue_name),
+        holder=status.admission.cluster_queue if status.admission and reserves else None,
+        admitted=is_true(status.conditions, ADMITTED),
+        finished=finished,
+        amounts=tuple(_amounts(workload)) if reserves else (),
+    )
+
+
+def _amounts(workload: Workload) -> Iterator[tuple[tuple[str, str], int]]:
+    for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
+        for resource, amount in psa.resource_usage.items():
+            yield (psa.flavors.get(resource, ""), resource), to_int(resource, amount)
+
+
+def _add(totals: Counter[tuple[str, str]], amounts: Amounts, sign: int) -> None:
+    for key, amount in amounts:
+        totals[key] += sign * amount
+        if not totals[key]:
+            del totals[key]
