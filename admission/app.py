@@ -76,7 +76,7 @@ class _Controller:
             views.workload_priorities,
             views.priorities,
             recorder,
-            options=JobOptions(),
+            options=JobOptions(open_templates=self._settings.open_templates),
             workers=self._settings.job_workers,
         )
         self._runs: list[tuple[str, Callable[[], Awaitable[None]]]] = [

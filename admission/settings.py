@@ -33,6 +33,9 @@ class ControllerSection(Section):
     workload_workers: int = Field(8, ge=1)
     writes: int = Field(32, ge=1, description="admissions written at once")
     cycle_budget: int = Field(64, ge=1, description="admissions decided before the loop lets others run")
+    open_templates: bool = Field(
+        True, description="jobs whose pods all go to one domain wider than a host start with open pods: spares their patches"
+    )
     wait_report_period: float = Field(
         2.0, ge=0, description="seconds between two updates of one workload's wait reason"
     )

@@ -3,7 +3,7 @@
 Pure. A template is the decoded PodTemplateSpec; nothing is changed in place. Maps merge key by key: a key that stands
 there with another value is a conflict, which is permanent (the job cannot start as admitted). Keys of our own are
 written over: a stale one, copied from another job's manifest, must not keep this one from starting.
-The adapters call it for each of their templates; admission/controllers/jobs_infos.py says what is to be added.
+The adapters call it for each of their templates; admission/controllers/jobs/infos.py says what is to be added.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PodSetConflict(StowageError):
 
 @dataclass(frozen=True, slots=True)
 class PodSetInfo:
-    """What one pod set gets at its start. `count` is the number of pods admitted."""
+    """What one pod set gets at its start. `count` is the number of pods admitted; `opened` are gates it loses."""
 
     name: str
     count: int
@@ -48,6 +48,7 @@ class PodSetInfo:
     node_selector: Strings = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     scheduling_gates: tuple[str, ...] = ()
+    opened: tuple[str, ...] = ()
 
     def merged(
         self,
@@ -67,6 +68,7 @@ class PodSetInfo:
             merged_map("nodeSelector", self.node_selector, node_selector or {}, source=source),
             _union(self.tolerations, tolerations),
             self.scheduling_gates,
+            self.opened,
         )
 
 
@@ -91,8 +93,8 @@ def applied(template: Template, info: PodSetInfo) -> dict[str, Any]:
     )
     _set(spec, "nodeSelector", merged_map("nodeSelector", spec.get("nodeSelector") or {}, info.node_selector))
     _set(spec, "tolerations", list(_union(spec.get("tolerations") or (), info.tolerations)))
-    gates = [{"name": name} for name in info.scheduling_gates]
-    _set(spec, "schedulingGates", list(_union(spec.get("schedulingGates") or (), gates)))
+    gates = _union(spec.get("schedulingGates") or (), [{"name": name} for name in info.scheduling_gates])
+    _set(spec, "schedulingGates", [gate for gate in gates if gate.get("name") not in info.opened])
     return {**template, "metadata": meta, "spec": spec}
 
 

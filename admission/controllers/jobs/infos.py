@@ -1,6 +1,8 @@
 """What an admitted Workload's pod sets get at the start: from flavors, checks, queue names and the assignment. Pure.
 
-The list is the field's (objects description, 2.5); the adapters merge it into the templates.
+The list is the field's (objects description, 2.5); the adapters merge it into the templates. Where all pods of a pod set
+go to one domain that is wider than a host, the template itself names it and the gate goes out: its pods are made open, and
+not one of them needs a patch. A host is never named there: a template can't follow when a failed host is replaced.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Mapping
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.integrations.podset import PodSetInfo
 from api import names
+from api.assignment import decode
 from api.errors import StowageError
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSet, PodSetAssignment, Workload
@@ -46,12 +49,16 @@ def _info(
     flavors: Mapping[str, ResourceFlavor],
     options: JobOptions,
 ) -> PodSetInfo:
+    domain = _one_domain(psa) if options.open_templates else {}
+    gate = (names.TOPOLOGY_GATE,) if psa.topology_assignment else ()
     info = PodSetInfo(
         psa.name,
         pod_set.count if psa.count is None else psa.count,
         labels={names.PODSET_LABEL: psa.name, **_queue_labels(workload, admission, options)},
         annotations=_annotations(workload.metadata.name, psa, pod_set) if options.topology else {},
-        scheduling_gates=(names.TOPOLOGY_GATE,) if psa.topology_assignment else (),
+        node_selector=domain,
+        scheduling_gates=() if domain else gate,
+        opened=gate if domain else (),
     )
     for name in sorted(set(psa.flavors.values())):
         flavor = flavors.get(name)
@@ -69,6 +76,15 @@ def _info(
                     source=check.name,
                 )
     return info
+
+
+def _one_domain(psa: PodSetAssignment) -> dict[str, str]:
+    """The node labels of the only domain of the assignment, if there is but one and it is no host."""
+    placed = psa.topology_assignment
+    if placed is None or names.HOSTNAME_LABEL in placed.levels:
+        return {}
+    domains = decode(placed)
+    return dict(zip(placed.levels, domains[0][0], strict=True)) if len(domains) == 1 else {}
 
 
 def _queue_labels(workload: Workload, admission: Admission, options: JobOptions) -> dict[str, str]:

@@ -182,7 +182,9 @@ class _Planner:
 
     def _prebuilt(self, workload: Workload | None) -> Plan:
         if workload is None:
-            told = Event("PrebuiltWorkloadNotFound", f'prebuilt Workload "{prebuilt_key(self._job)}" not found', "Warning")
+            told = Event(
+                "PrebuiltWorkloadNotFound", f'prebuilt Workload "{prebuilt_key(self._job)}" not found', "Warning"
+            )
             stop = self._stopped(None, "missing workload")[0]
             return self._with_note(Plan(stop.actions, (*stop.events, told)), "prebuilt workload not found")
         adopt = adopted(workload, owner_reference(self._job, self._kind))
@@ -261,7 +263,7 @@ class _Planner:
             return plan_start(self._job, self._kind, workload, self._surroundings, self._now)
         if self._kind.is_suspended(self._job):
             return NOTHING  # the last run is not over yet; the job will change when it is
-        slipped = is_unstarted(self._pod_sets, workload, self._surroundings)
+        slipped = is_unstarted(self._pod_sets, self._kind, workload, self._surroundings)
         return self._stopped(workload, NOT_ADMITTED)[0] if slipped else NOTHING
 
     def _at_rest(self) -> bool:

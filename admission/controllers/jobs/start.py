@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from admission.controllers.jobs.actions import Event, PatchChild, PatchJob, Plan
@@ -22,7 +23,7 @@ FLAVOR_RETRY: Final = 1.0
 def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surroundings, now: float) -> Plan:
     """One patch with all that the admission gives; what cannot be merged in ends the Workload."""
     try:
-        infos = pod_set_infos(workload, surroundings.flavors, surroundings.options)
+        infos = _infos(kind, workload, surroundings)
         patch = kind.start(job, infos)
     except (PodSetConflict, InvalidObject) as error:
         return Plan((finish(workload, names.Finishing.FAILED_TO_START, str(error), now),), note=str(error))
@@ -31,6 +32,14 @@ def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surrou
     queue = workload.status.admission.cluster_queue if workload.status.admission else ""
     start = PatchJob(patch, (Event("Started", f"Admitted by clusterQueue {queue}"),))
     return Plan((*_cleaned_children(job, kind, infos, surroundings), start))
+
+
+def _infos(kind: JobKind, workload: Workload, surroundings: Surroundings) -> tuple[PodSetInfo, ...]:
+    """Child jobs keep what an earlier start gave them, so a domain that is named there could contradict the next one."""
+    options = surroundings.options
+    if isinstance(kind, Parent):
+        options = replace(options, open_templates=False)
+    return pod_set_infos(workload, surroundings.flavors, options)
 
 
 def _cleaned_children(
@@ -45,12 +54,12 @@ def _cleaned_children(
             yield PatchChild(kind.children, child, patch)
 
 
-def is_unstarted(running: tuple[PodSet, ...], workload: Workload, surroundings: Surroundings) -> bool:
+def is_unstarted(running: tuple[PodSet, ...], kind: JobKind, workload: Workload, surroundings: Surroundings) -> bool:
     """Whether a job runs in its own shape although its admission gives it more."""
     if not same_templates(running, workload.spec.pod_sets):
         return False
     try:
-        infos = pod_set_infos(workload, surroundings.flavors, surroundings.options)
+        infos = _infos(kind, workload, surroundings)
     except (PodSetConflict, FlavorMissing):
         return False
     return unfinished_start(running, infos)

@@ -13,12 +13,16 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """Settings of the job controller; the defaults are the peer's."""
+    """Settings of the job controller; the defaults are the peer's.
+
+    `open_templates` (ours): a pod set that goes to one domain wider than a host starts without a gate (see infos.py).
+    """
 
     manage_jobs_without_queue_name: bool = False
     namespace_managed: Callable[[str], bool] = lambda _: True
     topology: bool = True
     assign_queue_labels: bool = True
+    open_templates: bool = True
     short_names: bool = False
     wait_for_pods_ready: bool = False
     reclaimable_pods: bool = False

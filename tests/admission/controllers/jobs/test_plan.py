@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from admission.controllers.jobs.workload import composed
 from admission.integrations.base import JobKind
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
+from api.assignment import encode
 from api.meta import find_condition
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSetAssignment, TopologyAssignment, Workload
@@ -283,3 +286,33 @@ def test_pods_that_are_done_are_told_once() -> None:
     assert isinstance(told, SetStatus)
     assert [(p.name, p.count) for p in told.status.reclaimable_pods] == [("main", 2)]
     assert plan(job, JOB, [told.workload.model_copy(update={"status": told.status})], around, 0.0).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("levels", "racks", "open_templates", "kind", "opened"),
+    [
+        pytest.param(("block", "rack"), [("b", "r1")], True, JOB, True, id="one rack"),
+        pytest.param(("block", "rack"), [("b", "r1"), ("b", "r2")], True, JOB, False, id="two racks"),
+        pytest.param(("kubernetes.io/hostname",), [("n1",)], True, JOB, False, id="a host"),
+        pytest.param(("block", "rack"), [("b", "r1")], False, JOB, False, id="set otherwise"),
+        pytest.param(("block", "rack"), [("b", "r1")], True, JOBSET, False, id="child jobs keep what they have"),
+    ],
+)
+def test_one_wide_domain_is_named_in_the_template_itself(
+    levels: tuple[str, ...], racks: list[tuple[str, ...]], open_templates: bool, kind: JobKind, opened: bool
+) -> None:
+    job = waiting_job() if kind is JOB else jobset()
+    gated = json.loads(json.dumps(job).replace("example.com/other", GATE))
+    workload = admitted(workload_of(gated, kind))
+    around = replace(AROUND, options=JobOptions(open_templates=open_templates))
+    assert workload.status.admission is not None
+    placed = encode(levels, [(values, 1) for values in racks])
+    got = tuple(
+        psa.model_copy(update={"topology_assignment": placed}) for psa in workload.status.admission.pod_set_assignments
+    )
+    admission = workload.status.admission.model_copy(update={"pod_set_assignments": got})
+    workload = with_status(workload, lambda status: status.model_copy(update={"admission": admission}))
+    (patch,) = [a.patch for a in plan(gated, kind, [workload], around, 0.0).actions if isinstance(a, PatchJob)]
+    started_as = json.dumps(merged(gated, patch))
+    assert (f'"name": "{GATE}"' not in started_as) is opened
+    assert ('"rack": "r1"' in started_as) is opened

@@ -18,6 +18,7 @@ from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.status import patch_status
 from admission.integrations.base import JobKind
 from admission.integrations.registry import ADAPTERS
+from api.assignment import encode
 from api.errors import AlreadyExists, NotFound
 from api.fake.server import FakeServer, FakeSettings
 from api.fake.workers.driver import Workers
@@ -39,11 +40,7 @@ from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import (
     Admission,
-    AssignmentSlice,
-    LevelValues,
-    PodCounts,
     PodSetAssignment,
-    TopologyAssignment,
     Workload,
 )
 
@@ -92,14 +89,7 @@ class World:
     async def admit(self, kind: JobKind, *, topology: bool = False, flavor: str = "tas") -> Workload:
         """Writes what the scheduler would."""
         workload = await eventually(lambda: self.workload(kind))
-        assignment = TopologyAssignment(
-            levels=("rack",),
-            slices=(
-                AssignmentSlice(
-                    domain_count=1, values_per_level=(LevelValues(universal="r1"),), pod_counts=PodCounts(universal=9)
-                ),
-            ),
-        )
+        assignment = encode(("rack",), [(("r1",), 5), (("r2",), 4)])
         admission = Admission(
             cluster_queue="cq",
             pod_set_assignments=tuple(
