@@ -123,7 +123,7 @@ def _requests(spec: pods.PodSpec, field: str) -> model.Amounts:
         requests = pods.effective_requests(spec)
     for resource, amount in requests.items():
         if amount < 0:
-            raise InvalidObject(f"{field}: requests[{resource}]", amount, _NOT_NEGATIVE)
+            raise InvalidObject(f"{field}: requests[{resource}]", quantity.to_text(resource, amount), _NOT_NEGATIVE)
     return requests
 
 

@@ -106,7 +106,7 @@ Errors = list[FieldError]
 
 def _shown(value: Any) -> str:
     """As JSON; of a value as long as a book only the beginning, for whoever reads the message."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}... ({len(text)} characters)"
 
 
