@@ -25,7 +25,7 @@ from admission.engine.decision import Admit, Decision, Preempt, Reject, Wait
 from admission.engine.ledger import Ledger
 from admission.engine.queue import PendingQueues
 from admission.settings import ControllerSection
-from api.errors import ApiError, Conflict, NotFound, NotLeader, StowageError, Unreachable
+from api.errors import ApiError, Conflict, NotFound, NotLeader, ServerError, StowageError, Unreachable
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS
@@ -100,7 +100,10 @@ class Scheduler:
             case Admit():
                 self._waits.forget(decision.workload)
                 self._feed.hold(decision.workload)
-                writes.create_task(self._admit(decision), name=f"admit {decision.workload}")
+                task = writes.create_task(self._admit(decision), name=f"admit {decision.workload}")
+                # However it ends, also with the Lease, in the middle or before it began: the next term starts from what
+                # the watch shows.
+                task.add_done_callback(lambda _: self._feed.let_go(decision.workload))
             case Wait():
                 self._waits.waits(decision.workload, WaitReason(decision.reason, decision.message, decision.requested))
             case Reject():
@@ -122,21 +125,20 @@ class Scheduler:
             metrics.WRITES.labels("failed").inc()
             log.warning("admission not written: %s", error, extra={"workload": key})
             await asyncio.sleep(_PAUSE)
-        finally:
-            # Also when the Lease was lost in the middle: the next term starts from what the watch shows.
-            self._feed.let_go(key)
 
     async def _write(self, decision: Admit) -> str:
-        workload = self._views.workloads.objects.get(decision.workload)
-        for _ in range(_ATTEMPTS):
+        """Ends only when it is known what holds: an answer that was lost, or a 5xx, may yet turn out to be an admission."""
+        workload, conflicts = self._views.workloads.objects.get(decision.workload), 0
+        while conflicts < _ATTEMPTS:
             if workload is None or not _may_reserve(workload):
                 return "obsolete"
             try:
                 answer = await patch_status(self._kube, workload, self._admitted(workload, decision))
             except NotFound:
                 return "obsolete"
-            except (Conflict, Unreachable) as why:
+            except (Conflict, Unreachable, ServerError) as why:
                 log.info("admission to be written again: %s", why, extra={"workload": decision.workload})
+                conflicts += isinstance(why, Conflict)
                 workload = await self._read(workload)
                 if workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED):
                     return "written"  # the write that was cut off had arrived
