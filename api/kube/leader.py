@@ -142,13 +142,18 @@ class LeaderElection:
         self._disarm()
         self._metric.set(0)
         held, self._proved = self.is_leader, None
-        if held and self._seen is not None:
+        if held:
             try:
-                await self._put(
-                    {**self._seen.spec, "holderIdentity": "", "leaseDurationSeconds": 1}, self._seen.version
-                )
+                await self._give_back()
             except ApiError as error:
                 log.info("lease not given back; it will run out", extra={"lease": str(self), "error": str(error)})
+
+    async def _give_back(self) -> None:
+        if self._seen is not None and not self._seen.version:
+            await self._look()  # a renewal has failed just now: only a fresh read tells the version
+        seen = self._seen
+        if seen is not None and seen.holder == self.settings.identity:
+            await self._put({**seen.spec, "holderIdentity": "", "leaseDurationSeconds": 1}, seen.version)
 
     # ---- the Lease
 
