@@ -97,6 +97,8 @@ class _Controller:
     async def lead(self) -> None:
         """The leader's work."""
         await self.views.synced(self._sync_timeout)
+        # What the leader before us admitted last must be in the book, even if our watch has not shown it yet.
+        await self.views.workloads.refresh()
         async with asyncio.TaskGroup() as group:
             for name, run in self._runs:
                 group.create_task(_awaited(run), name=name)

@@ -36,6 +36,8 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         async def lead() -> None:
             for informer in informers:
                 await informer.synced(settings.sync_timeout)
+            # Where the leader before us sent pods last must be known, even if our watch has not shown it yet.
+            await asyncio.gather(workloads.refresh(), pods.refresh())
             await ungater.run()
 
         async with asyncio.TaskGroup() as group:

@@ -89,6 +89,9 @@ class Informer(Generic[T]):
         self._failures = 0
         self._watch_list = self._settings.watch_list
         self._initial: dict[str, T] | None = None
+        self._refreshes = self._answered = 0  # asked for; and the last one before a list that is complete
+        self._refreshed = asyncio.Condition()
+        self._pause: asyncio.Timeout | None = None
 
     @property
     def objects(self) -> Mapping[str, T]:
@@ -129,24 +132,46 @@ class Informer(Generic[T]):
             why = f": {self.last_error}" if self.last_error else ""
             raise TimeoutError(f"{self.resource.plural}: not listed within {timeout} s{why}") from None
 
+    async def refresh(self) -> None:
+        """Lists anew at once; returns when the copy is at least as new as the API server was at the call.
+
+        For whoever takes over from another process, and must not decide on a copy from before the other's last write.
+        """
+        self._refreshes += 1
+        mine = self._refreshes
+        if self._pause is not None and not self._pause.expired():
+            self._pause.reschedule(asyncio.get_running_loop().time())
+        async with self._refreshed:
+            await self._refreshed.wait_for(lambda: self._answered >= mine)
+
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             try:
-                await self._round()
-                asked = 0.0
-            except StowageError as error:
-                self._note(error)
-                asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-            # Even after an orderly end: a server that ends every watch at once must not be hammered.
-            await self._clock.sleep(max(self._backoff.delay(self._failures), asked))
+                async with asyncio.timeout(None) as self._pause:
+                    pause = await self._attempt()
+                    # Even after an orderly end: a server that ends every watch at once must not be hammered.
+                    await self._clock.sleep(pause)
+            except TimeoutError:  # a refresh cut in
+                self._version = ""
+
+    async def _attempt(self) -> float:
+        """One round; returns for how long to wait before the next one."""
+        asked = 0.0
+        try:
+            await self._round()
+        except StowageError as error:
+            self._note(error)
+            asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+        return max(self._backoff.delay(self._failures), asked)
 
     async def _round(self) -> None:
         """One list if needed, one watch until it ends."""
+        refreshes = self._refreshes
         self._failures += 1  # taken back by the watch's first sign of life
         self._initial = {} if not self._version and self._watch_list else None
         if not self._version and self._initial is None:
-            await self._relist()
+            await self._relist(refreshes)
         started = self._clock.now()
         watch = self._kube.watch(
             self.resource,
@@ -159,7 +184,7 @@ class Informer(Generic[T]):
         async with aclosing(watch) as events:
             async for event in events:
                 self._failures = 0
-                await self._take(event)
+                await self._take(event, refreshes)
         if self._clock.now() - started > _QUIET:
             self._failures = 0
 
@@ -179,14 +204,14 @@ class Informer(Generic[T]):
 
     # ---- listing
 
-    async def _relist(self) -> None:
+    async def _relist(self, refreshes: int) -> None:
         try:
             items, version = await self._pages(self._settings.page_size)
         except Gone:
             # The list went stale between two pages: whole then, which needs no token.
             items, version = await self._pages(None)
         await self._show(items)
-        self._reached(version)
+        await self._complete(version, refreshes)
 
     async def _pages(self, limit: int | None) -> tuple[dict[str, T], str]:
         items: dict[str, T] = {}
@@ -218,17 +243,24 @@ class Informer(Generic[T]):
                 await asyncio.sleep(0)
         self._synced.set()
 
+    async def _complete(self, version: str, refreshes: int) -> None:
+        """The list is shown; so many refreshes had been asked for when it began."""
+        self._reached(version)
+        self._answered = refreshes
+        async with self._refreshed:
+            self._refreshed.notify_all()
+
     # ---- watching
 
-    async def _take(self, event: WatchEvent) -> None:
+    async def _take(self, event: WatchEvent, refreshes: int) -> None:
         if event.type == BOOKMARK:
-            await self._bookmark(event.object)
+            await self._bookmark(event.object, refreshes)
         elif self._initial is not None:
             self._gather(self._initial, event)
         else:
             self._apply(event)
 
-    async def _bookmark(self, raw: msgspec.Raw) -> None:
+    async def _bookmark(self, raw: msgspec.Raw, refreshes: int) -> None:
         try:
             meta = _bookmark_decoder.decode(raw).metadata
         except msgspec.DecodeError as error:
@@ -238,7 +270,7 @@ class Informer(Generic[T]):
         elif _INITIAL_EVENTS_END in meta.annotations:
             items, self._initial = self._initial, None
             await self._show(items)
-            self._reached(meta.resource_version)
+            await self._complete(meta.resource_version, refreshes)
 
     def _gather(self, items: dict[str, T], event: WatchEvent) -> None:
         """An event before the streamed list is complete."""

@@ -216,3 +216,22 @@ async def test_two_candidates_share_a_lease(tmp_path: Path) -> None:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+
+async def test_a_refresh_shows_what_a_silent_watch_kept_back(tmp_path: Path) -> None:
+    silent = asyncio.Event()
+
+    async def swallow(_: web.Request, __: Target, data: bytes) -> bytes:
+        return b"" if silent.is_set() else data
+
+    async with connected(tmp_path, on_send=swallow) as (_, kube), informed(kube) as informer:
+        await informer.synced(10)
+        silent.set()
+        await kube.create(NODES, node("n1"))
+        async with asyncio.timeout(10):
+            await informer.refresh()
+        assert set(informer.objects) == {"n1"}
+        await kube.create(NODES, node("n2"))
+        async with asyncio.timeout(10):
+            await asyncio.gather(informer.refresh(), informer.refresh())
+        assert set(informer.objects) == {"n1", "n2"}
