@@ -51,10 +51,14 @@ def encode_prefix_runs(levels: Sequence[str], domains: Sequence[Domain]) -> Topo
 
 
 def decode(assignment: TopologyAssignment) -> list[Domain]:
-    """The domains in wire order. Raises InvalidObject where the lengths within a slice disagree."""
+    """The domains in wire order. Raises InvalidObject where the lengths within a slice, or levels and values, disagree."""
     out: list[Domain] = []
     for index, part in enumerate(assignment.slices):
-        out += _decode_slice(part, f"topologyAssignment.slices[{index}]")
+        field, levels = f"topologyAssignment.slices[{index}]", len(assignment.levels)
+        if len(part.values_per_level) != levels:
+            values = len(part.values_per_level)
+            raise InvalidObject(f"{field}.valuesPerLevel", values, f"must have one item per level, there are {levels}")
+        out += _decode_slice(part, field)
     return out
 
 
