@@ -50,14 +50,13 @@ CONTROLLER, UNGATER, WEBHOOK = "stowage-controller", "stowage-ungater", "stowage
 WRITE = ("update", "patch")
 
 ALLOWED = [
-    *_each(CONTROLLER, READ, "nodes", "pods", "namespaces", "limitranges"),
+    *_each(CONTROLLER, READ, "nodes", "pods", "namespaces"),
     *_each(CONTROLLER, READ, "priorityclasses", group="scheduling.k8s.io"),
-    *_each(CONTROLLER, READ, "customresourcedefinitions", group="apiextensions.k8s.io"),
-    *_each(CONTROLLER, READ + WRITE, "jobs", group="batch", namespace="a"),
-    *_each(CONTROLLER, READ + WRITE, "jobsets", group="jobset.x-k8s.io", namespace="a"),
-    *_each(CONTROLLER, (*READ, *WRITE, "create", "delete"), "workloads", group=KUEUE, namespace="a"),
-    *_each(CONTROLLER, WRITE, "workloads/status", "localqueues/status", group=KUEUE, namespace="a"),
-    *_each(CONTROLLER, WRITE, "clusterqueues/status", "cohorts/status", "admissionchecks/status", group=KUEUE),
+    *_each(CONTROLLER, (*READ, "patch"), "jobs", group="batch", namespace="a"),
+    *_each(CONTROLLER, (*READ, "patch"), "jobsets", group="jobset.x-k8s.io", namespace="a"),
+    *_each(CONTROLLER, (*READ, "patch", "create", "delete"), "workloads", group=KUEUE, namespace="a"),
+    *_each(CONTROLLER, ("patch",), "workloads/status", "localqueues/status", group=KUEUE, namespace="a"),
+    *_each(CONTROLLER, ("patch",), "clusterqueues/status", "cohorts/status", group=KUEUE),
     *_each(
         CONTROLLER,
         READ,
@@ -65,12 +64,11 @@ ALLOWED = [
         *("admissionchecks", "workloadpriorityclasses"),
         group=KUEUE,
     ),
-    *_each(CONTROLLER, WRITE, "clusterqueues", "resourceflavors", "topologies", group=KUEUE),
+    *_each(CONTROLLER, ("patch",), "clusterqueues", "resourceflavors", "topologies", group=KUEUE),
     *_each(CONTROLLER, ("create", "patch"), "events", namespace="a"),
     *_each(UNGATER, READ, "workloads", group=KUEUE),
     *_each(UNGATER, (*READ, "patch"), "pods", namespace="a"),
     *_each(UNGATER, READ, "nodes"),
-    *_each(UNGATER, ("create", "patch"), "events", namespace="a"),
     *(
         right
         for account in (CONTROLLER, UNGATER)
