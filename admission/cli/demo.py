@@ -49,13 +49,13 @@ async def play(
     """
     with tempfile.TemporaryDirectory(prefix="stowage-demo-") as folder, Display(console) as display:
         display.say("starting the embedded API server, its workers, and webhook, controller and ungater")
-        async with embedded(Path(folder)) as (kube, processes):
-            teller = Teller(kube, display, pace)
+        async with embedded(Path(folder)) as cluster:
+            teller = Teller(cluster.kube, display, pace)
             try:
                 async with asyncio.timeout(deadline):
                     told = await teller.tell(asks or story())
             except TimeoutError:
-                why = f"not within {deadline:.0f} s: {teller.awaited}\n{_logs(processes)}"
+                why = f"not within {deadline:.0f} s: {teller.awaited}\n{_logs(cluster.processes)}"
                 raise StoryFailed(why) from None
         display.finish(told.final)
         return told

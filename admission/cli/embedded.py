@@ -7,34 +7,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from admission.cli.install import install
 from admission.cli.processes import COMMANDS, Processes
-from api.fake.server import FakeServer
+from api.fake.server import FakeServer, FakeSettings
 from api.fake.workers.driver import Workers
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 
-_READY = 60.0  # seconds: a busy machine takes long to import
+NAMESPACE = "stowage-system"
+
+
+@dataclass
+class EmbeddedCluster:
+    """The administrator's client, the processes, and the server itself for whoever wants to look inside."""
+
+    kube: Kube
+    processes: Processes
+    server: FakeServer
 
 
 @contextlib.asynccontextmanager
-async def embedded(folder: Path, environment: Mapping[str, str] | None = None) -> AsyncIterator[tuple[Kube, Processes]]:
-    """The administrator's client and the processes, ready. `folder` takes kubeconfig and logs.
+async def embedded(
+    folder: Path, environment: Mapping[str, str] | None = None, settings: FakeSettings | None = None
+) -> AsyncIterator[EmbeddedCluster]:
+    """Everything is ready inside. `folder` takes kubeconfigs and logs; `environment` goes to the processes.
 
-    Raises ProcessFailed when a process does not come up.
+    The server knows each process by its ServiceAccount (the token is the process's name). Raises ProcessFailed when one
+    does not come up.
     """
-    async with FakeServer() as server, contextlib.AsyncExitStack() as stack:
+    tokens = {name: f"system:serviceaccount:{NAMESPACE}:stowage-{name}" for name in COMMANDS}
+    settings = dataclasses.replace(settings or FakeSettings(), tokens=tokens)
+    async with FakeServer(settings) as server, contextlib.AsyncExitStack() as stack:
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
+        kubeconfigs = {name: server.kubeconfig(folder / f"{name}.kubeconfig", token=name) for name in COMMANDS}
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
         workers = asyncio.create_task(Workers(server.store).run(), name="workers")
         stack.push_async_callback(_ended, workers)
-        processes = Processes(dict.fromkeys(COMMANDS, kubeconfig), folder, environment or {}, ready_within=_READY)
+        processes = Processes(kubeconfigs, folder, environment or {})
         await install(kube, processes.webhook_url)
         await stack.enter_async_context(processes)
-        yield kube, processes
+        yield EmbeddedCluster(kube, processes, server)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

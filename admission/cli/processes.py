@@ -104,7 +104,8 @@ class Processes:
     kubeconfigs: Mapping[str, Path]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    ready_within: float = 90.0
+    # seconds; a machine that runs other things as well starts three interpreters slowly
+    ready_within: float = 120.0
     webhook_port: int = field(default_factory=free_port)
     children: dict[str, Child] = field(init=False, default_factory=dict)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from admission.cli.embedded import NAMESPACE as STOWAGE
 from admission.cli.install import install
 from admission.cli.processes import Processes
 from api import names
@@ -37,8 +38,6 @@ from api.kube.settings import ClientSettings
 from tests.bench.loads import loads
 from tests.bench.measure import cost
 from tests.builders import condition
-from tests.scenarios.stage import NAMESPACE as STOWAGE
-from tests.scenarios.stage import READY_WITHIN
 
 NAMESPACE = "team"
 GPU = "nvidia.com/gpu"
@@ -65,7 +64,7 @@ async def _measure(folder: Path, load: dict[str, Any]) -> None:
         print(f"coldstart: cluster made in {time.perf_counter() - began:.1f} s", flush=True)
         # As after a restart of the server: what is listed was encoded before.
         own = server.kubeconfig(folder / "controller.kubeconfig", token="controller")
-        processes = Processes({"controller": own}, folder, {}, READY_WITHIN)
+        processes = Processes({"controller": own}, folder)
         began = time.perf_counter()
         async with processes:
             seconds = time.perf_counter() - began

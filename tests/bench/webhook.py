@@ -21,6 +21,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from admission.cli.embedded import NAMESPACE as STOWAGE
 from admission.cli.install import install
 from admission.cli.processes import Processes
 from api import names
@@ -30,8 +31,6 @@ from api.kube.settings import ClientSettings
 from tests.bench.loads import loads
 from tests.bench.measure import cost
 from tests.builders import pod_template
-from tests.scenarios.stage import NAMESPACE as STOWAGE
-from tests.scenarios.stage import READY_WITHIN
 
 RACK = "example.com/rack"
 Load = dict[str, Any]
@@ -61,7 +60,7 @@ async def _webhook(folder: Path) -> AsyncIterator[Processes]:
     tokens = {"webhook": f"system:serviceaccount:{STOWAGE}:stowage-webhook"}
     async with FakeServer(FakeSettings(tokens=tokens)) as server:
         own = server.kubeconfig(folder / "webhook.kubeconfig", token="webhook")
-        processes = Processes({"webhook": own}, folder, {}, READY_WITHIN)
+        processes = Processes({"webhook": own}, folder)
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             await install(kube, processes.webhook_url)

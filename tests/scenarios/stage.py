@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from admission.cli.install import CONFIG, install, point_webhooks
+from admission.cli.embedded import NAMESPACE
+from admission.cli.embedded import embedded as embedded_cluster
+from admission.cli.install import CONFIG, point_webhooks
 from admission.cli.processes import COMMANDS, Processes
 from admission.settings import WebhookSection
 from api.fake.server import FakeServer, FakeSettings
-from api.fake.workers.driver import Workers
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 from hack.controlplane.cluster import ControlPlane
-
-NAMESPACE = "stowage-system"
-# Seconds; a machine that runs other suites at the same time starts three interpreters slowly.
-READY_WITHIN = 120.0
 
 
 @dataclass
@@ -41,19 +37,9 @@ class Stage:
 async def embedded(
     folder: Path, environment: Mapping[str, str] | None = None, settings: FakeSettings | None = None
 ) -> AsyncIterator[Stage]:
-    """An embedded API server of its own, which knows the processes by their ServiceAccounts (the token is the name)."""
-    tokens = {name: f"system:serviceaccount:{NAMESPACE}:stowage-{name}" for name in COMMANDS}
-    settings = dataclasses.replace(settings or FakeSettings(), tokens=tokens)
-    async with FakeServer(settings) as server, contextlib.AsyncExitStack() as stack:
-        kubeconfig = server.kubeconfig(folder / "kubeconfig")
-        kubeconfigs = {name: server.kubeconfig(folder / f"{name}.kubeconfig", token=name) for name in COMMANDS}
-        kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
-        workers = asyncio.create_task(Workers(server.store).run(), name="workers")
-        stack.push_async_callback(_ended, workers)
-        processes = Processes(kubeconfigs, folder, environment or {}, READY_WITHIN)
-        await install(kube, processes.webhook_url)
-        await stack.enter_async_context(processes)
-        yield Stage("embedded", kube, processes, server)
+    """An embedded API server of its own."""
+    async with embedded_cluster(folder, environment, settings) as found:
+        yield Stage("embedded", found.kube, found.processes, found.server)
 
 
 @contextlib.asynccontextmanager
@@ -67,14 +53,8 @@ async def real(
     }
     settings = WebhookSection()
     async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig)) as kube:
-        processes = Processes(kubeconfigs, folder, environment or {}, READY_WITHIN)
+        processes = Processes(kubeconfigs, folder, environment or {})
         configurations = (settings.mutating_configuration, settings.validating_configuration)
         await point_webhooks(kube, processes.webhook_url, *configurations)
         async with processes:
             yield Stage("real", kube, processes)
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

@@ -17,13 +17,14 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
+from admission.cli.embedded import NAMESPACE
 from admission.cli.processes import Child, free_port
 from api.errors import ApiError
 from api.kube.resources import JOBS, LEASES, PODS, WORKLOADS
 from api.names import REQUIRE_TOPOLOGY
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually
-from tests.scenarios.stage import NAMESPACE, Stage
+from tests.scenarios.stage import Stage
 from tests.scenarios.watchman import Watchman, watched
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -7,6 +7,7 @@ import contextlib
 import io
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -110,12 +111,12 @@ async def test_the_deadline_says_what_was_waited_for(monkeypatch: pytest.MonkeyP
             return await never
 
     @contextlib.asynccontextmanager
-    async def nowhere(_: Path) -> AsyncIterator[tuple[None, Processes]]:
+    async def nowhere(_: Path) -> AsyncIterator[SimpleNamespace]:
         log = tmp_path / "controller.log"
         log.write_text("it said nothing\n")
         processes = Processes({}, tmp_path)
         processes.children["controller"] = Child("controller", {}, log, 0)
-        yield None, processes
+        yield SimpleNamespace(kube=None, processes=processes)
 
     monkeypatch.setattr(demo, "Teller", Stuck)
     monkeypatch.setattr(demo, "embedded", nowhere)
