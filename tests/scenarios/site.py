@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -82,16 +82,24 @@ class Site:
             meta = obj["metadata"]
             return await self.kube.get(resource, meta["name"], meta.get("namespace"))
 
-    async def open(self, tree: Tree, *, inline: bool = False, quota: int = 1000, **queue: Any) -> None:
+    async def open(
+        self,
+        tree: Tree,
+        *,
+        inline: bool = False,
+        quota: int = 1000,
+        levels: Sequence[str] = (BLOCK, RACK, HOSTNAME_LABEL),
+        **queue: Any,
+    ) -> None:
         """Namespace, nodes, flavor (with a Topology object or inline levels) and queues."""
         await self.make(NAMESPACES, {"metadata": {"name": self.name}})
         await self.add_nodes(tree)
         spec: dict[str, Any] = {"nodeLabels": {GROUP: self.name}}
         if inline:
-            spec["topology"] = {"levels": [BLOCK, RACK, HOSTNAME_LABEL]}
+            spec["topology"] = {"levels": list(levels)}
         else:
-            levels = [{"nodeLabel": label} for label in (BLOCK, RACK, HOSTNAME_LABEL)]
-            await self.make(TOPOLOGIES, {"metadata": {"name": self.name}, "spec": {"levels": levels}})
+            labels = [{"nodeLabel": label} for label in levels]
+            await self.make(TOPOLOGIES, {"metadata": {"name": self.name}, "spec": {"levels": labels}})
             spec["topologyName"] = self.name
         await self.make(RESOURCE_FLAVORS, {"metadata": {"name": self.name}, "spec": spec})
         resources = [{"name": "cpu", "nominalQuota": quota}, {"name": GPU, "nominalQuota": quota}]
