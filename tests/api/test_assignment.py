@@ -71,3 +71,10 @@ def test_lengths_that_disagree_are_named(part: dict[str, object], field: str) ->
     with pytest.raises(InvalidObject, match="domainCount is") as caught:
         decode(broken)
     assert caught.value.field == field
+
+
+def test_values_of_other_levels_are_named() -> None:
+    part = {"domainCount": 1, "valuesPerLevel": [{"universal": "a"}, {"universal": "b"}], "podCounts": {"universal": 1}}
+    with pytest.raises(InvalidObject, match="there are 1") as caught:
+        decode(TopologyAssignment.from_wire({"levels": ["a"], "slices": [part]}))
+    assert caught.value.field == "topologyAssignment.slices[0].valuesPerLevel"

@@ -54,6 +54,12 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize("text", ["1e1000000000", "1e-1000000000", "1E+100", "9" * 5000, "0." + "0" * 100 + "1"])
+def test_text_that_would_cost_hours_is_refused_at_once(text: str) -> None:
+    with pytest.raises(InvalidQuantity, match="must be a quantity such as"):
+        parse(text)
+
+
 def test_a_list_names_the_resource_that_is_wrong() -> None:
     with pytest.raises(InvalidQuantity) as caught:
         parse_list({"cpu": "1", "memory": "lots"}, "requests")

@@ -77,6 +77,9 @@ def test_effective_annotations_leave_the_others_alone() -> None:
         pytest.param(
             {names.SLICE_REQUIRED_TOPOLOGY: RACK, names.SLICE_SIZE: "2147483648"}, names.SLICE_SIZE, id="int32"
         ),
+        pytest.param(
+            {names.SLICE_REQUIRED_TOPOLOGY: RACK, names.SLICE_SIZE: "9" * 5000}, names.SLICE_SIZE, id="endless"
+        ),
         pytest.param({names.SLICE_CONSTRAINTS: "{}"}, names.SLICE_CONSTRAINTS, id="json-object"),
         pytest.param({names.SLICE_CONSTRAINTS: "null"}, names.SLICE_CONSTRAINTS, id="no-layers"),
     ],

@@ -116,14 +116,6 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The job's Workload is Finished, in full."""
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True)
 class Holds:
     """The object was taken, and this is what is at a path of it (None: nothing)."""
 
@@ -133,8 +125,15 @@ class Holds:
     name: str = "<id>"
 
 
+@dataclass(frozen=True)
+class Gone:
+    """The object is removed, with its pods."""
+
+    resource: Resource
+
+
 Step = Make | Change
-Answer = Refused | Says | Waits | Warns | Runs | Ends | Holds
+Answer = Refused | Says | Waits | Warns | Runs | Holds | Gone
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ from api import names
 from api.kube.resources import JOBS
 from tests.scenarios.bad_input import (
     Change,
+    Gone,
     Holds,
+    Make,
     Refused,
     Row,
     Runs,
@@ -489,6 +491,43 @@ QUEUEING: tuple[Row, ...] = (
             "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Forbidden: cannot add admission "
             "gate after creation"
         ),
+    ),
+    row(
+        "name-too-long",
+        SERVER,
+        Make(JOBS, {**job().body, "metadata": {"name": "x" * 300, "labels": {names.QUEUE_NAME_LABEL: "lq"}}}),
+        Refused(422, "Invalid", "must be no more than"),
+        embedded=TEMPLATES_OPEN,
+    ),
+    row(
+        "annotations-too-long",
+        SERVER,
+        job({"example.com/novel": "x" * 300_000}),
+        Refused(422, "Invalid", "metadata.annotations: Too long: may not be more than 262144 bytes"),
+        embedded=TEMPLATES_OPEN,
+    ),
+    row(
+        "part-of-a-jobset-that-is-not-there",
+        CONDITION,
+        Make(
+            JOBS,
+            {
+                **job().body,
+                "metadata": {
+                    "labels": {names.QUEUE_NAME_LABEL: "lq"},
+                    "ownerReferences": [
+                        {
+                            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                            "kind": "JobSet",
+                            "name": "nobody",
+                            "uid": "00000000-0000-0000-0000-000000000000",
+                            "controller": True,
+                        }
+                    ],
+                },
+            },
+        ),
+        Gone(JOBS),
     ),
     row(
         "queue-changed-while-running",

@@ -18,6 +18,7 @@ from admission.webhook.certs import MountedCertificates, keep
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import Rules
 from admission.webhook.server import Handlers, Serving, serving
+from api.names import REQUIRE_TOPOLOGY
 from tests.admission.webhook.objects import QUEUE, job
 from tests.admission.webhook.test_review import MUTATE_JOB, VALIDATE_JOB, body
 
@@ -61,6 +62,14 @@ async def test_reviews_and_health() -> None:
         assert '"patchType":"JSONPatch"' in text
         status, text = await asked(port, authority, VALIDATE_JOB, body(job()))
         assert '"allowed":true' in text
+
+
+async def test_a_refusal_is_an_answer_with_its_fields() -> None:
+    async with running() as (port, authority, _):
+        bad = job(annotations={REQUIRE_TOPOLOGY: "auto"})
+        status, text = await asked(port, authority, VALIDATE_JOB, body(bad))
+        assert status == 200
+        assert f'"field":"metadata.annotations[{REQUIRE_TOPOLOGY}]"' in text
 
 
 async def test_what_is_no_review_gets_400_and_the_server_stays() -> None:

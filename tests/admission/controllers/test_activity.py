@@ -1,0 +1,35 @@
+"""Cohorts that are each other's parents close the queues below them, and say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from admission.controllers.activity import cluster_queue_activity, cohort_cycle
+from api.queues import ClusterQueue, Cohort
+
+
+def _cohorts(**parents: str) -> dict[str, Cohort]:
+    return {
+        name: Cohort.from_wire({"spec": {"parentName": parent} if parent else {}}) for name, parent in parents.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("parents", "cycle"),
+    [
+        pytest.param({}, [], id="implicit"),
+        pytest.param({"a": ""}, [], id="root"),
+        pytest.param({"a": "b", "b": "nobody"}, [], id="chain"),
+        pytest.param({"a": "a"}, ["a"], id="itself"),
+        pytest.param({"a": "b", "b": "c", "c": "b"}, ["b", "c"], id="further up"),
+    ],
+)
+def test_cycles_are_found_from_below(parents: dict[str, str], cycle: list[str]) -> None:
+    assert cohort_cycle("a", _cohorts(**parents)) == cycle
+
+
+def test_a_queue_below_a_cycle_says_so() -> None:
+    queue = ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": {"cohortName": "a"}})
+    activity = cluster_queue_activity(queue, {}, {}, {}, _cohorts(a="b", b="a"))
+    assert (activity.active, activity.reason) == (False, "CohortCycle")
+    assert activity.message == "Can't admit new workloads: its cohorts are each other's parents: a -> b -> a."
