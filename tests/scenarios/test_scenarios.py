@@ -192,3 +192,14 @@ async def test_quota_is_counted_besides_room(site: MakeSite) -> None:
     )
     await here.submit(here.job("never", 5))
     await here.waits("never", "ExceedsMaxQuota", "> maximum capacity (4")
+
+
+async def test_a_wait_is_told_again_after_its_queue_was_stopped(site: MakeSite) -> None:
+    here = site("told-again")
+    await here.open({"b1": {"r1": 1}})
+    await here.submit(here.job("wide", 5, {REQUIRE_TOPOLOGY: RACK}))
+    await here.waits("wide", "TopologyPlacementFailed", "allows to fit only 4 out of 5 pod(s)")
+    await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "Hold"}}, cluster=True)
+    await here.waits("wide", "Suspended", f"ClusterQueue {here.name} is stopped")
+    await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "None"}}, cluster=True)
+    await here.waits("wide", "TopologyPlacementFailed", "allows to fit only 4 out of 5 pod(s)")
