@@ -6,6 +6,7 @@ import typer
 
 from tests.bench import coldstart, jobs, placement, webhook
 
+SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
 
 
@@ -16,9 +17,9 @@ def jobs_command(loads: list[str] = typer.Argument(default=None), floor: bool = 
 
 
 @app.command("placement")
-def placement_command() -> None:
+def placement_command(sizes: str = SIZES, repeat: int = 15) -> None:
     """One placement decision on the peer's clusters."""
-    placement.main()
+    placement.main(["--sizes", sizes, "--repeat", str(repeat)])
 
 
 @app.command("coldstart")
@@ -37,7 +38,7 @@ def webhook_command() -> None:
 def everything(context: typer.Context) -> None:
     """Without a command: all of it."""
     if context.invoked_subcommand is None:
-        placement.main()
+        placement.main([])
         coldstart.run()
         webhook.run()
         jobs.run([])

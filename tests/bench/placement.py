@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -181,13 +181,16 @@ def show(row: dict[str, Any]) -> None:
     print(f"{head}  {what:<32} {mark} {row['ours_ms']:9.3f} ms  peer {row['peer_ms']:9.3f}  x{ratio:7.1f}{slow}{wrong}")
 
 
-def main() -> int:
-    """Run, print, and fail where an assignment differs."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, print, and fail where an assignment differs. `arguments`: the command line's unless given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="640,5000,15000,50000,100000")
     parser.add_argument("--repeat", type=int, default=15)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
+    if not FIGURES.exists():
+        print(f"the peer's figures are not there: {FIGURES.name} is expected in ../shared/bench")
+        return 0
     figures = json.loads(FIGURES.read_text())
     rows = []
     for row in finds(figures, [int(size) for size in given.sizes.split(",")], given.repeat):
