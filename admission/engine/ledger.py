@@ -1,9 +1,9 @@
 """The account book: nodes, usage, workloads, kept incrementally; the only state that a decision reads.
 
-`apply` takes what the cluster says; `place`, `fits` and `audit` answer and change nothing; `charge` and `release` book
-an admission, inside a trial or for real. Every change can be taken back (trial.py) and costs as much as it touches, not
-as much as there is. Quota is booked in quota.py; capacity, and which pod belongs to whom, in topology/. Called by the
-feed (apply) and by cycle.py (everything else).
+`apply` takes what the cluster says; `place`, `replace`, `fits` and `audit` answer and change nothing; `charge` and
+`release` book an admission, inside a trial or for real. Every change can be taken back (trial.py) and costs as much as it
+touches, not as much as there is. Quota is booked in quota.py; capacity, and which pod belongs to whom, in topology/.
+Called by the feed (apply) and by cycle.py (everything else).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from admission.engine.topology.booking import Bookings
 from admission.engine.topology.bookings_audit import differences
 from admission.engine.topology.capacity import Capacity
 from admission.engine.topology.place import Placer
+from admission.engine.topology.replace import Replacer
 from admission.engine.topology.shares import room
 from admission.engine.topology.tree import Tree, Values
 from admission.engine.trial import Journal, Trial
@@ -53,6 +54,7 @@ class Ledger:
         self._capacity = Capacity(self.options, self.journal)
         self._bookings = Bookings(self._capacity, self.flavors, self.journal)
         self._placer = Placer(self._capacity, self.flavors, self.options, self.journal)
+        self._replacer = Replacer(self._placer, self.journal)
 
     # ---- what the cluster says
 
@@ -140,8 +142,18 @@ class Ledger:
     # ---- questions
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
-        """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted."""
+        """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.
+
+        Requests with `previous` keep those places as far as they go on (placement.md 5.11): release the older slice first.
+        """
         return self._placer.place(requests, simulate_empty=simulate_empty)
+
+    def replace(self, requests: Sequence[PlacementRequest], node: str) -> PlacementResult:
+        """Other places for the pods on a failed node (given by hostname); all else of `previous` stays: placement.md 5.10.
+
+        The workload's booking is in force meanwhile: its healthy pods take their room.
+        """
+        return self._replacer.replace(requests, node)
 
     def fits(self, workload: Workload, admission: Admission) -> bool:
         """Whether each domain still exists and, looked at alone, holds its pods (placement.md 5.14; quota is not asked)."""

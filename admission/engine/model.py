@@ -316,9 +316,13 @@ class PlacementOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """One pod set to place on the nodes of one flavor. `implied`: the queue, not the user, asks for topology."""
+    """One pod set to place on the nodes of one flavor. `implied`: the queue, not the user, asks for topology.
+
+    `previous`: where its pods are already; of the older slice (to place) or of this workload (to replace a node).
+    """
 
     pod_set: PodSet
     flavor: str
     count: int
     implied: bool = False
+    previous: Assignment | None = None

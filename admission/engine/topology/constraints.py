@@ -22,7 +22,7 @@ from admission.engine.model import (
     TopologyAsk,
 )
 from admission.engine.topology.match import Wants
-from admission.engine.topology.tree import Tree
+from admission.engine.topology.tree import Tree, Values
 from admission.engine.topology.usage import LIMIT
 
 NOTHING = TopologyAsk(explicit=False)
@@ -42,7 +42,8 @@ class Ask:
 
     `level` is where the search begins; above it only if neither `required` nor `unconstrained`. `layers`: slices,
     outermost first, one of size 1 at the lowest level where none are asked for. `inner` maps each level below the
-    outermost layer's, down to an inner layer's, to that layer's size. `least`: small free domains first.
+    outermost layer's, down to an inner layer's, to that layer's size. `least`: small free domains first. `within`: only
+    in the domain of this path.
     """
 
     topology: str
@@ -59,6 +60,7 @@ class Ask:
     leader_wants: Wants | None = None
     by_affinity: bool = False
     balanced: bool = False
+    within: Values | None = None
 
     @property
     def slice_level(self) -> int:

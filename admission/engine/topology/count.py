@@ -15,7 +15,7 @@ from admission.engine.decision import Exclusions
 from admission.engine.model import Amounts
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.level import Bools, Ints
-from admission.engine.topology.tree import Tree
+from admission.engine.topology.tree import Tree, Values
 
 MOST = 2**31 - 1
 
@@ -51,6 +51,25 @@ def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, i
     return np.clip(fit, 0, MOST)
 
 
+def _inside(tree: Tree, within: Values) -> Bools:
+    """Which rows are in the domain of this path."""
+    depth = len(within)
+    top = tree.levels[depth - 1]
+    mask = np.zeros(top.size, dtype=np.bool_)
+    mask[top.slots[within]] = True
+    hidden = () if tree.rows is tree.levels[-1] else (tree.rows,)
+    for level in (*tree.levels[depth:], *hidden):
+        mask = mask[level.parent]
+    return mask
+
+
+def _both(one: Bools | None, other: Bools | None) -> Bools | None:
+    """The rows of both masks, None for all."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
 def _free(tree: Tree, amounts: Amounts, simulate_empty: bool) -> dict[int, Ints]:
     """What is free of the resources asked for, by column; those that no row ever had are left out."""
     found: dict[int, Ints] = {}
@@ -70,7 +89,9 @@ class Counter:
         self._ask = ask
         self._size = tree.rows.size
         self._free = _free(tree, {**ask.request, **(ask.leader or {})}, simulate_empty)
-        self._mask = tree.matcher.feasible(ask.wants, self._size)
+        self._inside = None if ask.within is None else _inside(tree, ask.within)
+        self._feasible = tree.matcher.feasible(ask.wants, self._size)
+        self._mask = _both(self._feasible, self._inside)
 
     def levels(self) -> list[Numbers]:
         """Numbers of each level, widest first."""
@@ -97,7 +118,7 @@ class Counter:
             return Numbers(pod, pod, pod, pod, None, affinity)
         mask = self._mask
         if ask.leader_wants is not None:
-            mask = self._tree.matcher.feasible(ask.leader_wants, self._size)
+            mask = _both(self._tree.matcher.feasible(ask.leader_wants, self._size), self._inside)
         leader = (self._fitting(ask.leader, mask) > 0).astype(np.int64)
         beside = self._fitting(ask.request, self._mask, self._without(ask.leader, leader))
         return Numbers(pod, beside, pod, beside, leader, affinity)
@@ -118,15 +139,18 @@ class Counter:
     # ---- for the message of a failure
 
     def exclusions(self) -> Exclusions:
-        """Why rows did not count: each by the first test that it failed, then by the resource that ran short."""
+        """Why rows did not count: by the first test that each failed, else by its place, else by what ran short."""
         tree, alive = self._tree, self._tree.rows.alive
         excluded = tree.matcher.excluded(self._ask.wants, self._size, alive)
+        feasible = alive if self._feasible is None else alive & self._feasible
+        inside = feasible if self._inside is None else feasible & self._inside
         return Exclusions(
             total_nodes=int(alive.sum()),
             node_selector=excluded.selector,
             affinity=excluded.affinity,
+            topology_domain=int(feasible.sum()) - int(inside.sum()),
             taints=excluded.taints,
-            resources=self._short(alive if self._mask is None else alive & self._mask),
+            resources=self._short(inside),
         )
 
     def _short(self, rows: Bools) -> dict[str, int]:

@@ -1,23 +1,30 @@
 """The pod sets of one workload onto the trees of their flavors: placement.md 5.4, 5.7 (messages) and 5.9.
 
 Flavors in order of their names; in each, groups in the order of the request, each seeing what the groups before it took.
-The first group that finds no place ends its flavor; all its pod sets carry the reason. Called by ledger.py.
+The first group that finds no place ends its flavor; all its pod sets carry the reason. Called by ledger.py; its steps
+(tree, ask, search, assume) also by replace.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from admission.engine.decision import Exclusions, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest
 from admission.engine.topology.capacity import Capacity
 from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
+from admission.engine.topology.elastic import Resize, resize
 from admission.engine.topology.level import Ints
+from admission.engine.topology.parts import merged, path_of
 from admission.engine.topology.search import Found, NoDomains, NoFit, Search
 from admission.engine.topology.shares import spots
 from admission.engine.topology.tree import Tree
 from admission.engine.trial import Journal
+
+Placed = Sequence[tuple[PlacementRequest, Assignment]]
+"""What each pod set of a group got."""
 
 
 class Placer:
@@ -45,26 +52,62 @@ class Placer:
                     continue
                 assignments.update({request.pod_set.name: assignment for request, assignment in found})
                 if index + 1 < len(groups):
-                    self._assume(found)
+                    self.assume(found)
         return PlacementResult(assignments, failures)
 
-    def _assume(self, found: Sequence[tuple[PlacementRequest, Assignment]]) -> None:
+    def assume(self, found: Placed) -> None:
+        """Take their room until the trial ends that is open."""
         for request, assignment in found:
             vector = self._capacity.columns.vector(pod_amounts(request.pod_set))
             wants = wants_of(request.pod_set, self._flavors.get(request.flavor))
             for spot, count in spots(self._capacity, request.flavor, assignment, vector, wants):
                 self._capacity.assume(spot, vector, count)
 
-    def _place_group(
-        self, group: Group, simulate_empty: bool
-    ) -> list[tuple[PlacementRequest, Assignment]] | NoPlacement:
+    def _place_group(self, group: Group, simulate_empty: bool) -> Placed | NoPlacement:
+        tree = self.tree(group)
+        if isinstance(tree, NoPlacement):
+            return tree
+        resized = resize(tree, group)
+        if resized is not None:
+            return self._resized(tree, resized, simulate_empty)
+        ask = self.ask(tree, group)
+        return ask if isinstance(ask, NoPlacement) else self.search(tree, group, ask, simulate_empty=simulate_empty)
+
+    def _resized(self, tree: Tree, resized: Resize, simulate_empty: bool) -> Placed | NoPlacement:
+        """What stays, merged with what the rest gets beside it."""
+        rest = resized.rest
+        if rest is None:
+            return resized.kept
+        ask = self.ask(tree, rest)
+        if isinstance(ask, NoPlacement):
+            return ask
+        _, workers = resized.kept[0]
+        if ask.required and workers.domains:
+            ask = replace(ask, within=path_of(tree, workers.domains[0].values)[: ask.level + 1])
+        with self._journal.trial():
+            self.assume(resized.kept)
+            found = self.search(tree, rest, ask, simulate_empty=simulate_empty)
+        if isinstance(found, NoPlacement):
+            return found
+        return list(_merged(tree, [*resized.kept, *found]))
+
+    # ---- the steps
+
+    def tree(self, group: Group) -> Tree | NoPlacement:
+        """The tree of the group's flavor."""
         name = group.workers.flavor
-        tree, flavor = self._capacity.trees.get(name), self._flavors.get(name)
-        if tree is None or flavor is None:
+        tree = self._capacity.trees.get(name)
+        if tree is None or name not in self._flavors:
             return NoPlacement(f'workload requires Topology, but there is no TAS cache information for flavor "{name}"')
-        ask = build(tree, flavor, group, self._options)
-        if isinstance(ask, str):
-            return NoPlacement(ask)
+        return tree
+
+    def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
+        """What the group asks of its tree, or the rule that it breaks."""
+        ask = build(tree, self._flavors[group.workers.flavor], group, self._options)
+        return NoPlacement(ask) if isinstance(ask, str) else ask
+
+    def search(self, tree: Tree, group: Group, ask: Ask, *, simulate_empty: bool = False) -> Placed | NoPlacement:
+        """The group's domains by what is free now."""
         counter = Counter(tree, ask, simulate_empty=simulate_empty)
         numbers = counter.levels()
         outcome = Search(tree, ask, numbers).run()
@@ -75,6 +118,16 @@ class Placer:
                 return NoPlacement(f"no topology domains at level: {tree.shape.levels[level]}")
             case NoFit():
                 return _no_fit(tree, ask, numbers, outcome, counter.exclusions())
+
+
+def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assignment]]:
+    """The parts of each pod set as one."""
+    parts: dict[str, list[Assignment]] = {}
+    requests = {request.pod_set.name: request for request, _ in placed}
+    for request, assignment in placed:
+        parts.setdefault(request.pod_set.name, []).append(assignment)
+    for name, some in parts.items():
+        yield requests[name], merged(tree, *some)
 
 
 def _groups(requests: Sequence[PlacementRequest]) -> Iterator[Group]:

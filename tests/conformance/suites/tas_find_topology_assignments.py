@@ -28,7 +28,9 @@ from admission.engine.model import (
     Workload,
 )
 from api import pods as wire
+from api.assignment import decode
 from api.quantity import parse_list
+from api.workloads import TopologyAssignment
 from tests.conformance.runner import Case, gates
 
 FLAVOR = "tas-flavor"
@@ -37,15 +39,32 @@ OTHER_FLAVOR = "other-flavor"
 
 def run(case: Case) -> None:
     """Every pod set has the wanted domains in the wanted order, or the wanted message."""
-    given = case["input"]
-    if given.get("workload") is not None:
-        pytest.skip("not supported yet: replacement of an unhealthy node")
-    if any(pod_set.get("previousAssignment") for pod_set in given["podSets"]):
-        pytest.skip("not supported yet: elastic workload slices")
+    given, want = case["input"], case["want"]
+    pod_sets = given.get("podSets") or [given]
+    workload = given.get("workload")
+    if workload is not None and gates(case)["SkipReassignmentForPodOwnedWorkloads"] and _of_one_pod(workload):
+        pytest.skip("not supported yet: workloads of single Pods")
     ledger = ledger_of(case)
-    result = ledger.place([_request(index, pod_set) for index, pod_set in enumerate(given["podSets"])])
-    assert outcome(result, len(given["podSets"])) == _wanted(case["want"]["podSets"])
+    if workload is None:
+        elastic = gates(case)["ElasticJobsViaWorkloadSlicesWithTAS"]
+        previous = [pod_set.get("previousAssignment") if elastic else None for pod_set in pod_sets]
+        result = ledger.place(list(map(_request, range(len(pod_sets)), pod_sets, previous)))
+    else:
+        requests = list(map(_request, range(len(pod_sets)), pod_sets, _admitted(workload, pod_sets)))
+        result = ledger.replace(requests, workload["status"]["unhealthyNodes"][0]["name"])
+    assert outcome(result, len(pod_sets)) == _wanted(want.get("podSets", [want]))
     assert ledger.audit() == []
+
+
+def _of_one_pod(workload: dict[str, Any]) -> bool:
+    owners = workload["metadata"].get("ownerReferences") or ()
+    return [(owner["apiVersion"], owner["kind"]) for owner in owners] == [("v1", "Pod")]
+
+
+def _admitted(workload: dict[str, Any], pod_sets: Sequence[dict[str, Any]]) -> list[Any]:
+    """The assignment of each pod set in the workload's status."""
+    got = {one["name"]: one.get("topologyAssignment") for one in workload["status"]["admission"]["podSetAssignments"]}
+    return [got.get(pod_set["podSetName"]) for pod_set in pod_sets]
 
 
 def options(case: Case) -> PlacementOptions:
@@ -100,7 +119,7 @@ def _prior(key: str, flavor: str, levels: tuple[str, ...], usage: dict[str, Any]
     return Workload(key, key, "ns/lq", "cq", (pod_set,)), Admission("cq", (got,))
 
 
-def _request(index: int, given: dict[str, Any]) -> PlacementRequest:
+def _request(index: int, given: dict[str, Any], previous: dict[str, Any] | None) -> PlacementRequest:
     affinity = msgspec.convert(given.get("nodeAffinity") or {}, wire.NodeAffinity)
     required = affinity.required_during_scheduling_ignored_during_execution
     pod_set = PodSet(
@@ -113,7 +132,13 @@ def _request(index: int, given: dict[str, Any]) -> PlacementRequest:
         preferred_affinity=affinity.preferred_during_scheduling_ignored_during_execution,
         tolerations=msgspec.convert(given.get("tolerations") or (), tuple[wire.Toleration, ...]),
     )
-    return PlacementRequest(pod_set, FLAVOR, given["count"], implied=given.get("topologyRequest") is None)
+    implied = given.get("topologyRequest") is None
+    return PlacementRequest(pod_set, FLAVOR, given["count"], implied, None if previous is None else _decoded(previous))
+
+
+def _decoded(given: dict[str, Any]) -> Assignment:
+    wire_form = TopologyAssignment.from_wire(given)
+    return Assignment(tuple(wire_form.levels), tuple(DomainCount(*domain) for domain in decode(wire_form)))
 
 
 def _ask(given: dict[str, Any]) -> TopologyAsk:

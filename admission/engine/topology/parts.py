@@ -1,0 +1,49 @@
+"""Assignments taken apart and put together, for pods that stay where they are while others are placed anew.
+
+Used where an assignment exists already: a node is replaced (replace.py), a job grows or shrinks (elastic.py). Nothing here
+looks at room.
+"""
+
+from __future__ import annotations
+
+from admission.engine.model import Assignment, DomainCount
+from admission.engine.topology.tree import Tree, Values
+
+
+def total(assignment: Assignment) -> int:
+    """How many pods it places."""
+    return sum(domain.count for domain in assignment.domains)
+
+
+def stale(tree: Tree, assignment: Assignment) -> DomainCount | None:
+    """The first domain that the tree does not have (any more); every one, where the levels are others by now."""
+    known = assignment.levels == tree.output_levels
+    gone = (domain for domain in assignment.domains if not known or tree.domain_row(domain.values) is None)
+    return next(gone, None)
+
+
+def path_of(tree: Tree, values: Values) -> Values:
+    """All level values of a domain that the tree has, widest first; the assignment may name the host alone."""
+    slot = tree.row_of_host[values[-1]] if tree.shape.by_host else tree.levels[-1].slots[values]
+    return tree.levels[-1].paths[slot]
+
+
+def first_pods(assignment: Assignment, count: int) -> Assignment:
+    """The first `count` pods, or all where there are fewer."""
+    kept: list[DomainCount] = []
+    for domain in assignment.domains:
+        part = min(domain.count, count)
+        count -= part
+        if part > 0:
+            kept.append(DomainCount(domain.values, part))
+    return Assignment(assignment.levels, tuple(kept))
+
+
+def merged(tree: Tree, *parts: Assignment) -> Assignment:
+    """The pods of all parts by domain, ordered by full path (as joined text: placement.md 5.10). No part may be stale."""
+    counts: dict[Values, int] = {}
+    for part in parts:
+        for domain in part.domains:
+            counts[domain.values] = counts.get(domain.values, 0) + domain.count
+    order = sorted(counts, key=lambda values: ",".join(path_of(tree, values)))
+    return Assignment(tree.output_levels, tuple(DomainCount(values, counts[values]) for values in order))

@@ -1,0 +1,191 @@
+"""A node fails: its pods find another place, healthy pods stay, and what the pod set was promised still holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from admission.engine.decision import PlacementResult
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    Admission,
+    Assignment,
+    DomainCount,
+    Gone,
+    Node,
+    PlacementOptions,
+    PlacementRequest,
+    PodSetAdmission,
+    Removed,
+    Workload,
+)
+from tests.admission.engine.topology.test_properties import clusters, options, quick, requests
+from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ledger, request, shown
+
+roomy = st.lists(clusters(), min_size=2, max_size=3).map(
+    lambda some: [
+        Node(f"{part}{node.name}", {**node.labels, HOSTNAME_LABEL: f"{part}{node.name}"}, node.allocatable, node.taints)
+        for part, nodes in zip("abc", some, strict=False)
+        for node in nodes
+    ]
+)
+few = requests().map(lambda asked: replace(asked, count=1 + asked.count // 2))
+
+
+def at(text: str) -> Assignment:
+    """`h1:3 h2:1` as an assignment."""
+    pairs = (part.split(":") for part in text.split())
+    return Assignment((HOSTNAME_LABEL,), tuple(DomainCount((host,), int(count)) for host, count in pairs))
+
+
+def book_of(*asked: PlacementRequest) -> Ledger:
+    """The fixture's nodes with the requests' previous assignments booked as one workload."""
+    return booked(ledger(), *asked)
+
+
+def booked(book: Ledger, *asked: PlacementRequest) -> Ledger:
+    """The same in a given ledger."""
+    got = tuple(PodSetAdmission(r.pod_set.name, {"cpu": FLAVOR}, {}, r.count, r.previous) for r in asked)
+    book.charge(Workload("ns/wl", "uid", "ns/lq", "cq", tuple(r.pod_set for r in asked)), Admission("cq", got))
+    return book
+
+
+def placed(name: str, text: str, where: str, group: str | None = None) -> PlacementRequest:
+    """A pod set of 1-cpu pods that is placed already."""
+    assignment = at(where)
+    made = request(name, text, sum(domain.count for domain in assignment.domains), group=group)
+    return replace(made, previous=assignment)
+
+
+def failing(host: str, *asked: PlacementRequest) -> PlacementResult:
+    """The host is no more."""
+    book = book_of(*asked)
+    book.apply(Gone(Removed.NODE, host))
+    result = book.replace(asked, host)
+    assert book.audit() == []
+    return result
+
+
+STALE = (
+    "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the stale domain gone"
+)
+ELSEWHERE = (
+    'topology "default" doesn\'t allow to fit any of 2 pod(s). Total nodes: 9; '
+    'excluded: resource "cpu": 1, topologyDomain: 8'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "host", "want"),
+    [
+        pytest.param("required rack", "h6:2 h7:1", "h7", "h6:2 h8:1", id="in the required rack"),
+        pytest.param("required rack", "h4:4 h5:2", "h5", ELSEWHERE, id="no room left in the required rack"),
+        pytest.param("required rack", "h5:4", "h5", "h4:4", id="all pods lost, any rack will do"),
+        pytest.param("preferred rack", "h4:4 h5:2", "h5", "h3:2 h4:4", id="preferred rack may be left"),
+        pytest.param("unconstrained", "h1:1 h4:4", "h4", "h1:1 h5:4", id="unconstrained"),
+        pytest.param("implied", "h1:1 h2:1", "h2", "h1:1 h9:1", id="implied"),
+        pytest.param("unconstrained", "h1:1 h2:1", "h5", "h1:1 h2:1", id="not touched"),
+        pytest.param("unconstrained", "h1:1 gone:1 h2:1", "h2", STALE, id="another domain is gone"),
+        pytest.param("required block; slice rack*4", "h1:2 h3:2 h4:4", "h3", "h1:3 h2:1 h4:4", id="broken slice"),
+        pytest.param("slice only rack*4", "h1:2 h3:2 h4:4", "h3", "h1:3 h2:1 h4:4", id="broken slice of its own"),
+        pytest.param("required block; slice rack*4", "h1:2 h3:2 h4:4", "h4", "h1:2 h3:2 h5:4", id="whole slice"),
+        pytest.param(
+            "preferred block; layers rack*4, host*2", "h1:2 h3:2 h6:2 h8:2", "h8", "h1:2 h3:2 h6:2 h7:2", id="layers"
+        ),
+        pytest.param(
+            "required block; slice host*2",
+            "h1:3 h3:2",
+            "h1",
+            "cannot find replacement assignment for unhealthy node: h1",
+            id="half a slice cannot be placed",
+        ),
+        pytest.param("required nowhere", "h1:1", "h1", "no requested topology level: nowhere", id="level is gone"),
+    ],
+)
+def test_lost_pods_find_a_place(text: str, where: str, host: str, want: str) -> None:
+    assert shown(failing(host, placed("main", text, where)), "main") == want
+
+
+def test_pod_sets_see_what_those_before_them_took() -> None:
+    result = failing("h5", placed("one", "required rack", "h4:1 h5:2"), placed("two", "required rack", "h4:1 h5:1"))
+    assert shown(result, "one") == "h4:3"
+    assert "doesn't allow to fit any of 1 pod(s)" in shown(result, "two")
+
+
+@pytest.mark.parametrize(
+    ("group", "want"), [pytest.param("g", "h10:1", id="group"), pytest.param(None, "h8:1", id="none")]
+)
+def test_a_leader_that_was_alone_on_the_node_stays_with_its_workers(group: str | None, want: str) -> None:
+    others = placed("others", "required rack", "h6:2 h7:2 h8:1")
+    leader, workers = (
+        placed("leader", "required rack", "h9:1", group),
+        placed("workers", "required rack", "h10:1", group),
+    )
+    assert shown(failing("h9", others, leader, workers), "leader") == want
+
+
+def test_a_failure_ends_its_flavor_and_new_pod_sets_are_not_placed() -> None:
+    lost, later = placed("lost", "required host", "h10:5"), placed("later", "unconstrained", "h10:0 h1:1")
+    fresh = request("fresh", "unconstrained", 1)
+    book = booked(ledger(), lost, later)
+    book.apply(Gone(Removed.NODE, "h10"))
+    result = book.replace([lost, fresh, later], "h10")
+    assert (set(result.failures), set(result.assignments)) == ({"lost"}, set())
+
+
+def test_a_flavor_that_is_gone() -> None:
+    asked = placed("main", "required rack", "h1:1")
+    message = shown(Ledger().replace([asked], "h1"), "main")
+    assert message == f'workload requires Topology, but there is no TAS cache information for flavor "{FLAVOR}"'
+
+
+@quick
+@given(roomy, few, options, st.data())
+def test_replacement_keeps_what_holds(
+    nodes: list[Node], asked: PlacementRequest, given_options: PlacementOptions, data: st.DataObject
+) -> None:
+    book = ledger(given_options, nodes)
+    first = book.place([asked])
+    assume(first.fits and first.assignments["main"].domains)
+    before = first.assignments["main"]
+    placed_before = replace(asked, previous=before, count=sum(domain.count for domain in before.domains))
+    booked(book, placed_before)
+    host = data.draw(st.sampled_from([domain.values[0] for domain in before.domains]))
+    book.apply(Gone(Removed.NODE, host))
+    result = book.replace([placed_before], host)
+    assert book.audit() == []
+    if not result.fits:
+        return
+    old = Counter({domain.values[0]: domain.count for domain in before.domains})
+    new = Counter({domain.values[0]: domain.count for domain in result.assignments["main"].domains})
+    lost = old.pop(host)
+    assert host not in new
+    assert old <= new
+    assert new.total() == old.total() + lost
+    offered = {node.name: node.allocatable for node in nodes if node.usable}
+    for name, count in new.items():
+        for resource, amount in {**asked.pod_set.requests, "pods": 1}.items():
+            assert amount * count <= offered[name][resource]
+    _promises_kept(asked, {node.name: node for node in nodes}, old, new)
+
+
+def _promises_kept(asked: PlacementRequest, nodes: dict[str, Node], old: Counter[str], new: Counter[str]) -> None:
+    """All pods in one domain of the required level, and whole slices."""
+    ask = asked.pod_set.topology
+    assert ask is not None
+
+    def by(level: str) -> Counter[tuple[str, ...]]:
+        found: Counter[tuple[str, ...]] = Counter()
+        for name, count in new.items():
+            found[tuple(nodes[name].labels[key] for key in LEVELS[: LEVELS.index(level) + 1])] += count
+        return found
+
+    if ask.required is not None:
+        assert len(by(ask.required)) == 1
+    for layer in ask.slices:
+        assert all(count % layer.size == 0 for count in by(layer.level).values())
