@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
@@ -34,7 +35,6 @@ from api.fake.request import Target
 from api.fake.status import MODIFIED, Refusal, expired
 
 _WRITES: Final = frozenset(("POST", "PUT", "PATCH", "DELETE"))
-_SILENT: Final = "stowage.silent"
 
 
 class Fault(StrEnum):
@@ -97,6 +97,7 @@ class Faults:
         self._rates: Rates = {}
         self._seed = 0
         self._chances: Counter[str] = Counter()
+        self._silent: weakref.WeakValueDictionary[int, web.Request] = weakref.WeakValueDictionary()
         self.struck: Counter[Fault] = Counter()
 
     def seams(self) -> dict[str, Any]:
@@ -189,13 +190,13 @@ class Faults:
 
     async def on_send(self, request: web.Request, target: Target, data: bytes) -> bytes | None:
         """The seam of a watch's lines."""
-        if request.get(_SILENT):
+        if self._silent.get(id(request)) is request:
             return None if _is_over(request) else b""
         if not self._rates or self._spared(request):
             return data
         lane = _lane(request)
         if self._roll(Fault.SILENT, lane):
-            request[_SILENT] = True
+            self._silent[id(request)] = request
             return b""
         if dice := self._roll(Fault.DROPPED, lane):
             if dice.random() < 0.5:

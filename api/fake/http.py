@@ -61,6 +61,8 @@ class Face:
             response = web.Response(text="404 page not found\n", status=404)
         except Refusal as refusal:
             response = _json(refusal.body(), refusal.status)
+        except ConnectionResetError:  # the client hung up in the middle of its request
+            response = web.Response(status=499)
         except Exception as error:  # the outermost edge of a request
             log.exception("request failed: %s %s", request.method, request.path)
             response = _json(internal(f"{type(error).__name__}: {error}").body(), 500)
