@@ -107,9 +107,11 @@ class LeaderElection:
             await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
             ended = self.is_leader and work.done() and not work.cancelled()
         finally:
-            # The work first, and still renewing: what it finishes on its way out may be written.
-            await _stop(work)
+            # The work first, and still renewing: what it finishes on its way out may be written. But not for ever: work
+            # that does not end would keep everybody else from leading.
+            await _stop(work, self.settings.renew_deadline)
             await _stop(renewing)
+            await _stop(work)
             await self._resign()
         if ended:
             work.result()
@@ -239,9 +241,11 @@ def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
 
 
-async def _stop(task: asyncio.Task[None]) -> None:
-    """Cancels and waits; what the task raised is for its owner to ask."""
+async def _stop(task: asyncio.Task[None], patience: float | None = None) -> None:
+    """Cancels and waits, for so many seconds at most; what the task raised is for its owner to ask."""
     task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled() and (error := task.exception()) is not None:
+    _, late = await asyncio.wait({task}, timeout=patience)
+    if late:
+        log.error("does not end when it is told to", extra={"task": task.get_name(), "seconds": patience})
+    elif not task.cancelled() and (error := task.exception()) is not None:
         log.debug("ended with an error", exc_info=error)

@@ -144,7 +144,9 @@ class Reconciler:
             self.queue.recall()
 
     async def _work(self) -> None:
-        while True:
+        task = asyncio.current_task()
+        # A cancellation comes as an exception once only; should anything below lose it, the worker ends all the same.
+        while task is None or not task.cancelling():
             key = await self.queue.take()
             try:
                 await self._one(key)

@@ -207,3 +207,18 @@ async def test_the_end_waits_for_the_workers_and_forgets_no_key() -> None:
     assert cleaned == ["held"]
     assert clock.planned == []
     assert sorted([await reconciler.queue.take() for _ in range(2)]) == ["held", "later"]
+
+
+async def test_a_worker_ends_also_when_a_reconcile_has_lost_its_cancellation() -> None:
+    begun = asyncio.Event()
+
+    async def deaf(_: str) -> None:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        raise NotFound(404, "NotFound", "as if nothing had been said")
+
+    reconciler = made(deaf, ManualClock())
+    reconciler.add("a")
+    async with asyncio.timeout(10), running(reconciler):
+        await begun.wait()
