@@ -35,11 +35,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ENVIRONMENT: Mapping[str, str] = {
     **SHORT_LEASE,
-    "STOWAGE_CLIENT__TIMEOUT": "2",
-    "STOWAGE_INFORMER__SILENCE": "2.5",
+    "STOWAGE_CLIENT__TIMEOUT": "1.5",
+    "STOWAGE_INFORMER__SILENCE": "2",
     "STOWAGE_INFORMER__PAGE_SIZE": "10",
 }
-BOOKMARKS = 0.5
+BOOKMARKS = 0.4
 HOOK_TIMEOUT = 1
 
 Story = Callable[[Callable[[str], Site]], Awaitable[None]]
@@ -77,7 +77,7 @@ class Storm:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def storm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Storm]:
     """One stage for the module."""
-    faults = Faults(victims=lambda token: token in COMMANDS, slowness=3.0)
+    faults = Faults(victims=lambda token: token in COMMANDS, slowness=2.0)
     settings = FakeSettings(bookmark_seconds=BOOKMARKS, **faults.seams())
     async with embedded(tmp_path_factory.mktemp("storm"), ENVIRONMENT, settings) as stage:
         assert stage.server is not None
