@@ -22,6 +22,7 @@ from admission.engine.model import (
     TopologyAsk,
 )
 from admission.engine.topology.match import Wants
+from admission.engine.topology.selectors import malformed
 from admission.engine.topology.tree import Tree, Values
 from admission.engine.topology.usage import LIMIT
 
@@ -136,12 +137,17 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
     resolved = _layers(tree, level, key, layers)
     if isinstance(resolved, str):
         return resolved
+    wants = wants_of(request.pod_set, flavor) if tree.by_node else Wants()
+    leader_wants = _leader_wants(tree, group, flavor, options)
+    problem = malformed((*(wants.affinity or ()), *(() if leader_wants is None else leader_wants.affinity or ())))
+    if problem:
+        return problem
     unconstrained = asked.unconstrained is True or request.implied or slice_only
     return Ask(
         topology=flavor.topology or flavor.name,
         count=request.count,
         request=pod_amounts(request.pod_set),
-        wants=wants_of(request.pod_set, flavor) if tree.by_node else Wants(),
+        wants=wants,
         level=level,
         layers=resolved,
         inner=_inner(resolved),
@@ -149,7 +155,7 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
         unconstrained=unconstrained,
         least=unconstrained and options.least_free_for_unconstrained,
         leader=None if group.leader is None else pod_amounts(group.leader.pod_set),
-        leader_wants=_leader_wants(tree, group, flavor, options),
+        leader_wants=leader_wants,
         by_affinity=options.respect_preferred_affinity,
         balanced=options.balanced and asked.required is None and not unconstrained,
     )

@@ -127,16 +127,17 @@ class _Column:
         return among
 
     def _beyond(self, rows: Ints, requirement: Requirement) -> Bools:
-        bound = _int64(requirement.values[0]) if len(requirement.values) == 1 else None
+        bound = int64(requirement.values[0]) if len(requirement.values) == 1 else None
         if bound is None:
             return np.zeros(len(rows), dtype=np.bool_)
-        numbers = ((value_id, _int64(value)) for value, value_id in self.ids.items())
+        numbers = ((value_id, int64(value)) for value, value_id in self.ids.items())
         above = requirement.operator == "Gt"
         good = [i for i, number in numbers if number is not None and (number > bound if above else number < bound)]
         return np.isin(rows, good)
 
 
-def _int64(text: str) -> int | None:
+def int64(text: str) -> int | None:
+    """The number, None where the text is no 64-bit integer."""
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)
