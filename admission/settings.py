@@ -34,10 +34,14 @@ class ControllerSection(Section):
     writes: int = Field(32, ge=1, description="admissions written at once")
     cycle_budget: int = Field(64, ge=1, description="admissions decided before the loop lets others run")
     open_templates: bool = Field(
-        True, description="jobs whose pods all go to one domain wider than a host start with open pods: spares their patches"
+        True,
+        description="jobs whose pods all go to one domain wider than a host start with open pods: spares their patches",
     )
     wait_report_period: float = Field(
-        2.0, ge=0, description="seconds between two updates of one workload's wait reason"
+        10.0, ge=0, description="seconds between two updates of the numbers in one workload's wait reason"
+    )
+    events_per_second: float = Field(
+        20.0, gt=0, description="events sent; a burst of jobs tells its story a little later instead of slower"
     )
     queue_status_period: float = Field(1.0, ge=0, description="seconds between two updates of one queue's status")
 
@@ -52,7 +56,9 @@ class WebhookSection(Section):
     certificates: Literal["SelfSigned", "Files"] = "SelfSigned"
     secret: str = "stowage-webhook-server-cert"  # noqa: S105  the Secret's name
     certificate_dir: Path = Path("/tmp/stowage-webhook/serving-certs")  # noqa: S108  the mount of the certmanager component
-    certificate_days: int = Field(90, ge=1)
+    certificate_days: float = Field(90, gt=0, description="the successor is made when a third of them is left")
+    certificate_settle: float = Field(120.0, gt=0, description="seconds that trust and replicas get to follow a change")
+    certificate_period: float = Field(10.0, gt=0, description="seconds between two looks at the certificate")
     mutating_configuration: str = "stowage-mutating-webhook-configuration"
     validating_configuration: str = "stowage-validating-webhook-configuration"
 

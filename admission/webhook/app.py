@@ -65,7 +65,8 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
         async with asyncio.TaskGroup() as group:
             for informer in informers:
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
-            group.create_task(keep(certificates, loaded=loaded.set), name="certificates")
+            kept = keep(certificates, interval=settings.webhook.certificate_period, loaded=loaded.set)
+            group.create_task(kept, name="certificates")
             group.create_task(serve(), name="server")
 
 
@@ -80,7 +81,8 @@ def _certificates(kube: Kube, settings: AdmissionSettings, tls: Serving) -> Cert
         mutating=section.mutating_configuration,
         validating=section.validating_configuration,
     )
-    lifetimes = Lifetimes(certificate=section.certificate_days * _DAY, renew_before=section.certificate_days * _DAY / 3)
+    lifetime = section.certificate_days * _DAY
+    lifetimes = Lifetimes(lifetime, renew_before=lifetime / 3, settle=section.certificate_settle)
     return OwnCertificates(kube, place, tls, lifetimes)
 
 
