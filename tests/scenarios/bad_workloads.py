@@ -258,8 +258,8 @@ SPECS: tuple[Row, ...] = (
         _waits(
             "TopologyPlacementFailed",
             (
-                "couldn't assign flavors to pod set main: topology \"bad\" doesn't allow to fit any of 1 "
-                "pod(s). Total nodes: 2; excluded: affinity: 2"
+                "couldn't assign flavors to pod set main: invalid affinity node selectors: "
+                f"{RACK} Like [r1], reason: the operator must be one of In, NotIn, Exists, DoesNotExist, Gt, Lt"
             ),
         ),
     ),
@@ -287,8 +287,8 @@ SPECS: tuple[Row, ...] = (
         _waits(
             "TopologyPlacementFailed",
             (
-                "couldn't assign flavors to pod set main: topology \"bad\" doesn't allow to fit any of 1 "
-                "pod(s). Total nodes: 2; excluded: affinity: 2"
+                "couldn't assign flavors to pod set main: invalid affinity node selectors: "
+                f"{RACK} Gt [many], reason: Gt needs exactly one value, an integer"
             ),
         ),
     ),
