@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 
 CONTROLLER = "controller"
 _AUDIT_PERIOD = 60.0
+# Events of so many objects may go out at once, and so many sentences may wait (some hundred bytes each).
+_EVENTS_AT_ONCE = 50
+_EVENTS_WAITING = 20_000
 
 
 async def run_controller(process: Process, settings: AdmissionSettings) -> None:
@@ -61,7 +64,8 @@ class _Controller:
             kind.framework: WhenServed(kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in ADAPTERS
         }
         self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
-        self._recorder = recorder = EventRecorder(writer, f"stowage-{CONTROLLER}")
+        teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
+        self._recorder = recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
         feed = Feed(views, self.ledger, queues, woken.set)
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period)
         scheduler = Scheduler(writer, views, feed, self.ledger, queues, woken, waits, recorder, self._settings)

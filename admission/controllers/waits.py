@@ -1,7 +1,8 @@
 """Why each waiting Workload waits, written to its status: soon after it is known, and not more often than people read.
 
-The cycle may refuse a workload many times a second while the cluster moves; only the latest reason matters. Each Workload
-is written at most once a period, only when what it would say differs, and not at all once it is admitted.
+The cycle may refuse a workload many times a second while the cluster moves; only the latest reason matters. A new reason is
+written at once (and told in an event), new numbers of the same reason at most once a period, and nothing at all for a
+Workload that is admitted before its turn.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
 
 # Most workloads that do not fit at once are admitted moments later; what they waited for then interests nobody.
-_FIRST_DELAY = 0.3
+_FIRST_DELAY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class WaitReporter:
         workload = self._views.workloads.objects.get(key)
         if workload is not None and not _says(workload, wait):
             since = self._now() - self._written.get(key, 0.0)
-            self.reconciler.add_after(key, max(_FIRST_DELAY, self._period - since))
+            patience = self._period - since if _reason(workload) == wait.reason else 0.0
+            self.reconciler.add_after(key, max(_FIRST_DELAY, patience))
 
     def forget(self, key: str) -> None:
         """It waits no more."""
@@ -82,7 +84,14 @@ class WaitReporter:
             return
         self._written[key] = self._now()
         self._views.workloads.observe(answer)
-        self._recorder.record(ref_to(WORKLOADS, workload), "Warning", wait.reason, wait.message)
+        if _reason(workload) != wait.reason:
+            self._recorder.record(ref_to(WORKLOADS, workload), "Warning", wait.reason, wait.message)
+
+
+def _reason(workload: Workload) -> str | None:
+    """Why the status says that the workload waits; None where it says nothing of that."""
+    found = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    return found.reason if found is not None and found.status == "False" else None
 
 
 def _says(workload: Workload, wait: WaitReason) -> bool:
