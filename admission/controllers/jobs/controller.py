@@ -221,18 +221,19 @@ class JobController:
             return None
         workloads = [self._latest_workloads.of(w.key, w) for w in workloads]
         going = [w for w in workloads if w.metadata.deletion_timestamp]
-        await self._act.perform(key, None, None, plan_orphaned(going, self._wall()))
+        held = await self._act.perform(key, None, None, plan_orphaned(going, self._wall()))
         staying = [w for w in workloads if not w.metadata.deletion_timestamp]
         if not staying:
             self._missing.pop(key, None)
-            return None
+            return held
         since = self._missing.setdefault(key, self._wall())
         if self._wall() - since < ORPHAN_GRACE:
             return ORPHAN_GRACE
         gone = [w for w in staying if await self._is_gone(key, owner_uid(w))]
         self._missing.pop(key, None)
-        await self._act.perform(key, None, None, plan_orphaned(gone, self._wall()))
-        return ORPHAN_GRACE if len(gone) < len(staying) else None
+        ended = await self._act.perform(key, None, None, plan_orphaned(gone, self._wall()))
+        left = ORPHAN_GRACE if len(gone) < len(staying) else None
+        return min((seconds for seconds in (held, ended, left) if seconds is not None), default=None)
 
     async def _is_gone(self, key: str, uid: str) -> bool:
         framework, _, name = key.partition(":")
