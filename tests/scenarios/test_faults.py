@@ -55,14 +55,14 @@ ALONE: Rates = {
     Fault.DUPLICATE: 0.5,
     Fault.REORDER: 0.3,
     Fault.CONFLICT: 0.3,
-    Fault.BUSY: 0.2,
-    Fault.BROKEN: 0.3,
-    Fault.UNAVAILABLE: 0.3,
+    Fault.BUSY: 0.1,
+    Fault.BROKEN: 0.25,
+    Fault.UNAVAILABLE: 0.15,
     Fault.SLOW: 0.3,
     Fault.CUT: 0.3,
-    Fault.HANG: 0.3,
+    Fault.HANG: 0.2,
 }
-MIXED: Rates = {fault: rate / 4 for fault, rate in ALONE.items()}
+MIXED: Rates = {fault: rate / 5 for fault, rate in ALONE.items()}
 
 
 @dataclass
@@ -190,12 +190,12 @@ async def test_each_fault_alone(storm: Storm, fault: Fault) -> None:
     await endure(storm, {fault: ALONE[fault]}, 1)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 async def test_mixed_faults(storm: Storm, seed: int) -> None:
     await endure(storm, MIXED, seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3, 19))
+@pytest.mark.parametrize("seed", range(2, 18))
 async def test_many_mixes(storm: Storm, seed: int) -> None:
     await endure(storm, MIXED, seed)
