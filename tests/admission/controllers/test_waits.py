@@ -1,0 +1,118 @@
+"""What a waiting Workload's status says, whatever order the news comes in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from admission.cli.install import install
+from admission.controllers.views import Views
+from admission.controllers.waits import WaitReason, WaitReporter
+from api.fake.server import FakeServer, FakeSettings
+from api.kube.client import Kube, PatchKind
+from api.kube.events import EventRecorder
+from api.kube.informer import Informer
+from api.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS, WORKLOADS
+from api.kube.settings import ClientSettings
+from api.meta import find_condition
+from api.names import API_VERSION, QUOTA_RESERVED
+from api.workloads import Workload
+from tests.builders import condition, pod_template
+from tests.scenarios.site import eventually
+
+NO_ROOM = WaitReason("TopologyPlacementFailed", "no rack is free", {})
+
+
+@dataclass
+class _Views:
+    """The part of the views that the reporter looks through."""
+
+    workloads: Informer[Workload]
+
+
+@dataclass
+class World:
+    """An API server with one waiting Workload, and the reporter at work on it."""
+
+    kube: Kube
+    reporter: WaitReporter
+    workloads: Informer[Workload]
+
+    async def says(self, reason: str) -> bool:
+        """Whether the API server's copy gives that reason."""
+        found = await self.kube.get(WORKLOADS, "wl", "ns", decode=Workload)
+        state = find_condition(found.status.conditions, QUOTA_RESERVED)
+        return state is not None and state.reason == reason
+
+    async def write(self, reason: str) -> None:
+        """Writes that reason as somebody else would."""
+        body = {"status": {"conditions": [condition(QUOTA_RESERVED, "False", reason, "written by somebody else")]}}
+        await self.kube.patch(WORKLOADS, "wl", body, "ns", kind=PatchKind.MERGE, subresource="status")
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with FakeServer(FakeSettings(tls=False)) as server, contextlib.AsyncExitStack() as stack:
+        settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
+        kube = await stack.enter_async_context(await Kube.connect(settings))
+        await install(kube, "https://127.0.0.1:1")
+        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+            for item in (await kube.list(resource)).items:
+                await kube.delete(resource, item["metadata"]["name"])
+        await kube.create(NAMESPACES, {"metadata": {"name": "ns"}})
+        spec: dict[str, Any] = {
+            "queueName": "lq",
+            "podSets": [{"name": "main", "count": 1, "template": pod_template()}],
+        }
+        await kube.create(
+            WORKLOADS,
+            {
+                "apiVersion": API_VERSION,
+                "kind": "Workload",
+                "metadata": {"name": "wl", "namespace": "ns"},
+                "spec": spec,
+            },
+        )
+        workloads = Informer(kube, WORKLOADS, Workload)
+        reporter = WaitReporter(kube, cast("Views", _Views(workloads)), EventRecorder(kube, "test"), period=0.0)
+        for run in (workloads.run, reporter.reconciler.run):
+            task = asyncio.create_task(run())
+            stack.callback(task.cancel)
+        await workloads.synced(20)
+        yield World(kube, reporter, workloads)
+
+
+async def test_a_reason_is_written_and_a_new_one_takes_its_place(world: World) -> None:
+    world.reporter.waits("ns/wl", NO_ROOM)
+    await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))
+    world.reporter.waits("ns/wl", WaitReason("WaitingForQuota", "1 more needed", {}))
+    await eventually("the new reason", lambda: world.says("WaitingForQuota"))
+
+
+async def test_an_answer_given_before_the_stop_was_seen_is_told_after_it(world: World) -> None:
+    """The queue was stopped and restarted while our watch lagged: its answer came first, the news of the stop later."""
+    world.reporter.waits("ns/wl", NO_ROOM)
+    await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))
+    world.reporter.waits("ns/wl", NO_ROOM)
+    await world.write("Suspended")
+    await world.write("PendingEvaluation")
+    await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))
+
+
+async def test_what_blocks_a_workload_is_not_overwritten(world: World) -> None:
+    world.reporter.waits("ns/wl", NO_ROOM)
+    await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))
+    await world.write("Suspended")
+
+    async def seen() -> bool:
+        found = find_condition(world.workloads.objects["ns/wl"].status.conditions, QUOTA_RESERVED)
+        return found is not None and found.reason == "Suspended"
+
+    await eventually("the stop is seen", seen)
+    assert await world.says("Suspended")
