@@ -41,7 +41,7 @@ controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (
 	@$(BIN)/python -m hack.controlplane build
 
 e2e: controlplane         ## the scenarios on the real control plane
-	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -m e2e
+	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -m "e2e and not long"
 
 bench: $(STAMP)           ## prints figures; nothing here passes or fails
 	@$(BIN)/python -m tests.bench

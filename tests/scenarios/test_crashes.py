@@ -6,6 +6,7 @@ Six racks of twelve GPUs, thirteen jobs of six pods, each to be in one rack: twe
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -118,6 +119,24 @@ async def test_after_a_crash_all_is_as_without(stage: Stage, here: Site, seen: W
             await stage.processes.restart(name)
     await arriving
     await all_is_well(here, seen)
+
+
+# How far the story is: Workloads made, admitted, and pods bound; in the end RUNNING + 1, RUNNING and RUNNING * PODS_EACH.
+POINTS = (RUNNING + 1) + RUNNING + RUNNING * PODS_EACH
+
+
+def progress(seen: Watchman) -> int:
+    return seen.made + len(seen.admitted) + seen.bound
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("victim", ["controller", "ungater", "webhook"])
+@pytest.mark.parametrize("seed", range(10))
+async def test_killed_anywhere_on_the_way(stage: Stage, here: Site, seen: Watchman, victim: str, seed: int) -> None:
+    """Ten random points for each process, by seed."""
+    point = random.Random(f"{victim} {seed}").randrange(1, POINTS)
+    crash = Crash((victim,), lambda watchman: progress(watchman) >= point)
+    await test_after_a_crash_all_is_as_without(stage, here, seen, crash)
 
 
 # ---- two controllers
