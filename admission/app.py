@@ -1,7 +1,7 @@
-"""The two admission processes: reads the settings, builds the parts, runs until told to stop. The only place that builds.
+"""The controller process: builds its parts from the settings, runs them until told to stop. The only place that builds.
 
-python -m admission webhook       stateless, every replica answers
-python -m admission controller    every replica keeps ledger and queues warm, the leader acts
+`python -m admission controller`: every replica keeps ledger and queues warm, the leader acts. The webhook process is built in
+`admission.webhook.app`; `admission.__main__` reads the settings for both.
 """
 
 from __future__ import annotations

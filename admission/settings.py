@@ -1,4 +1,4 @@
-"""Settings of the two admission processes (webhook and controller), read once by `admission.app`."""
+"""Settings of the two admission processes (webhook and controller), read once by `admission.__main__`."""
 
 from __future__ import annotations
 

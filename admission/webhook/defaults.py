@@ -18,9 +18,10 @@ from typing import Any, Final
 
 from admission.webhook.annotations import Template
 from admission.webhook.jobs import Job, Kind, annotations_of, is_part, is_suspended, prebuilt_workload, queue_name
-from admission.webhook.lookups import MULTIKUEUE_CONTROLLER, Lookups, selects
+from admission.webhook.lookups import MULTIKUEUE_CONTROLLER, Lookups
 from admission.webhook.rules import Rules
 from api import names
+from api.labels import matches
 from api.meta import object_key
 from api.requests import asks_for_topology
 
@@ -32,7 +33,7 @@ def in_managed_namespace(namespace: str, lookups: Lookups, rules: Rules) -> bool
     if rules.managed_namespaces is None:
         return True
     labels = {**(lookups.namespace_labels(namespace) or {}), "kubernetes.io/metadata.name": namespace}
-    return selects(rules.managed_namespaces, labels)
+    return matches(rules.managed_namespaces, labels)
 
 
 def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Rules) -> None:

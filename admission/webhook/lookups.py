@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from api.meta import object_key
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
@@ -64,20 +63,3 @@ class Lookups:
         strategy = queue.spec.admission_checks_strategy
         checks = (self.admission_checks.get(rule.name) for rule in strategy.admission_checks) if strategy else ()
         return any(check is not None and check.spec.controller_name == MULTIKUEUE_CONTROLLER for check in checks)
-
-
-def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a label selector that is known to be valid matches the labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
-
-
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = expression["key"], expression.get("values") or ()
-    operator: str = expression["operator"]
-    if operator == "Exists":
-        return key in labels
-    if operator == "DoesNotExist":
-        return key not in labels
-    return (labels.get(key) in values) == (operator == "In")
