@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from admission.engine.model import Counting, PlacementOptions
+from admission.engine.model import Counting, PlacementOptions, Profile
 from api.kube.environment import Environment, Section
 
 
@@ -15,6 +15,10 @@ class PlacementSection(Section):
     """How pods are placed; the gates keep the peer's defaults."""
 
     counting: Counting = Counting.NODES
+    profile: Profile = Profile.EXACT
+    exact_budget: int = Field(
+        20_000, ge=1, description="search nodes that an exact solver may look at for one decision"
+    )
     least_free_for_unconstrained: bool = True
     balanced: bool = False
     multi_layer: bool = True

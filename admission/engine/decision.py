@@ -55,12 +55,36 @@ class NoPlacement:
     exclusions: Exclusions = Exclusions()
 
 
+class Proof(StrEnum):
+    """What is known of an answer of the exact solvers."""
+
+    OPTIMAL = "Optimal"
+    FEASIBLE = "Feasible"
+    INFEASIBLE = "Infeasible"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """How good an answer is. Feasible: the budget was spent; no answer can be better than `bound` (the objective's figures,
+    most important first, as the solver's docstring lists them; `cost` is the answer's). `expanded`: search nodes looked at.
+    """
+
+    proof: Proof
+    cost: tuple[int, ...] = ()
+    bound: tuple[int, ...] = ()
+    expanded: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementResult:
-    """Per pod set name: its assignment, or why there is none. Pod sets after the first failing group are in neither."""
+    """Per pod set name: its assignment, or why there is none. Pod sets after the first failing group are in neither.
+
+    `certificates`: of the pod sets that an exact solver answered for (Profile Exact).
+    """
 
     assignments: Mapping[str, Assignment]
     failures: Mapping[str, NoPlacement]
+    certificates: Mapping[str, Certificate] = field(default_factory=dict)
 
     @property
     def fits(self) -> bool:

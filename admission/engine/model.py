@@ -138,6 +138,7 @@ class ClusterQueue:
     weight_milli: int = 1000
     checks: tuple[str, ...] = ()
     inactive: str | None = None
+    profile: Profile | None = None
 
     @property
     def flavors(self) -> tuple[str, ...]:
@@ -167,11 +168,49 @@ class SliceLayer:
     size: int
 
 
+class Spreading(StrEnum):
+    """How the pods of one domain are handed to the units below it: onto few units, or evenly onto many."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelConstraint:
+    """What a pod set wants at one level (sakkara.md). `hard`: violated never; else as little as can be.
+
+    `partitions`: spread over exactly that many units. `minimum`, `maximum`: bounds of the pods on a used unit. `factor`: pods
+    on a used unit are a multiple of it.
+    """
+
+    level: str
+    spreading: Spreading = Spreading.PACK
+    partitions: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    factor: int | None = None
+    hard: bool = False
+
+
+class Profile(StrEnum):
+    """How domains are chosen where several would do.
+
+    Exact: a proved optimum (topology/exact.py, joint.py). Compatible: the peer's answer to the letter. LeastFree: as
+    Compatible, small free domains first, for all requests.
+    """
+
+    EXACT = "Exact"
+    COMPATIBLE = "Compatible"
+    LEAST_FREE = "LeastFree"
+
+
 @dataclass(frozen=True, slots=True)
 class TopologyAsk:
     """What a pod set asks of the topology. At most one of required, preferred, unconstrained is in force, in that order.
 
     `explicit` is False where only an index label was recorded: then topology is used only if the queue implies it.
+    `constraints` shape what happens inside the domain that the request is bound to. `relax_after`: seconds after which a
+    required level climbs by one, the last step being preferred; None: never.
     """
 
     required: str | None = None
@@ -181,6 +220,8 @@ class TopologyAsk:
     slices: tuple[SliceLayer, ...] = ()
     slice_topology_only: bool = False
     explicit: bool = True
+    constraints: tuple[LevelConstraint, ...] = ()
+    relax_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +303,7 @@ class Workload:
     blocked: tuple[str, str] | None = None
     admission: Admission | None = None
     evicted: bool = False
+    profile: Profile | None = None
 
 
 # ---- events: what the feed tells the ledger and the queues
@@ -303,9 +345,15 @@ class Counting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementOptions:
-    """The gates of placement, with the peer's defaults (quirks A.2); `counting` is ours."""
+    """The gates of placement, with the peer's defaults (quirks A.2); `counting`, `profile` and `exact_budget` are ours.
+
+    `exact_budget` bounds the exact solvers by what they look at (search nodes expanded, not time), so that the same
+    question always has the same answer; at least 1.
+    """
 
     counting: Counting = Counting.NODES
+    profile: Profile = Profile.EXACT
+    exact_budget: int = 20_000
     least_free_for_unconstrained: bool = True  # TASProfileMixed
     balanced: bool = False  # TASBalancedPlacement
     multi_layer: bool = True  # TASMultiLayerTopology
@@ -319,6 +367,7 @@ class PlacementRequest:
     """One pod set to place on the nodes of one flavor. `implied`: the queue, not the user, asks for topology.
 
     `previous`: where its pods are already; of the older slice (to place) or of this workload (to replace a node).
+    `profile`: the workload's or its queue's own; None: that of the options.
     """
 
     pod_set: PodSet
@@ -326,3 +375,4 @@ class PlacementRequest:
     count: int
     implied: bool = False
     previous: Assignment | None = None
+    profile: Profile | None = None

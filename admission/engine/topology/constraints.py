@@ -7,7 +7,7 @@ decided in place.py. A group's workers speak for its leader, whose own request o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from admission.engine.model import (
@@ -15,9 +15,11 @@ from admission.engine.model import (
     PODS,
     Amounts,
     Flavor,
+    LevelConstraint,
     PlacementOptions,
     PlacementRequest,
     PodSet,
+    Profile,
     SliceLayer,
     TopologyAsk,
 )
@@ -44,7 +46,7 @@ class Ask:
     `level` is where the search begins; above it only if neither `required` nor `unconstrained`. `layers`: slices,
     outermost first, one of size 1 at the lowest level where none are asked for. `inner` maps each level below the
     outermost layer's, down to an inner layer's, to that layer's size. `least`: small free domains first. `within`: only
-    in the domain of this path.
+    in the domain of this path. `shaped`: the constraints by level, empty where the request has none.
     """
 
     topology: str
@@ -62,6 +64,8 @@ class Ask:
     by_affinity: bool = False
     balanced: bool = False
     within: Values | None = None
+    profile: Profile = Profile.COMPATIBLE
+    shaped: Mapping[int, LevelConstraint] = field(default_factory=dict)
 
     @property
     def slice_level(self) -> int:
@@ -137,12 +141,16 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
     resolved = _layers(tree, level, key, layers)
     if isinstance(resolved, str):
         return resolved
+    shaped = _shaped(tree, asked.constraints)
+    if isinstance(shaped, str):
+        return shaped
     wants = wants_of(request.pod_set, flavor) if tree.by_node else Wants()
     leader_wants = _leader_wants(tree, group, flavor, options)
     problem = malformed((*(wants.affinity or ()), *(() if leader_wants is None else leader_wants.affinity or ())))
     if problem:
         return problem
     unconstrained = asked.unconstrained is True or request.implied or slice_only
+    profile = request.profile or options.profile
     return Ask(
         topology=flavor.topology or flavor.name,
         count=request.count,
@@ -153,12 +161,25 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
         inner=_inner(resolved),
         required=asked.required is not None,
         unconstrained=unconstrained,
-        least=unconstrained and options.least_free_for_unconstrained,
+        least=profile is Profile.LEAST_FREE or (unconstrained and options.least_free_for_unconstrained),
         leader=None if group.leader is None else pod_amounts(group.leader.pod_set),
         leader_wants=leader_wants,
         by_affinity=options.respect_preferred_affinity,
         balanced=options.balanced and asked.required is None and not unconstrained,
+        profile=profile,
+        shaped=shaped,
     )
+
+
+def _shaped(tree: Tree, constraints: tuple[LevelConstraint, ...]) -> dict[int, LevelConstraint] | str:
+    """The constraints by level."""
+    found: dict[int, LevelConstraint] = {}
+    for constraint in constraints:
+        level = tree.level_of(constraint.level)
+        if level is None:
+            return f"no topology level for placement constraint: {constraint.level}"
+        found[level] = constraint
+    return found
 
 
 def _leader_wants(tree: Tree, group: Group, flavor: Flavor, options: PlacementOptions) -> Wants | None:

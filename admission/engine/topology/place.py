@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from admission.engine.decision import Exclusions, NoPlacement, PlacementResult
-from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest
+from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest, Profile
+from admission.engine.topology import exact, shaping
 from admission.engine.topology.capacity import Capacity
 from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.elastic import Resize, resize
 from admission.engine.topology.level import Ints
 from admission.engine.topology.parts import merged, path_of
-from admission.engine.topology.search import Found, NoDomains, NoFit, Search
+from admission.engine.topology.search import Found, NoDomains, NoFit, Search, Solved
 from admission.engine.topology.shares import spots
 from admission.engine.topology.tree import Tree
 from admission.engine.trial import Journal
@@ -110,14 +111,22 @@ class Placer:
         """The group's domains by what is free now."""
         counter = Counter(tree, ask, simulate_empty=simulate_empty)
         numbers = counter.levels()
-        outcome = Search(tree, ask, numbers).run()
-        match outcome:
+        solved = self._solve(tree, ask, numbers)
+        match outcome := solved.outcome:
             case Found():
                 return list(_assigned(tree, group, outcome))
             case NoDomains(level):
                 return NoPlacement(f"no topology domains at level: {tree.shape.levels[level]}")
             case NoFit():
                 return _no_fit(tree, ask, numbers, outcome, counter.exclusions())
+
+    def _solve(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Solved:
+        """By the request's own constraints, to a proved optimum, or by the peer's rules."""
+        if ask.shaped:
+            return shaping.solve(tree, ask, numbers, self._options.exact_budget)
+        if ask.profile is Profile.EXACT:
+            return exact.solve(tree, ask, numbers, self._options.exact_budget)
+        return Solved(Search(tree, ask, numbers).run())
 
 
 def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assignment]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from admission.engine.decision import Certificate
 from admission.engine.topology import balanced
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
@@ -62,6 +63,14 @@ class Chosen:
 
 
 Outcome = Found | NoFit | NoDomains
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """An outcome, and what is proved of it; None: nothing, by the peer's rules there is nothing to prove."""
+
+    outcome: Outcome
+    certificate: Certificate | None = None
 
 
 class Search:

@@ -23,6 +23,7 @@ from admission.engine.model import (
     PlacementRequest,
     PodSet,
     PodSetAdmission,
+    Profile,
     SliceLayer,
     TopologyAsk,
     Workload,
@@ -72,6 +73,7 @@ def options(case: Case) -> PlacementOptions:
     on = gates(case)
     return PlacementOptions(
         counting=Counting.DOMAINS,
+        profile=Profile.COMPATIBLE,
         least_free_for_unconstrained=on["TASProfileMixed"],
         balanced=on["TASBalancedPlacement"],
         multi_layer=on["TASMultiLayerTopology"],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from admission.engine.model import Counting, PlacementOptions
+from admission.engine.model import Counting, PlacementOptions, Profile
 from tests.admission.engine.topology.vectors import BLOCK, RACK, ledger, request, shown
 
-PEER = PlacementOptions(counting=Counting.DOMAINS, leader_constraints=False)
+PEER = PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE, leader_constraints=False)
 NO_MIXED = PlacementOptions(counting=Counting.DOMAINS, least_free_for_unconstrained=False)
 BALANCED = PlacementOptions(counting=Counting.DOMAINS, balanced=True)
 ONLY = 'topology "default" allows to fit only {} out of {} {}(s)'.format

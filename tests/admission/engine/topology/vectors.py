@@ -16,6 +16,7 @@ from admission.engine.model import (
     PlacementOptions,
     PlacementRequest,
     PodSet,
+    Profile,
     SliceLayer,
     TopologyAsk,
 )
@@ -53,7 +54,7 @@ def ledger(
     levels: tuple[str, ...] = LEVELS,
 ) -> Ledger:
     """A ledger with one flavor over these nodes (the fixture's, if none are given)."""
-    made = Ledger(options or PlacementOptions(counting=Counting.DOMAINS))
+    made = Ledger(options or PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE))
     made.apply(Flavor(FLAVOR, topology="default", levels=levels))
     for one in nodes() if some is None else some:
         made.apply(one)
