@@ -1,18 +1,18 @@
 """What an attempt to assign flavors comes to, as values: per resource, per pod set, for the workload; with its message.
 
-Modes, severities and texts are the field's (cycle.md 4.4 and 4.6). The search that makes them is flavors.py; the cycle
-reads them, and the preemption engine answers to the `PreemptionOracle` of this module.
+Modes, severities and texts are the field's (cycle.md 4.4 and 4.6). The search that makes them is flavors.py, nominate.py
+adds what the placement says; the cycle reads them. The preemption engine answers to the two protocols of this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from admission.engine.decision import Reason
-from admission.engine.model import FlavorResource
+from admission.engine.decision import Reason, Victim
+from admission.engine.model import FlavorResource, Workload
 from admission.engine.quota import QuotaTree
 
 SEVERITY = (
@@ -51,6 +51,17 @@ class PreemptionOracle(Protocol):
         """NO_CANDIDATES, PREEMPT or RECLAIM, and the borrowing level that would remain."""
 
 
+class Preemption(PreemptionOracle, Protocol):
+    """Knows also whom to evict (the preemption engine)."""
+
+    def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
+        """Whom to evict so that the workload fits, quota and placement both, in the order chosen; none if nothing helps.
+
+        `workload` has the pod counts that `assignment` was found for. Asked where the assignment's mode is below Fit and
+        above NoFit; the resources that need room are those whose pick is not Fit. Leaves the ledger as it is.
+        """
+
+
 class NoPreemption:
     """Nobody is ever evicted."""
 
@@ -61,21 +72,38 @@ class NoPreemption:
         """No candidates; the borrowing level as it is."""
         return Mode.NO_CANDIDATES, self._quota.borrowing(queue, fr, amount).level
 
+    def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
+        """Nobody."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
-class Pick:
-    """The flavor for one resource."""
+class Attempt:
+    """How one flavor did for a pod set: `reasons` why it is less than a fit, `reason` what kind of lack that is."""
 
     flavor: str
     mode: Mode
     level: int = 0
+    reasons: tuple[str, ...] = ()
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """The flavor for one resource. `tried`: where in the queue's list the search ended, -1 if at the list's end."""
+
+    flavor: str
+    mode: Mode
+    level: int = 0
+    tried: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class PodSetFlavors:
     """What one pod set would get. `requests` are totals; `reasons` why it is less than a fit; `error` that it cannot be.
 
-    `topology`: the flavor on whose nodes it is to be placed, None where no topology is wanted.
+    `topology`: the flavor on whose nodes it is to be placed, None where no topology is wanted. `attempts`: the flavors that
+    were tried, in order; of a pod set that gets nothing, those of the resource group that failed.
     """
 
     name: str
@@ -85,6 +113,7 @@ class PodSetFlavors:
     reason: Reason | None = None
     error: str | None = None
     topology: str | None = None
+    attempts: tuple[Attempt, ...] = ()
 
     @property
     def mode(self) -> Mode:
@@ -118,6 +147,11 @@ class FlavorAssignment:
     def level(self) -> int:
         """How far up the cohort tree it borrows."""
         return max((pick.level for pod_set in self.pod_sets for pick in pod_set.picks.values()), default=0)
+
+    @property
+    def tried(self) -> dict[tuple[str, str], int]:
+        """Where the search ended, by pod set and resource: what the next search goes on from."""
+        return {(p.name, resource): pick.tried for p in self.pod_sets for resource, pick in p.picks.items()}
 
     @property
     def reason(self) -> Reason:

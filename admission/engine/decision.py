@@ -94,10 +94,11 @@ class PlacementResult:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """The workload may start, with this admission."""
+    """The workload may start, with this admission. `note`: what else its status is to say of it."""
 
     workload: str
     admission: Admission
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +116,34 @@ class Wait:
     requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
+class Claim(StrEnum):
+    """By which right a workload is evicted for another: the reasons of the condition Preempted."""
+
+    IN_CLUSTER_QUEUE = "InClusterQueue"
+    IN_COHORT_RECLAMATION = "InCohortReclamation"
+    IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
+    IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+
+
 @dataclass(frozen=True, slots=True)
-class Preempt:
-    """These workloads must go first. (The search for victims comes with the preemption engine.)"""
+class Victim:
+    """A workload (by key) that is to be evicted, and by which right."""
 
     workload: str
-    victims: tuple[str, ...]
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """These workloads must go first; until they are gone the workload waits, and its room is kept within the cycle.
+
+    `message` is what its QuotaReserved=False condition says, `requested` the total per pod set, for the status.
+    """
+
+    workload: str
+    victims: tuple[Victim, ...]
     message: str
+    requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +161,8 @@ Decision = Admit | Wait | Preempt | Reject
 def explain(decision: Decision) -> str:
     """One sentence for people."""
     match decision:
-        case Admit(workload, admission):
-            return f"{workload} is admitted by ClusterQueue {admission.cluster_queue}"
+        case Admit(workload, admission, note):
+            return f"{workload} is admitted by ClusterQueue {admission.cluster_queue}{note and f': {note}'}"
         case Preempt(workload, victims, message):
             return f"{workload} waits for {len(victims)} workload(s) to leave: {message}"
         case Wait(workload, reason, message) | Reject(workload, reason, message):
