@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from admission.engine.decision import Exclusions, NoPlacement, PlacementResult
+from admission.engine.decision import Certificate, Exclusions, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest, Profile
 from admission.engine.topology import exact, shaping
 from admission.engine.topology.capacity import Capacity
@@ -26,6 +26,8 @@ from admission.engine.trial import Journal
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
 """What each pod set of a group got."""
+Proved = tuple[Placed | NoPlacement, Certificate | None]
+"""A group's answer, and what is proved of it."""
 
 
 class Placer:
@@ -41,20 +43,23 @@ class Placer:
         """Domains for all pod sets, or why the first that found none did not. `simulate_empty`: as if none were admitted."""
         assignments: dict[str, Assignment] = {}
         failures: dict[str, NoPlacement] = {}
+        certificates: dict[str, Certificate] = {}
         groups = list(_groups(requests))
         with self._journal.trial():
             for index, group in enumerate(groups):
                 flavor = group.workers.flavor
                 if any(request.flavor == flavor and request.pod_set.name in failures for request in requests):
                     continue
-                found = self._place_group(group, simulate_empty)
+                found, certificate = self._place_group(group, simulate_empty)
+                if certificate is not None:
+                    certificates.update({member.pod_set.name: certificate for member in group.members})
                 if isinstance(found, NoPlacement):
                     failures.update({member.pod_set.name: found for member in group.members})
                     continue
                 assignments.update({request.pod_set.name: assignment for request, assignment in found})
                 if index + 1 < len(groups):
                     self.assume(found)
-        return PlacementResult(assignments, failures)
+        return PlacementResult(assignments, failures, certificates)
 
     def assume(self, found: Placed) -> None:
         """Take their room until the trial ends that is open."""
@@ -64,15 +69,15 @@ class Placer:
             for spot, count in spots(self._capacity, request.flavor, assignment, vector, wants):
                 self._capacity.assume(spot, vector, count)
 
-    def _place_group(self, group: Group, simulate_empty: bool) -> Placed | NoPlacement:
+    def _place_group(self, group: Group, simulate_empty: bool) -> Proved:
         tree = self.tree(group)
         if isinstance(tree, NoPlacement):
-            return tree
+            return tree, None
         resized = resize(tree, group)
         if resized is not None:
-            return self._resized(tree, resized, simulate_empty)
+            return self._resized(tree, resized, simulate_empty), None
         ask = self.ask(tree, group)
-        return ask if isinstance(ask, NoPlacement) else self.search(tree, group, ask, simulate_empty=simulate_empty)
+        return (ask, None) if isinstance(ask, NoPlacement) else self.proved(tree, group, ask, simulate_empty)
 
     def _resized(self, tree: Tree, resized: Resize, simulate_empty: bool) -> Placed | NoPlacement:
         """What stays, merged with what the rest gets beside it."""
@@ -109,16 +114,21 @@ class Placer:
 
     def search(self, tree: Tree, group: Group, ask: Ask, *, simulate_empty: bool = False) -> Placed | NoPlacement:
         """The group's domains by what is free now."""
+        return self.proved(tree, group, ask, simulate_empty)[0]
+
+    def proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
+        """The same with its certificate."""
         counter = Counter(tree, ask, simulate_empty=simulate_empty)
         numbers = counter.levels()
         solved = self._solve(tree, ask, numbers)
         match outcome := solved.outcome:
             case Found():
-                return list(_assigned(tree, group, outcome))
+                return list(_assigned(tree, group, outcome)), solved.certificate
             case NoDomains(level):
-                return NoPlacement(f"no topology domains at level: {tree.shape.levels[level]}")
+                problem = NoPlacement(f"no topology domains at level: {tree.shape.levels[level]}")
             case NoFit():
-                return _no_fit(tree, ask, numbers, outcome, counter.exclusions())
+                problem = _no_fit(tree, ask, numbers, outcome, counter.exclusions())
+        return problem, solved.certificate
 
     def _solve(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Solved:
         """By the request's own constraints, to a proved optimum, or by the peer's rules."""
