@@ -64,14 +64,16 @@ def waiting(
     return new.model_copy(update={"resource_requests": requests})
 
 
-def reserved(status: WorkloadStatus, admission: Admission, now: float, generation: int = 0) -> WorkloadStatus:
-    """Quota is reserved; what stood against it is turned off, with its message kept."""
+def reserved(
+    status: WorkloadStatus, admission: Admission, now: float, generation: int = 0, note: str = ""
+) -> WorkloadStatus:
+    """Quota is reserved; what stood against it is turned off, with its message kept. `note` is added to the message."""
     new = status.model_copy(update={"admission": admission, "resource_requests": ()})
     for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
         old = find_condition(new.conditions, kind)
         if old is not None and old.status == "True":
             new = with_condition(new, kind, False, QUOTA_RESERVED, f"Previously: {old.message}", now, generation)
-    message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
+    message = "; ".join(filter(None, (f"Quota reserved in ClusterQueue {admission.cluster_queue}", note)))
     return with_condition(new, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now, generation)
 
 

@@ -167,7 +167,8 @@ class Scheduler:
 
     def _admitted(self, workload: Workload, decision: Admit) -> WorkloadStatus:
         now, generation = self._now(), workload.metadata.generation
-        status = conditions.reserved(workload.status, intake.admission(decision.admission), now, generation)
+        admission = intake.admission(decision.admission)
+        status = conditions.reserved(workload.status, admission, now, generation, decision.note)
         queue = self._views.cluster_queues.objects.get(decision.admission.cluster_queue)
         status = conditions.with_checks(status, tuple(checks_of(queue)) if queue else (), now)
         return conditions.synced_admitted(status, now, generation)

@@ -32,13 +32,13 @@ from admission.engine.model import (
     Admission,
     Assignment,
     ClusterQueue,
-    PlacementRequest,
     PodSet,
     PodSetAdmission,
     StopPolicy,
     Workload,
 )
 from admission.engine.queue import Notice, PendingQueues
+from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,14 @@ def run_cycle(
 ) -> CycleReport:
     """Decide on up to `budget` workloads (at least one), admissions and waits together; `now` is epoch seconds."""
     queues.due(now)
-    cycle = _Cycle(ledger, queues, oracle or NoPreemption(ledger.quota))
+    cycle = _Cycle(ledger, queues, now, oracle or NoPreemption(ledger.quota))
     decisions = cycle.run(max(1, budget))
     return CycleReport(tuple(decisions), tuple(queues.take_notices()), cycle.more())
 
 
 class _Cycle:
-    def __init__(self, ledger: Ledger, queues: PendingQueues, oracle: PreemptionOracle) -> None:
-        self._ledger, self._queues, self._oracle = ledger, queues, oracle
+    def __init__(self, ledger: Ledger, queues: PendingQueues, now: float, oracle: PreemptionOracle) -> None:
+        self._ledger, self._queues, self._now, self._oracle = ledger, queues, now, oracle
         self._heads: dict[str, _Head] = {}
         self._borrowers: dict[str, set[str]] = {}
         self._line: list[tuple[int, Order, str]] = []
@@ -176,10 +176,10 @@ class _Cycle:
     # ---- step 4: place
 
     def _place(self, head: _Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
-        requests = _placement_requests(head.workload, assignment)
+        requests = placement_requests(head.workload, queue, assignment, self._ledger.flavors, self._now)
         result = self._ledger.place(requests) if requests else PlacementResult({}, {})
         if result.fits:
-            return self._admit(head, assignment, result.assignments)
+            return self._admit(head, queue, assignment, result.assignments)
         empty = self._ledger.place(requests, simulate_empty=True)
         for request in requests:
             name = request.pod_set.name
@@ -191,7 +191,9 @@ class _Cycle:
 
     # ---- step 5: admit or wait
 
-    def _admit(self, head: _Head, flavors: FlavorAssignment, places: Mapping[str, Assignment]) -> Admit:
+    def _admit(
+        self, head: _Head, queue: ClusterQueue, flavors: FlavorAssignment, places: Mapping[str, Assignment]
+    ) -> Admit:
         workload = head.workload
         got = {pod_set.name: pod_set for pod_set in flavors.pod_sets}
         admission = Admission(
@@ -202,7 +204,7 @@ class _Cycle:
         self._queues.remove(workload.key)
         self._advance(workload.cluster_queue)
         self._reconsider_borrowers(workload.cluster_queue)
-        return Admit(workload.key, admission)
+        return Admit(workload.key, admission, relaxed(workload, queue, self._ledger.flavors, flavors, self._now))
 
     def _reconsider_borrowers(self, queue: str) -> None:
         """Less is left for the relatives: one that meant to borrow might now do better in another flavor."""
@@ -214,7 +216,11 @@ class _Cycle:
 
     def _wait(self, head: _Head, queue: ClusterQueue | None, reason: Reason, message: str) -> Wait:
         workload = head.workload
-        stays = self._queues.refuse(workload.key, reason)
+        again = None
+        if queue is not None:
+            message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
+            again = next_step(workload, queue, self._ledger.flavors, self._now)
+        stays = self._queues.refuse(workload.key, reason, again)
         self._advance(workload.cluster_queue)
         return Wait(workload.key, reason, message, stays, requested(workload, queue))
 
@@ -223,19 +229,6 @@ def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[
     """Totals per pod set, for the status."""
     target = queue or ClusterQueue(workload.cluster_queue)
     return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}
-
-
-def _placement_requests(workload: Workload, flavors: FlavorAssignment) -> list[PlacementRequest]:
-    by_name = {pod_set.name: pod_set for pod_set in workload.pod_sets}
-    return [
-        PlacementRequest(by_name[got.name], got.topology, by_name[got.name].count, implied=_implied(by_name[got.name]))
-        for got in flavors.pod_sets
-        if got.topology is not None
-    ]
-
-
-def _implied(pod_set: PodSet) -> bool:
-    return pod_set.topology is None or not pod_set.topology.explicit
 
 
 def _pod_set_admission(pod_set: PodSet, got: PodSetFlavors, place: Assignment | None) -> PodSetAdmission:

@@ -46,19 +46,29 @@ def _pod_set_shape(pod_set: PodSet) -> Hashable:
 
 
 def shape_of(workload: Workload) -> Hashable:
-    """Equal for workloads that the scheduler cannot tell apart, but by their place in line."""
-    return (workload.priority, tuple(_pod_set_shape(pod_set) for pod_set in workload.pod_sets))
+    """Equal for workloads that the scheduler cannot tell apart, but by their place in line.
+
+    Where a required level gives way with time, two that came at different moments do not ask for the same.
+    """
+    relaxing = any(p.topology is not None and p.topology.relax_after is not None for p in workload.pod_sets)
+    moment = workload.queued if relaxing else None
+    pod_sets = tuple(_pod_set_shape(pod_set) for pod_set in workload.pod_sets)
+    return (workload.priority, workload.profile, moment, pod_sets)
 
 
 @dataclass(slots=True, eq=False)
 class EqualClass:
-    """The workloads of one shape. `refused`: asleep, and the reason. `untold`: those that never had an answer."""
+    """The workloads of one shape. `refused`: asleep, and the reason. `untold`: those that never had an answer.
+
+    `again`: when they are worth another look by themselves (epoch seconds), as was said at the last refusal.
+    """
 
     shape: Hashable
     members: dict[str, Order] = field(default_factory=dict)
     heap: list[Order] = field(default_factory=list)
     untold: set[str] = field(default_factory=set)
     refused: Reason | None = None
+    again: float | None = None
 
     def first(self) -> Order | None:
         """Its foremost member; members that left are dropped here, when they surface."""
@@ -139,6 +149,15 @@ class Line:
             if group.refused is not None and (not room_only or group.refused in _ROOM_MAY_HELP):
                 group.refused = None
                 self._offer(group)
+
+    def rouse(self, group: EqualClass) -> None:
+        """What these ask for has changed with time: they are worth considering again."""
+        group.again = None
+        if self.parked is not None and self.parked[0][-1] in group.members:
+            self.parked = None
+        if group.refused is not None:
+            group.refused = None
+            self._offer(group)
 
     def _offer(self, group: EqualClass) -> None:
         first = group.first()

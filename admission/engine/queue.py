@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from math import inf
 
 from admission.engine.decision import Reason
@@ -55,6 +56,8 @@ class PendingQueues:
         self._by_flavor: dict[str, set[str]] = {}
         self._ready: set[str] = set()
         self._timers: list[tuple[float, str]] = []
+        self._steps: list[tuple[float, int, str, EqualClass]] = []
+        self._sequence = count()
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
 
@@ -132,7 +135,12 @@ class PendingQueues:
     # ---- what the cycle asks
 
     def due(self, now: float) -> None:
-        """Let in the workloads whose backoff is over."""
+        """Let in the workloads whose backoff is over, and wake those of whom it was said that time helps them."""
+        while self._steps and self._steps[0][0] <= now:
+            again, _, name, group = heappop(self._steps)
+            if group.again == again:
+                self._line(name).rouse(group)
+                self._ready.add(name)
         while self._timers and self._timers[0][0] <= now:
             not_before, key = heappop(self._timers)
             item = self._items.get(key)
@@ -140,8 +148,8 @@ class PendingQueues:
                 self._enlist(item)
 
     def next_due(self) -> float | None:
-        """When the next backoff ends (epoch seconds); possibly that of a workload that has left since."""
-        return self._timers[0][0] if self._timers else None
+        """When `due` has something to do (epoch seconds); possibly for a workload that has left since."""
+        return min((heap[0][0] for heap in (self._timers, self._steps) if heap), default=None)
 
     def head(self, queue: str) -> Workload | None:
         """The workload of the queue to consider next, None while there is none worth it."""
@@ -157,15 +165,20 @@ class PendingQueues:
             else:
                 self._ready.discard(name)
 
-    def refuse(self, key: str, reason: Reason) -> bool:
+    def refuse(self, key: str, reason: Reason, again: float | None = None) -> bool:
         """The workload, head of its queue, does not fit. True if it stays at the head, before all others.
 
-        In a BestEffortFIFO queue it goes to sleep with all its equals.
+        In a BestEffortFIFO queue it goes to sleep with all its equals. `again` (epoch seconds): when it will ask for less
+        by itself, so that it is worth another look without any change around it.
         """
         item = self._items[key]
-        line = self._lines[item.workload.cluster_queue]
+        name = item.workload.cluster_queue
+        line = self._lines[name]
         if item.group is None:
             return False
+        if again is not None and item.group.again != again:
+            heappush(self._steps, (again, next(self._sequence), name, item.group))
+        item.group.again = again
         for other in line.refuse(order_of(item.workload), item.group, reason):
             self._tell(self._items[other].workload, reason, BYPASSED)
         return line.strict
@@ -189,6 +202,26 @@ class PendingQueues:
     def count(self, queue: str) -> int:
         """How many workloads of the queue are pending."""
         return self._counts[queue]
+
+    # ---- what a snapshot keeps
+
+    def workloads(self) -> Iterator[Workload]:
+        """All that are pending, in no particular order."""
+        return (item.workload for item in self._items.values())
+
+    def refusals(self) -> dict[str, tuple[Reason, float | None]]:
+        """Who sleeps, or parks its line, since it was refused: by key, what `refuse` was told of it or of its equals."""
+        found = {}
+        for key, item in self._items.items():
+            if item.group is not None and (reason := self._refusal(item, item.group)) is not None:
+                found[key] = (reason, item.group.again)
+        return found
+
+    def _refusal(self, item: _Item, group: EqualClass) -> Reason | None:
+        parked = self._lines[item.workload.cluster_queue].parked
+        if parked is not None and parked[0] == order_of(item.workload):
+            return parked[1]
+        return group.refused
 
     # ---- within
 
