@@ -19,6 +19,7 @@ from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
     EVICTED,
+    JOB_UID_LABEL,
     PODSET_LABEL,
     QUOTA_RESERVED,
     TOPOLOGY_PODSET,
@@ -84,7 +85,14 @@ def workload(
             blocked=blocked,
             admission=_admission(status.admission) if reserved and status.admission else None,
             evicted=is_true(status.conditions, EVICTED),
+            reserved=_since(w, QUOTA_RESERVED) if reserved else None,
+            job_uid=meta.labels.get(JOB_UID_LABEL, ""),
         )
+
+
+def _since(w: workloads.Workload, kind: str) -> float | None:
+    condition = find_condition(w.status.conditions, kind)
+    return None if condition is None else parse_time(condition.last_transition_time)
 
 
 def _queued(w: workloads.Workload) -> float:

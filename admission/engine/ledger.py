@@ -34,7 +34,7 @@ from admission.engine.topology.bookings_audit import differences
 from admission.engine.topology.capacity import Capacity
 from admission.engine.topology.place import Placer
 from admission.engine.topology.replace import Replacer
-from admission.engine.topology.shares import room
+from admission.engine.topology.shares import Booking, room
 from admission.engine.topology.tree import Tree, Values
 from admission.engine.trial import Journal, Trial
 
@@ -113,12 +113,18 @@ class Ledger:
             self.release(workload.key)
         elif booked is None or booked.admission != workload.admission or _takes(booked.workload) != _takes(workload):
             self.charge(workload, workload.admission)
+        else:
+            self._bookings.renew(workload)
 
     # ---- bookings
 
     def admission(self, key: str) -> Admission | None:
         """What is booked for the workload."""
         return self.admissions.get(key)
+
+    def holders(self, queue: str) -> list[Booking]:
+        """The bookings charged to the ClusterQueue, by key."""
+        return [self._bookings.by_workload[key] for key in sorted(self._bookings.by_queue.get(queue, ()))]
 
     def trial(self) -> AbstractContextManager[Trial]:
         """`with ledger.trial() as trial:` takes everything inside back at its end, unless `trial.keep()` was called."""

@@ -290,6 +290,7 @@ class Workload:
     `queue` is the LocalQueue's key, `cluster_queue` where it leads. `queued` is the time that orders it among equals
     (creation, or an eviction's time where the rules say so). `blocked`: why it may not be considered at all (deactivated,
     gated, queue missing or stopped, namespace refused): (reason, message), None when it may. `not_before`: backoff.
+    `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
     """
 
     key: str
@@ -304,6 +305,8 @@ class Workload:
     admission: Admission | None = None
     evicted: bool = False
     profile: Profile | None = None
+    reserved: float | None = None
+    job_uid: str = ""
 
 
 # ---- events: what the feed tells the ledger and the queues

@@ -169,6 +169,10 @@ class QuotaTree:
 
     # ---- questions
 
+    def node(self, queue: str) -> Node | None:
+        """The queue's node in the tree, to be read only."""
+        return self._queues.get(queue)
+
     def spec(self, queue: str) -> ClusterQueue | None:
         """The queue as last set, None if there is none of that name."""
         return self._specs.get(queue)

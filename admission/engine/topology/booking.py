@@ -13,6 +13,7 @@ are not bound yet are held room for by shadows.py. Called by ledger.py; audited 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from admission.engine.model import Admission, BoundPod, Flavor, PodSetAdmission, Workload
 from admission.engine.topology.capacity import Capacity, Kind, Spot
@@ -29,6 +30,7 @@ class Bookings:
 
     def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], journal: Journal) -> None:
         self.by_workload: dict[str, Booking] = {}
+        self.by_queue: dict[str, set[str]] = {}
         self.pods: dict[str, BoundPod] = {}
         self._capacity = capacity
         self._flavors = flavors
@@ -45,6 +47,7 @@ class Bookings:
         """Take the room of an admission; the workload must have none."""
         booking = Booking(workload, admission, dict(self._shares(workload, admission)))
         self._journal.put(self.by_workload, workload.key, booking)
+        self._journal.add(self.by_queue.setdefault(admission.cluster_queue, set()), workload.key)
         for share in booking.shares.values():
             if not share.by_node:
                 self._capacity.charge(share.spot, share.vector, share.count)
@@ -53,6 +56,12 @@ class Bookings:
             self._settle(pod)
         for share in booking.shares.values():
             self.shadows.pack(share)
+
+    def renew(self, workload: Workload) -> None:
+        """The workload is now this; what it takes is the same."""
+        booking = self.by_workload[workload.key]
+        if booking.workload != workload:
+            self._journal.put(self.by_workload, workload.key, replace(booking, workload=workload))
 
     def release(self, key: str) -> Admission | None:
         """Give the room back; pods that are still bound are foreign from now on."""
@@ -65,6 +74,7 @@ class Bookings:
         for pod in pods:
             self._unsettle(pod)
         self._journal.drop(self.by_workload, key)
+        self._journal.discard(self.by_queue[booking.admission.cluster_queue], key)
         for pod in pods:
             self._settle(pod)
         for share in booking.shares.values():
