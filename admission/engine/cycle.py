@@ -25,7 +25,7 @@ from heapq import heappop, heappush
 
 from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, PodSetFlavors, PreemptionOracle
 from admission.engine.decision import Admit, Decision, PlacementResult, Reason, Wait
-from admission.engine.flavors import FlavorSearch, total_requests
+from admission.engine.flavors import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.line import Order, order_of
 from admission.engine.model import (
@@ -163,7 +163,7 @@ class _Cycle:
     def _assign(self, head: _Head, queue: ClusterQueue) -> FlavorAssignment:
         """Its flavors in the ledger as it stands. Kept while it queues up as a borrower: see `_reconsider_borrowers`."""
         if head.assignment is None:
-            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._oracle, head.refused)
+            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._oracle, Scope(head.refused))
             head.assignment = search.assign(head.workload)
         return head.assignment
 

@@ -7,24 +7,34 @@ afterwards (cycle.py). A flavor that failed there comes back in `refused` and is
 message among the reasons; so a workload gets into the second flavor when the first is too full or too torn to hold it,
 and hears of both when neither does. (The peer tries no other flavor in that case.)
 
-A request beyond the free quota might be met by evicting others: the `oracle` is asked. What comes of it is in assign.py.
+A request beyond the free quota might be met by evicting others: the `oracle` is asked. What comes of it is in assign.py,
+the policy in fungibility.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from admission.engine.assign import FlavorAssignment, Mode, Pick, PodSetFlavors, PreemptionOracle, mildest, most_severe
+from admission.engine.assign import (
+    Attempt,
+    FlavorAssignment,
+    Mode,
+    Pick,
+    PodSetFlavors,
+    PreemptionOracle,
+    mildest,
+    most_severe,
+)
 from admission.engine.decision import Reason
 from admission.engine.eligible import unsuitable, wants_topology
+from admission.engine.fungibility import Try, rank, search_ends
 from admission.engine.model import (
     PODS,
     ClusterQueue,
     Flavor,
     FlavorResource,
-    FungibilityPolicy,
     PodSet,
     ResourceGroup,
     Workload,
@@ -36,6 +46,24 @@ Refused = Mapping[tuple[str, str], str]
 """(pod set, flavor) to the placement's message, where it was tried in vain."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a search looks.
+
+    `refused`: flavors that are passed over, with what the placement said. `tried`: where the last search ended, by pod set
+    and resource (`FlavorAssignment.tried`); this one goes on behind it. `pinned`: the only flavor that is looked at, by pod
+    set and resource. `fair`: fair sharing is on, which lets a queue that reclaims preempt while it borrows.
+    """
+
+    refused: Refused = field(default_factory=dict)
+    tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    pinned: Mapping[tuple[str, str], str] | None = None
+    fair: bool = False
+
+
+EVERYWHERE = Scope()
+
+
 def topology_implied(queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> bool:
     """Whether all of the queue's flavors have a topology, so that whoever comes here is placed on one."""
     names = queue.flavors
@@ -44,7 +72,8 @@ def topology_implied(queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> bool
 
 def total_requests(queue: ClusterQueue, pod_set: PodSet) -> dict[str, int]:
     """What the whole pod set requests; its pods are counted where the queue gives quota for pods."""
-    totals = {resource: amount * pod_set.count for resource, amount in pod_set.requests.items()}
+    single = pod_set.requests if pod_set.charged is None else pod_set.charged
+    totals = {resource: amount * pod_set.count for resource, amount in single.items()}
     if queue.group_of(PODS) is not None:
         totals[PODS] = pod_set.count
     return totals
@@ -59,9 +88,9 @@ class FlavorSearch:
         flavors: Mapping[str, Flavor],
         quota: QuotaTree,
         oracle: PreemptionOracle,
-        refused: Refused,
+        scope: Scope = EVERYWHERE,
     ) -> None:
-        self.queue, self.flavors, self.quota, self.oracle, self.refused = queue, flavors, quota, oracle, refused
+        self.queue, self.flavors, self.quota, self.oracle, self.scope = queue, flavors, quota, oracle, scope
         self.implied = topology_implied(queue, flavors)
 
     def assign(self, workload: Workload) -> FlavorAssignment:
@@ -77,82 +106,75 @@ class FlavorSearch:
     def _assign_group(self, members: Sequence[PodSet], usage: dict[FlavorResource, int]) -> list[PodSetFlavors]:
         requests = {member.name: total_requests(self.queue, member) for member in members}
         total = _sum(requests.values())
-        picks: dict[str, Pick] = {}
-        reasons: list[str] = []
-        reason: Reason | None = None
+        sum_ = Try(Mode.FIT)
         for resource in sorted(total):
-            if resource in picks:
+            if resource in sum_.picks:
                 continue
             group = self.queue.group_of(resource)
             if group is None:
                 if not total[resource]:
                     continue
                 lacking = f"resource {resource} unavailable in ClusterQueue"
-                return self._failed(members, requests, [lacking], Reason.NO_MATCHING_FLAVOR)
-            outcome = self._search(group, members, total, usage)
+                return self._failed(members, requests, Try.refusal(lacking, Reason.NO_MATCHING_FLAVOR))
+            outcome = self._search(group, resource, members, total, usage)
             if not outcome.picks:
-                return self._failed(members, requests, outcome.reasons, outcome.reason)
-            picks.update(outcome.picks)
-            reasons += outcome.reasons
-            reason = most_severe((reason, outcome.reason))
-        for resource, pick in picks.items():
+                return self._failed(members, requests, outcome)
+            sum_ = _both(sum_, outcome)
+        for resource, pick in sum_.picks.items():
             key = (pick.flavor, resource)
             usage[key] = usage.get(key, 0) + total[resource]
-        return [self._member(member, requests[member.name], picks, tuple(reasons), reason) for member in members]
+        return [self._member(member, requests[member.name], sum_) for member in members]
 
     def _failed(
-        self,
-        members: Sequence[PodSet],
-        requests: Mapping[str, Mapping[str, int]],
-        reasons: Sequence[str],
-        reason: Reason | None,
+        self, members: Sequence[PodSet], requests: Mapping[str, Mapping[str, int]], why: Try
     ) -> list[PodSetFlavors]:
-        why = reason or Reason.NO_MATCHING_FLAVOR
-        return [PodSetFlavors(m.name, {}, requests[m.name], tuple(reasons), why) for m in members]
+        reason = why.reason or Reason.NO_MATCHING_FLAVOR
+        return [
+            PodSetFlavors(m.name, {}, requests[m.name], why.reasons, reason, attempts=why.attempts) for m in members
+        ]
 
-    def _member(
-        self,
-        member: PodSet,
-        requests: Mapping[str, int],
-        picks: Mapping[str, Pick],
-        reasons: tuple[str, ...],
-        reason: Reason | None,
-    ) -> PodSetFlavors:
-        own = {resource: pick for resource, pick in picks.items() if resource in requests}
+    def _member(self, member: PodSet, requests: Mapping[str, int], found: Try) -> PodSetFlavors:
+        own = {resource: pick for resource, pick in found.picks.items() if resource in requests}
+        got = PodSetFlavors(member.name, own, requests, found.reasons, found.reason, attempts=found.attempts)
         if not wants_topology(member, self.implied) or not member.count:
-            return PodSetFlavors(member.name, own, requests, reasons, reason)
+            return got
         # a member that requests nothing goes where its group goes
-        names = sorted({p.flavor for p in (own or picks).values() if self.flavors[p.flavor].topology is not None})
+        names = sorted({p.flavor for p in (own or found.picks).values() if self.flavors[p.flavor].topology is not None})
         if len(names) == 1:
-            return PodSetFlavors(member.name, own, requests, reasons, reason, topology=names[0])
+            return replace(got, topology=names[0])
         error = f"more than one TAS flavor assigned: {', '.join(names)}" if names else "no TAS flavor assigned"
-        return PodSetFlavors(member.name, own, requests, reasons, Reason.NO_MATCHING_FLAVOR, error)
+        return replace(got, reason=Reason.NO_MATCHING_FLAVOR, error=error)
 
     # ---- one resource group
 
     def _search(
         self,
         group: ResourceGroup,
+        resource: str,
         members: Sequence[PodSet],
         total: Mapping[str, int],
         usage: Mapping[FlavorResource, int],
-    ) -> _Try:
-        wanted = {resource: total[resource] for resource in sorted(group.resources) if resource in total}
-        best = _Try(Mode.NO_FIT)
-        reasons: list[str] = []
-        why: Reason | None = None
-        for quotas in group.flavors:
-            tried = self._try(quotas.flavor, group, members, wanted, usage)
+    ) -> Try:
+        """The flavor for the group's resources; `resource` is the one that is looked at first."""
+        wanted = {name: total[name] for name in sorted(group.resources) if name in total}
+        policy, best, reasons, why = self.queue.fungibility, Try(Mode.NO_FIT), list[str](), None
+        attempts: list[Attempt] = []
+        index, last = -1, len(group.flavors) - 1
+        for index in range(self.scope.tried.get((members[0].name, resource), -1) + 1, last + 1):
+            name = group.flavors[index].flavor
+            tried = self._try(name, group, members, wanted, usage)
+            attempts.append(Attempt(name, tried.mode, tried.level, tried.reasons, tried.reason))
             reasons += tried.reasons
             why = mildest((why, tried.reason))
-            if _search_ends(tried, self.queue.fungibility):
+            if search_ends(tried, policy):
                 best = tried
                 break
-            if _rank(tried, self.queue.fungibility) > _rank(best, self.queue.fungibility):
+            if rank(tried, policy) > rank(best, policy):
                 best = tried
+        picks = {name: replace(pick, tried=-1 if index == last else index) for name, pick in best.picks.items()}
         if best.mode is Mode.FIT:
-            return best
-        return _Try(best.mode, best.level, best.picks, tuple(reasons), why)
+            reasons, why = [], None
+        return Try(best.mode, best.level, picks, tuple(reasons), why, tuple(attempts))
 
     def _try(
         self,
@@ -161,37 +183,48 @@ class FlavorSearch:
         members: Sequence[PodSet],
         wanted: Mapping[str, int],
         usage: Mapping[FlavorResource, int],
-    ) -> _Try:
+    ) -> Try:
+        if (elsewhere := self._pinned_elsewhere(name, members, wanted)) is not None:
+            return Try(Mode.NO_FIT, reasons=(elsewhere,))
         flavor = self.flavors.get(name)
         if flavor is None:
-            return _Try.refusal(f"flavor {name} not found", Reason.NO_MATCHING_FLAVOR)
+            return Try.refusal(f"flavor {name} not found", Reason.NO_MATCHING_FLAVOR)
         for member in members:
             if (mismatch := unsuitable(member, flavor, group.resources, self.implied)) is not None:
-                return _Try.refusal(mismatch, Reason.NO_MATCHING_FLAVOR)
-            if (no_place := self.refused.get((member.name, name))) is not None:
-                return _Try.refusal(no_place, Reason.TOPOLOGY_PLACEMENT_FAILED)
+                return Try.refusal(mismatch, Reason.NO_MATCHING_FLAVOR)
+            if (no_place := self.scope.refused.get((member.name, name))) is not None:
+                return Try.refusal(no_place, Reason.TOPOLOGY_PLACEMENT_FAILED)
         return self._try_quota(name, wanted, usage)
 
-    def _try_quota(self, name: str, wanted: Mapping[str, int], usage: Mapping[FlavorResource, int]) -> _Try:
-        worst = _Try(Mode.FIT)
+    def _pinned_elsewhere(self, name: str, members: Sequence[PodSet], wanted: Iterable[str]) -> str | None:
+        pinned = self.scope.pinned
+        if pinned is None:
+            return None
+        for resource in wanted:
+            if not any(pinned.get((member.name, resource)) == name for member in members):
+                return f"skipping flavor {name} as it is not found in the nomination mapping for resource {resource}"
+        return None
+
+    def _try_quota(self, name: str, wanted: Mapping[str, int], usage: Mapping[FlavorResource, int]) -> Try:
+        worst = Try(Mode.FIT)
         picks: dict[str, Pick] = {}
         reasons: list[str] = []
         for resource, amount in wanted.items():
             one = self._fit((name, resource), amount, usage.get((name, resource), 0))
             reasons += one.reasons
-            if _rank(one, self.queue.fungibility) < _rank(worst, self.queue.fungibility):
+            if rank(one, self.queue.fungibility) < rank(worst, self.queue.fungibility):
                 worst = one
             if one.mode is Mode.NO_FIT:
-                return _Try(Mode.NO_FIT, reasons=tuple(reasons), reason=one.reason)
+                return Try(Mode.NO_FIT, reasons=tuple(reasons), reason=one.reason)
             picks[resource] = Pick(name, one.mode, one.level)
-        return _Try(worst.mode, worst.level, picks, tuple(reasons), worst.reason)
+        return Try(worst.mode, worst.level, picks, tuple(reasons), worst.reason)
 
-    def _fit(self, fr: FlavorResource, amount: int, assumed: int) -> _Try:
+    def _fit(self, fr: FlavorResource, amount: int, assumed: int) -> Try:
         flavor, resource = fr
         queue, needed = self.queue.name, assumed + amount
         most = self.quota.potential(queue, fr)
         if needed > most:
-            return _Try.refusal(
+            return Try.refusal(
                 f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
                 f"({to_text(resource, assumed)}) + current podset request ({to_text(resource, amount)}) "
                 f"> maximum capacity ({to_text(resource, most)})",
@@ -200,47 +233,29 @@ class FlavorSearch:
         borrowing = self.quota.borrowing(queue, fr, needed)
         lacking = needed - self.quota.available(queue, fr)
         if lacking <= 0:
-            return _Try(Mode.FIT, borrowing.level)
+            return Try(Mode.FIT, borrowing.level)
         more = to_text(resource, lacking)
         text = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if not (self.quota.nominal(queue, fr) >= needed or borrowing.below_root or self._preempts_while_borrowing()):
-            return _Try.refusal(text, Reason.WAITING_FOR_QUOTA)
+            return Try.refusal(text, Reason.WAITING_FOR_QUOTA)
         mode, level = self.oracle.simulate(queue, fr, needed)
-        return _Try(mode, level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA)
+        return Try(mode, level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA)
 
     def _preempts_while_borrowing(self) -> bool:
-        return self.queue.preemption.borrow_policy != "Never"
+        policy = self.queue.preemption
+        return policy.borrow_policy != "Never" or (self.scope.fair and policy.reclaim_within_cohort != "Never")
 
 
-@dataclass(frozen=True, slots=True)
-class _Try:
-    """How one flavor (or one resource of it) does."""
-
-    mode: Mode
-    level: int = 0
-    picks: Mapping[str, Pick] = field(default_factory=dict)
-    reasons: tuple[str, ...] = ()
-    reason: Reason | None = None
-
-    @classmethod
-    def refusal(cls, text: str, reason: Reason) -> _Try:
-        return cls(Mode.NO_FIT, reasons=(text,), reason=reason)
-
-
-def _rank(tried: _Try, policy: FungibilityPolicy) -> tuple[bool, bool, int, int]:
-    """What the policy prefers ranks higher: any fit, somebody to evict, then mode and borrowing in the chosen order."""
-    first, second = int(tried.mode), -tried.level
-    if policy.preference == "PreemptionOverBorrowing":
-        first, second = second, first
-    return (tried.mode > Mode.NO_FIT, tried.mode > Mode.NO_CANDIDATES, first, second)
-
-
-def _search_ends(tried: _Try, policy: FungibilityPolicy) -> bool:
-    if tried.mode <= Mode.NO_CANDIDATES:
-        return False
-    if tried.mode < Mode.FIT and policy.when_can_preempt == "TryNextFlavor":
-        return False
-    return not (tried.level > 0 and policy.when_can_borrow == "TryNextFlavor")
+def _both(one: Try, other: Try) -> Try:
+    """Two resource groups of the same pod sets together."""
+    return Try(
+        min(one.mode, other.mode),
+        max(one.level, other.level),
+        {**one.picks, **other.picks},
+        one.reasons + other.reasons,
+        most_severe((one.reason, other.reason)),
+        one.attempts + other.attempts,
+    )
 
 
 def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -37,6 +37,7 @@ def _pod_set_shape(pod_set: PodSet) -> Hashable:
         pod_set.count,
         pod_set.min_count,
         frozenset(pod_set.requests.items()),
+        None if pod_set.charged is None else frozenset(pod_set.charged.items()),
         pod_set.topology,
         frozenset(pod_set.node_selector.items()),
         pod_set.affinity,

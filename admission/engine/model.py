@@ -226,7 +226,11 @@ class TopologyAsk:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods of one shape. `requests` are of a single pod, without the `pods` slot; affinity terms None: no affinity."""
+    """Pods of one shape. `requests` are of a single pod, without the `pods` slot; affinity terms None: no affinity.
+
+    `charged`: what a single pod counts for in quota where that is not what it requests of its node (resources excluded or
+    transformed); None: the same.
+    """
 
     name: str
     count: int
@@ -237,6 +241,7 @@ class PodSet:
     affinity: tuple[NodeSelectorTerm, ...] | None = None
     preferred_affinity: tuple[PreferredTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    charged: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

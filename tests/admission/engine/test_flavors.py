@@ -9,7 +9,7 @@ import pytest
 
 from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
 from admission.engine.decision import Reason
-from admission.engine.flavors import FlavorSearch
+from admission.engine.flavors import FlavorSearch, Scope
 from admission.engine.model import (
     ClusterQueue,
     Flavor,
@@ -47,7 +47,7 @@ def search(
         quota.set_queue(each)
     quota.add(queue.name, used or {})
     known = {flavor.name: flavor for flavor in flavors}
-    look = FlavorSearch(queue, known, quota, oracle or NoPreemption(quota), refused or {})
+    look = FlavorSearch(queue, known, quota, oracle or NoPreemption(quota), Scope(refused or {}))
     return look.assign(Workload("ns/w", "u", "ns/q", queue.name, pod_sets))
 
 
