@@ -9,28 +9,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from admission.engine.model import Admission, Assignment
 
 
 class Reason(StrEnum):
-    """Why a workload waits: the reasons of QuotaReserved=False, most telling first.
+    """Every reason code: stable names, each with its meaning as `__doc__`.
 
-    The last ones are never found by the engine: they come in as `Workload.blocked` and are passed on.
+    First why a workload waits (the reasons of QuotaReserved=False, most telling first; those from Misconfigured on are never
+    found by the engine: they come in as `Workload.blocked` and are passed on). Then what stands behind that, as an
+    explanation details it (explain/): they are never the reason of a condition of the field's own.
     """
 
-    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
-    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
-    WAITING_FOR_QUOTA = "WaitingForQuota"
-    TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
-    WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
-    MISCONFIGURED = "Misconfigured"
-    SUSPENDED = "Suspended"
-    PENDING_EVALUATION = "PendingEvaluation"
-    WAITING_FOR_PODS_READY = "WaitingForPodsReady"
-    ADMISSION_GATED = "AdmissionGated"
-    DEACTIVATED = "Deactivated"
-    ON_HOLD = "OnHold"
+    def __new__(cls, value: str, meaning: str = "") -> Self:
+        """A member with its meaning."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.__doc__ = meaning
+        return member
+
+    NO_MATCHING_FLAVOR = (
+        "NoMatchingFlavor",
+        "no flavor of the queue suits: taints, node affinity, levels, or no such resource",
+    )
+    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota", "asks for more than the queue could ever use, borrowing included"
+    WAITING_FOR_QUOTA = "WaitingForQuota", "others use the quota that it needs"
+    TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed", "no domains of the topology hold all its pods at the moment"
+    WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads", "the workloads that make room for it have not left yet"
+    MISCONFIGURED = "Misconfigured", "a queue is missing, or cannot admit as it is set up"
+    SUSPENDED = "Suspended", "a queue is stopped"
+    PENDING_EVALUATION = "PendingEvaluation", "it was not considered yet: others come first, or a backoff is not over"
+    WAITING_FOR_PODS_READY = "WaitingForPodsReady", "pods of workloads admitted before it are not ready yet"
+    ADMISSION_GATED = "AdmissionGated", "somebody holds it by the gate annotation"
+    DEACTIVATED = "Deactivated", "spec.active is false"
+    ON_HOLD = "OnHold", "its queue holds it back"
+
+    CANNOT_RUN = "CannotRun", "would not fit even if no other workload were admitted and all quota were free"
+    FLAVOR_NOT_FOUND = "FlavorNotFound", "the queue names a flavor that does not exist"
+    LEVEL_MISMATCH = "LevelMismatch", "the flavor has no topology, or not the levels that are asked for"
+    BAD_REQUEST = "BadRequest", "the topology request breaks a rule, so it fits nowhere"
+    NO_DOMAINS = "NoDomains", "the level has no domain: no usable node of the flavor bears the labels"
+    INSUFFICIENT_RESOURCE = "InsufficientResource", "too little of a resource is free in the domain"
+    FRAGMENTED = "Fragmented", "enough is free in the domain, but not together where whole pods or slices need it"
+    UNTOLERATED_TAINT = "UntoleratedTaint", "nodes repel its pods by a taint that they do not tolerate"
+    NODE_SELECTOR_MISMATCH = "NodeSelectorMismatch", "nodes lack a label that the node selector names"
+    NODE_AFFINITY_MISMATCH = "NodeAffinityMismatch", "nodes do not match the required node affinity"
+    NO_PLACE_FOR_LEADER = "NoPlaceForLeader", "no node of the domain holds the leader of the group"
+    FOREIGN_PODS = "ForeignPods", "pods that belong to no admitted workload take the room"
+    ADMITTED_WORKLOADS = "AdmittedWorkloads", "admitted workloads take the room"
 
 
 @dataclass(frozen=True, slots=True)

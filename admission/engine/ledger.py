@@ -116,6 +116,18 @@ class Ledger:
         else:
             self._bookings.renew(workload)
 
+    # ---- what explains a decision; to be read only
+
+    @property
+    def capacity(self) -> Capacity:
+        """Nodes, trees and usage."""
+        return self._capacity
+
+    @property
+    def bookings(self) -> Bookings:
+        """Who takes what where, and which pod belongs to whom."""
+        return self._bookings
+
     # ---- bookings
 
     def admission(self, key: str) -> Admission | None:
