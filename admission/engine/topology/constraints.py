@@ -90,23 +90,29 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Pod sets that are placed together: workers, and a leader if there are two."""
+    """Pod sets that are placed together: workers, and a leader if there are two. Of three and more, `others` are those
+    beside the largest, which speaks for all.
+    """
 
     workers: PlacementRequest
     leader: PlacementRequest | None = None
+    others: tuple[PlacementRequest, ...] = ()
 
     @classmethod
     def of(cls, members: list[PlacementRequest]) -> Group:
         """The leader is the smaller one, of equals the second."""
         if len(members) == 1:
             return cls(members[0])
-        first, second = members[:2]
+        if len(members) > 2:
+            largest = max(members, key=lambda member: member.count)
+            return cls(largest, others=tuple(member for member in members if member is not largest))
+        first, second = members
         return cls(second, first) if second.count > first.count else cls(first, second)
 
     @property
     def members(self) -> tuple[PlacementRequest, ...]:
         """All pod sets of the group."""
-        return (self.workers,) if self.leader is None else (self.workers, self.leader)
+        return (self.workers, *(() if self.leader is None else (self.leader,)), *self.others)
 
 
 def pod_amounts(pod_set: PodSet) -> dict[str, int]:

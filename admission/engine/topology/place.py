@@ -1,8 +1,8 @@
 """The pod sets of one workload onto the trees of their flavors: placement.md 5.4, 5.7 (messages) and 5.9.
 
 Flavors in order of their names; in each, groups in the order of the request, each seeing what the groups before it took.
-The first group that finds no place ends its flavor; all its pod sets carry the reason. Called by ledger.py; its steps
-(tree, ask, search, assume) also by replace.py.
+The first group that finds no place ends its flavor; all its pod sets carry the reason. With Profile Exact that is not the
+last word: joint.py looks for another way. Called by ledger.py; its steps also by replace.py, crowd.py and joint.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from admission.engine.decision import Certificate, Exclusions, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest, Profile
-from admission.engine.topology import exact, shaping
+from admission.engine.topology import crowd, exact, joint, shaping
 from admission.engine.topology.capacity import Capacity
 from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
@@ -21,7 +21,7 @@ from admission.engine.topology.level import Ints
 from admission.engine.topology.parts import merged, path_of
 from admission.engine.topology.search import Found, NoDomains, NoFit, Search, Solved
 from admission.engine.topology.shares import spots
-from admission.engine.topology.tree import Tree
+from admission.engine.topology.tree import Tree, Values
 from admission.engine.trial import Journal
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
@@ -36,30 +36,50 @@ class Placer:
     def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], options: PlacementOptions, journal: Journal):
         self._capacity = capacity
         self._flavors = flavors
-        self._options = options
-        self._journal = journal
+        self.options = options
+        self.journal = journal
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Domains for all pod sets, or why the first that found none did not. `simulate_empty`: as if none were admitted."""
+        results: list[PlacementResult] = []
+        flavors = list(_by_flavor(requests))
+        with self.journal.trial():
+            for index, groups in enumerate(flavors):
+                result = self._together(groups, simulate_empty)
+                results.append(result)
+                if index + 1 < len(flavors):
+                    self.assume(
+                        [(r, result.assignments[name]) for r, name in _members(groups) if name in result.assignments]
+                    )
+        return PlacementResult(
+            {name: found for result in results for name, found in result.assignments.items()},
+            {name: failed for result in results for name, failed in result.failures.items()},
+            {name: proved for result in results for name, proved in result.certificates.items()},
+        )
+
+    def _together(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
+        """The groups of one flavor: in turn, and with Profile Exact not worse than any other way."""
+        result = self._in_turn(groups, simulate_empty)
+        if joint.concerns(groups, self.options.profile):
+            return joint.solve(self, groups, result, simulate_empty)
+        return result
+
+    def _in_turn(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
+        """Each group sees what those before it took; the first that finds no place ends it."""
         assignments: dict[str, Assignment] = {}
-        failures: dict[str, NoPlacement] = {}
         certificates: dict[str, Certificate] = {}
-        groups = list(_groups(requests))
-        with self._journal.trial():
+        with self.journal.trial():
             for index, group in enumerate(groups):
-                flavor = group.workers.flavor
-                if any(request.flavor == flavor and request.pod_set.name in failures for request in requests):
-                    continue
-                found, certificate = self._place_group(group, simulate_empty)
+                found, certificate = self.place_group(group, simulate_empty)
                 if certificate is not None:
                     certificates.update({member.pod_set.name: certificate for member in group.members})
                 if isinstance(found, NoPlacement):
-                    failures.update({member.pod_set.name: found for member in group.members})
-                    continue
+                    failures = {member.pod_set.name: found for member in group.members}
+                    return PlacementResult(assignments, failures, certificates)
                 assignments.update({request.pod_set.name: assignment for request, assignment in found})
                 if index + 1 < len(groups):
                     self.assume(found)
-        return PlacementResult(assignments, failures, certificates)
+        return PlacementResult(assignments, {}, certificates)
 
     def assume(self, found: Placed) -> None:
         """Take their room until the trial ends that is open."""
@@ -69,15 +89,26 @@ class Placer:
             for spot, count in spots(self._capacity, request.flavor, assignment, vector, wants):
                 self._capacity.assume(spot, vector, count)
 
-    def _place_group(self, group: Group, simulate_empty: bool) -> Proved:
+    def place_group(self, group: Group, simulate_empty: bool, within: Values | None = None) -> Proved:
+        """One group by what is free now. `within`: only in the domain of this path, unless what it keeps lies elsewhere."""
         tree = self.tree(group)
         if isinstance(tree, NoPlacement):
             return tree, None
+        if group.others:
+            return self._several(tree, group, simulate_empty, within), None
         resized = resize(tree, group)
         if resized is not None:
             return self._resized(tree, resized, simulate_empty), None
         ask = self.ask(tree, group)
-        return (ask, None) if isinstance(ask, NoPlacement) else self.proved(tree, group, ask, simulate_empty)
+        if isinstance(ask, NoPlacement):
+            return ask, None
+        return self.proved(tree, group, ask if within is None else replace(ask, within=within), simulate_empty)
+
+    def _several(self, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
+        """A group of three and more, which only Profile Exact knows."""
+        if (group.workers.profile or self.options.profile) is not Profile.EXACT:
+            return NoPlacement(f"a pod set group of {len(group.members)} pod sets needs the placement profile Exact")
+        return crowd.place(self, tree, group, simulate_empty, within)
 
     def _resized(self, tree: Tree, resized: Resize, simulate_empty: bool) -> Placed | NoPlacement:
         """What stays, merged with what the rest gets beside it."""
@@ -90,7 +121,7 @@ class Placer:
         _, workers = resized.kept[0]
         if ask.required and workers.domains:
             ask = replace(ask, within=path_of(tree, workers.domains[0].values)[: ask.level + 1])
-        with self._journal.trial():
+        with self.journal.trial():
             self.assume(resized.kept)
             found = self.search(tree, rest, ask, simulate_empty=simulate_empty)
         if isinstance(found, NoPlacement):
@@ -109,7 +140,7 @@ class Placer:
 
     def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
         """What the group asks of its tree, or the rule that it breaks."""
-        ask = build(tree, self._flavors[group.workers.flavor], group, self._options)
+        ask = build(tree, self._flavors[group.workers.flavor], group, self.options)
         return NoPlacement(ask) if isinstance(ask, str) else ask
 
     def search(self, tree: Tree, group: Group, ask: Ask, *, simulate_empty: bool = False) -> Placed | NoPlacement:
@@ -133,9 +164,9 @@ class Placer:
     def _solve(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Solved:
         """By the request's own constraints, to a proved optimum, or by the peer's rules."""
         if ask.shaped:
-            return shaping.solve(tree, ask, numbers, self._options.exact_budget)
+            return shaping.solve(tree, ask, numbers, self.options.exact_budget)
         if ask.profile is Profile.EXACT:
-            return exact.solve(tree, ask, numbers, self._options.exact_budget)
+            return exact.solve(tree, ask, numbers, self.options.exact_budget)
         return Solved(Search(tree, ask, numbers).run())
 
 
@@ -149,7 +180,7 @@ def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assi
         yield requests[name], merged(tree, *some)
 
 
-def _groups(requests: Sequence[PlacementRequest]) -> Iterator[Group]:
+def _by_flavor(requests: Sequence[PlacementRequest]) -> Iterator[list[Group]]:
     """By flavor name, then in order; pod sets of one group name together."""
     for flavor in sorted({request.flavor for request in requests}):
         members: dict[str | int, list[PlacementRequest]] = {}
@@ -158,7 +189,12 @@ def _groups(requests: Sequence[PlacementRequest]) -> Iterator[Group]:
                 ask = request.pod_set.topology
                 name = None if ask is None else ask.group
                 members.setdefault(index if name is None else name, []).append(request)
-        yield from map(Group.of, members.values())
+        yield list(map(Group.of, members.values()))
+
+
+def _members(groups: Sequence[Group]) -> Iterator[tuple[PlacementRequest, str]]:
+    for group in groups:
+        yield from ((member, member.pod_set.name) for member in group.members)
 
 
 def _assigned(tree: Tree, group: Group, found: Found) -> Iterator[tuple[PlacementRequest, Assignment]]:
