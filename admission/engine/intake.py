@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from admission.engine import model
+from admission.engine.charging import PLAIN, ResourceRules
 from api import assignment, pods, quantity, queues, topology, workloads
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time
@@ -68,9 +69,15 @@ def workload(
     cluster_queue: str,
     blocked: tuple[str, str] | None = None,
     not_before: float = 0.0,
+    rules: ResourceRules = PLAIN,
 ) -> model.Workload:
-    """A Workload. The admission is taken while it holds quota (QuotaReserved is True). Raises InvalidObject."""
+    """A Workload. The admission is taken while it holds quota (QuotaReserved is True). Raises InvalidObject.
+
+    Pods that are done (reclaimable) are not asked for any more while it waits, and not charged to quota while it runs; their
+    places stay taken (lifecycle.md 3.7).
+    """
     meta, status = w.metadata, w.status
+    done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
     with _about("Workload", w.key):
         reserved = is_true(status.conditions, QUOTA_RESERVED)
         return model.Workload(
@@ -78,12 +85,15 @@ def workload(
             uid=meta.uid,
             queue=f"{meta.namespace}/{w.spec.queue_name}",
             cluster_queue=cluster_queue,
-            pod_sets=tuple(_pod_set(p, f"spec.podSets[{i}]") for i, p in enumerate(w.spec.pod_sets)),
+            pod_sets=tuple(
+                _pod_set(p, f"spec.podSets[{i}]", 0 if reserved else done.get(p.name, 0), rules)
+                for i, p in enumerate(w.spec.pod_sets)
+            ),
             priority=w.spec.priority or 0,
             queued=_queued(w),
             not_before=not_before,
             blocked=blocked,
-            admission=_admission(status.admission) if reserved and status.admission else None,
+            admission=_admission(status.admission, done) if reserved and status.admission else None,
             evicted=is_true(status.conditions, EVICTED),
             reserved=_since(w, QUOTA_RESERVED) if reserved else None,
             job_uid=meta.labels.get(JOB_UID_LABEL, ""),
@@ -103,13 +113,15 @@ def _queued(w: workloads.Workload) -> float:
     return parse_time(moment) or 0.0
 
 
-def _pod_set(pod_set: workloads.PodSet, field: str) -> model.PodSet:
+def _pod_set(pod_set: workloads.PodSet, field: str, done: int, rules: ResourceRules) -> model.PodSet:
     spec = _template_spec(pod_set.template, f"{field}.template")
     required, preferred = _node_affinity(spec)
+    requests = _requests(spec, f"{field}.template.spec")
     return model.PodSet(
         name=pod_set.name,
-        count=pod_set.count,
-        requests=_requests(spec, f"{field}.template.spec"),
+        count=max(0, pod_set.count - done),
+        requests=requests,
+        charged=rules.charged(requests),
         min_count=pod_set.min_count,
         topology=_topology_ask(pod_set.topology_request) if pod_set.topology_request else None,
         node_selector=spec.node_selector,
@@ -164,14 +176,20 @@ def _topology_ask(request: workloads.TopologyRequest) -> model.TopologyAsk:
     )
 
 
-def _admission(admission: workloads.Admission) -> model.Admission:
+def _admission(admission: workloads.Admission, done: Mapping[str, int]) -> model.Admission:
     place = "status.admission.podSetAssignments"
     given = enumerate(admission.pod_set_assignments)
-    return model.Admission(admission.cluster_queue, tuple(_pod_set_admission(a, f"{place}[{i}]") for i, a in given))
+    return model.Admission(
+        admission.cluster_queue,
+        tuple(_pod_set_admission(a, f"{place}[{i}]", done.get(a.name, 0)) for i, a in given),
+    )
 
 
-def _pod_set_admission(given: workloads.PodSetAssignment, field: str) -> model.PodSetAdmission:
+def _pod_set_admission(given: workloads.PodSetAssignment, field: str, done: int) -> model.PodSetAdmission:
     usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
+    count = given.count or 0
+    if done and count:
+        usage = {resource: amount // count * max(0, count - done) for resource, amount in usage.items()}
     return model.PodSetAdmission(
         name=given.name,
         flavors=given.flavors,
