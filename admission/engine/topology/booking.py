@@ -107,6 +107,10 @@ class Bookings:
 
     # ---- bound pods
 
+    def pods_of(self, key: str) -> list[str]:
+        """The bound pods that declare themselves part of the workload."""
+        return sorted(self._pods_of.get(key, ()))
+
     def set_pod(self, pod: BoundPod) -> None:
         """The pod holds a node, as this says."""
         if self.pods.get(pod.key) == pod:
