@@ -8,7 +8,7 @@ Called by the feed (apply) and by cycle.py (everything else).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from admission.engine.decision import PlacementResult
@@ -32,6 +32,7 @@ from admission.engine.quota import QuotaTree
 from admission.engine.topology.booking import Bookings
 from admission.engine.topology.bookings_audit import differences
 from admission.engine.topology.capacity import Capacity
+from admission.engine.topology.lift import Standing, shift
 from admission.engine.topology.place import Placer
 from admission.engine.topology.replace import Replacer
 from admission.engine.topology.shares import Booking, room
@@ -157,7 +158,19 @@ class Ledger:
             self.quota.remove(admission.cluster_queue, admission.usage())
         return admission
 
+    def lift(self, key: str) -> None:
+        """In a trial: the room of the workload and of its bound pods is free. Its quota and its booking stay."""
+        shift(self._bookings, self._capacity, key, -1)
+
+    def lower(self, key: str) -> None:
+        """Undo `lift`, in the same trial."""
+        shift(self._bookings, self._capacity, key, +1)
+
     # ---- questions
+
+    def standing(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> Standing:
+        """Asks quickly, later in a trial, whether places found by `place` still have room."""
+        return Standing(self._capacity, requests, found)
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.
