@@ -20,6 +20,7 @@ from admission.controllers.served import WhenServed
 from admission.controllers.views import make_views
 from admission.controllers.waits import WaitReporter
 from admission.controllers.workloads import WorkloadController
+from admission.engine.books import Books
 from admission.engine.ledger import Ledger
 from admission.engine.queue import PendingQueues
 from admission.integrations.registry import ADAPTERS
@@ -66,7 +67,7 @@ class _Controller:
         self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         self._recorder = recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
-        feed = Feed(views, self.ledger, queues, woken.set)
+        feed = Feed(views, Books(self.ledger, queues), woken.set)
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period)
         scheduler = Scheduler(writer, views, feed, self.ledger, queues, woken, waits, recorder, self._settings)
         workloads = WorkloadController(writer, views, recorder, feed.misfit, self._settings.workload_workers)

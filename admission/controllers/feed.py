@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable
 
 from admission.controllers import lifecycle
 from admission.controllers.held import HeldPod
-from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
+from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Sight
 from admission.engine import intake, model
-from admission.engine.ledger import Ledger
-from admission.engine.queue import PendingQueues
+from admission.engine.books import Books
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
@@ -37,11 +36,10 @@ _DELETED = ChangeType.DELETED
 class Feed:
     """Keeps ledger and queues in line with the informers; `wake` is called when a cycle could do something."""
 
-    def __init__(self, views: Views, ledger: Ledger, queues: PendingQueues, wake: Callable[[], None]) -> None:
-        self._views, self._ledger, self._queues, self._wake = views, ledger, queues, wake
+    def __init__(self, views: Sight, books: Books, wake: Callable[[], None]) -> None:
+        self._views, self._books, self._wake = views, books, wake
         self._nodes: dict[str, model.Node] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
-        self._generations: dict[str, int] = {}
         self._misfits: dict[str, str] = {}
         self._held: set[str] = set()
         views.topologies.add_handler(self._topology_changed)
@@ -69,7 +67,7 @@ class Feed:
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
         if change.type is _DELETED:
-            self._ledger.apply(model.Gone(model.Removed.FLAVOR, change.key))
+            self._books.apply(model.Gone(model.Removed.FLAVOR, change.key))
         else:
             self._set_flavor(change.object)
         self._requeue_all()
@@ -77,16 +75,16 @@ class Feed:
     def _set_flavor(self, flavor: ResourceFlavor) -> None:
         topology = self._views.topologies.objects.get(flavor.spec.topology_name or "")
         try:
-            self._ledger.apply(intake.flavor(flavor, topology))
+            self._books.apply(intake.flavor(flavor, topology))
         except InvalidObject as bad:
             log.warning("flavor not taken: %s", bad, extra={"flavor": flavor.key})
 
     def _cohort_changed(self, change: Change[Cohort]) -> None:
         try:
             if change.type is _DELETED:
-                self._ledger.apply(model.Gone(model.Removed.COHORT, change.key))
+                self._books.apply(model.Gone(model.Removed.COHORT, change.key))
             else:
-                self._ledger.apply(intake.cohort(change.object))
+                self._books.apply(intake.cohort(change.object))
         except InvalidObject as bad:
             log.warning("cohort not taken: %s", bad, extra={"cohort": change.key})
         self._requeue_all()
@@ -95,7 +93,7 @@ class Feed:
         """Flavors, topologies, checks and cohorts change seldom: every queue is looked at anew."""
         for queue in self._views.cluster_queues.objects.values():
             self._set_cluster_queue(queue)
-        self._queues.wake(self._cluster_queues)
+        self._books.wake_all()
         self._wake()
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
@@ -103,8 +101,7 @@ class Feed:
             self._set_cluster_queue(change.object)
             return
         self._cluster_queues.pop(change.key, None)
-        self._ledger.apply(model.Gone(model.Removed.CLUSTER_QUEUE, change.key))
-        self._queues.drop_queue(change.key)
+        self._books.apply(model.Gone(model.Removed.CLUSTER_QUEUE, change.key))
         self._refresh_queue(change.key)
 
     def _set_cluster_queue(self, queue: ClusterQueue) -> None:
@@ -117,9 +114,7 @@ class Feed:
         if self._cluster_queues.get(queue.key) == new:
             return
         self._cluster_queues[queue.key] = new
-        self._ledger.apply(new)
-        self._queues.set_queue(new)
-        self._queues.wake(self._ledger.quota.relatives(queue.key))
+        self._books.apply(new)
         self._refresh_queue(queue.key)
         self._wake()
 
@@ -141,7 +136,7 @@ class Feed:
     def _node_changed(self, change: Change[Node]) -> None:
         if change.type is _DELETED:
             self._nodes.pop(change.key, None)
-            self._ledger.apply(model.Gone(model.Removed.NODE, change.key))
+            self._books.apply(model.Gone(model.Removed.NODE, change.key))
             return
         try:
             node = intake.node(change.object)
@@ -151,29 +146,16 @@ class Feed:
         if self._nodes.get(change.key) == node:
             return
         self._nodes[change.key] = node
-        self._ledger.apply(node)
-        self._wake_if_room()
+        self._tell(node)
 
     def _pod_changed(self, change: Change[HeldPod]) -> None:
         pod = None if change.type is _DELETED else change.object.bound
         if pod == (change.old.bound if change.old else None):
             return
-        if pod is None:
-            self._ledger.apply(model.Gone(model.Removed.POD, change.key))
-            self._wake_if_room()
-        else:
-            self._ledger.apply(pod)
+        self._tell(model.Gone(model.Removed.POD, change.key) if pod is None else pod)
 
-    def _wake_if_room(self) -> None:
-        """Wakes the queues of the flavors whose capacity may have grown since the last look."""
-        grown = []
-        for name in self._ledger.flavors:
-            generation = self._ledger.generation(name)
-            if self._generations.get(name) != generation:
-                self._generations[name] = generation
-                grown.append(name)
-        if grown:
-            self._queues.wake(self._queues.queues_of(grown))
+    def _tell(self, event: model.Event) -> None:
+        if self._books.apply(event):
             self._wake()
 
     # ---- workloads
@@ -206,40 +188,31 @@ class Feed:
 
     def _gone(self, key: str) -> None:
         self._misfits.pop(key, None)
-        self._queues.remove(key)
-        self._release(key)
-
-    def _release(self, key: str) -> None:
-        booked = self._ledger.admission(key)
-        self._ledger.apply(model.Gone(model.Removed.WORKLOAD, key))
-        if booked is not None:
-            relatives = self._ledger.quota.relatives(booked.cluster_queue)
-            self._queues.wake(relatives | {booked.cluster_queue})
-            self._wake_if_room()
-            self._wake()
+        self._tell(model.Gone(model.Removed.WORKLOAD, key))
 
     def _take(self, workload: Workload) -> None:
         key = workload.key
         if is_true(workload.status.conditions, FINISHED):
             self._gone(key)
             return
-        if not is_true(workload.status.conditions, QUOTA_RESERVED):
-            self._release(key)
         try:
-            taken = self._converted(workload)
+            taken = self.converted(workload)
         except InvalidObject as bad:
             self._misfits[key] = str(bad)
-            self._queues.remove(key)
+            self._leave_out(workload)
             return
         self._misfits.pop(key, None)
-        if taken.admission is not None:
-            self._queues.remove(key)
-            self._ledger.apply(taken)
-        else:
-            self._queues.put(taken)
-            self._wake()
+        self._tell(taken)
 
-    def _converted(self, workload: Workload) -> model.Workload:
+    def _leave_out(self, workload: Workload) -> None:
+        """One that cannot be taken does not wait; its booking stays as long as it holds quota."""
+        if is_true(workload.status.conditions, QUOTA_RESERVED):
+            self._books.queues.remove(workload.key)
+        else:
+            self._tell(model.Gone(model.Removed.WORKLOAD, workload.key))
+
+    def converted(self, workload: Workload) -> model.Workload:
+        """The Workload as the engine takes it, with what keeps it from being considered. Raises InvalidObject."""
         local = self._views.local_queue_of(workload)
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
         return intake.workload(

@@ -7,9 +7,9 @@ or a queue's activity is found out in one way only.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from admission.controllers.activity import Activity, checks_of, cluster_queue_activity
 from admission.controllers.held import HeldPod, PodReader
@@ -30,6 +30,7 @@ from api.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
+from api.kube.store import Change
 from api.labels import matches
 from api.meta import object_key
 from api.pods import Namespace, Node
@@ -37,35 +38,46 @@ from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, Workloa
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
 
+T = TypeVar("T")
+
 BY_QUEUE = "queue"
 BY_CLUSTER_QUEUE = "clusterQueue"
 BOUND_PODS = "spec.nodeName!="
 
 
+class Copy(Protocol[T]):
+    """A local copy of one kind, by key, that says what changes in it: an informer, or a store that is filled otherwise."""
+
+    @property
+    def objects(self) -> Mapping[str, T]:
+        """A live view."""
+
+    def add_handler(self, fn: Callable[[Change[T]], None], /) -> None:
+        """Called for every change, and for what is there already."""
+
+    def add_index(self, name: str, fn: Callable[[T], Iterable[str]], /) -> None:
+        """Files the objects by the values that `fn` gives for each."""
+
+    def by_index(self, name: str, value: str) -> list[T]:
+        """The objects filed under the value."""
+
+
 @dataclass(frozen=True)
-class Views:
-    """The informers of the controller process."""
+class Sight:
+    """What is known of a cluster, wherever it comes from, and the questions about it."""
 
-    nodes: Informer[Node]
-    pods: Informer[HeldPod]
-    namespaces: Informer[Namespace]
-    topologies: Informer[Topology]
-    flavors: Informer[ResourceFlavor]
-    cluster_queues: Informer[ClusterQueue]
-    local_queues: Informer[LocalQueue]
-    cohorts: Informer[Cohort]
-    checks: Informer[AdmissionCheck]
-    workloads: Informer[Workload]
-    workload_priorities: Informer[WorkloadPriorityClass]
-    priorities: Informer[dict[str, Any]]
-
-    def all(self) -> Iterable[Informer[Any]]:
-        """Every informer."""
-        return [getattr(self, name) for name in self.__dataclass_fields__]
-
-    async def synced(self, seconds: float) -> None:
-        """Waits until every informer holds its first list. Raises TimeoutError naming the resource that does not."""
-        await asyncio.gather(*(informer.synced(seconds) for informer in self.all()))
+    nodes: Copy[Node]
+    pods: Copy[HeldPod]
+    namespaces: Copy[Namespace]
+    topologies: Copy[Topology]
+    flavors: Copy[ResourceFlavor]
+    cluster_queues: Copy[ClusterQueue]
+    local_queues: Copy[LocalQueue]
+    cohorts: Copy[Cohort]
+    checks: Copy[AdmissionCheck]
+    workloads: Copy[Workload]
+    workload_priorities: Copy[WorkloadPriorityClass]
+    priorities: Copy[dict[str, Any]]
 
     def local_queue_of(self, workload: Workload) -> LocalQueue | None:
         """The LocalQueue that the Workload names."""
@@ -96,12 +108,42 @@ class Views:
         )
 
 
+@dataclass(frozen=True)
+class Views(Sight):
+    """The informers of the controller process."""
+
+    nodes: Informer[Node]
+    pods: Informer[HeldPod]
+    namespaces: Informer[Namespace]
+    topologies: Informer[Topology]
+    flavors: Informer[ResourceFlavor]
+    cluster_queues: Informer[ClusterQueue]
+    local_queues: Informer[LocalQueue]
+    cohorts: Informer[Cohort]
+    checks: Informer[AdmissionCheck]
+    workloads: Informer[Workload]
+    workload_priorities: Informer[WorkloadPriorityClass]
+    priorities: Informer[dict[str, Any]]
+
+    def all(self) -> Iterable[Informer[Any]]:
+        """Every informer."""
+        return [getattr(self, name) for name in self.__dataclass_fields__]
+
+    async def synced(self, seconds: float) -> None:
+        """Waits until every informer holds its first list. Raises TimeoutError naming the resource that does not."""
+        await asyncio.gather(*(informer.synced(seconds) for informer in self.all()))
+
+
+def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue]) -> None:
+    """Makes the two indexes that are asked for."""
+    workloads.add_index(BY_QUEUE, lambda w: [object_key(w.metadata.namespace, w.spec.queue_name)])
+    local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
+
+
 def make_views(kube: Kube) -> Views:
     """The informers, not yet running."""
-    workloads = Informer(kube, WORKLOADS, Workload)
-    workloads.add_index(BY_QUEUE, lambda w: [object_key(w.metadata.namespace, w.spec.queue_name)])
-    local_queues = Informer(kube, LOCAL_QUEUES, LocalQueue)
-    local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
+    workloads, local_queues = Informer(kube, WORKLOADS, Workload), Informer(kube, LOCAL_QUEUES, LocalQueue)
+    index(workloads, local_queues)
     return Views(
         nodes=Informer(kube, NODES, Node),
         pods=Informer(kube, PODS, PodReader(), field_selector=BOUND_PODS),

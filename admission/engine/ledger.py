@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from admission.engine.decision import PlacementResult
 from admission.engine.model import (
@@ -35,7 +36,7 @@ from admission.engine.topology.capacity import Capacity
 from admission.engine.topology.lift import Standing, shift
 from admission.engine.topology.place import Placer
 from admission.engine.topology.replace import Replacer
-from admission.engine.topology.shares import Booking, room
+from admission.engine.topology.shares import Booking, Slot, room
 from admission.engine.topology.tree import Tree, Values
 from admission.engine.trial import Journal, Trial
 
@@ -139,6 +140,11 @@ class Ledger:
         """The bookings charged to the ClusterQueue, by key."""
         return [self._bookings.by_workload[key] for key in sorted(self._bookings.by_queue.get(queue, ()))]
 
+    def workload(self, key: str) -> Workload | None:
+        """The workload that is booked under this key, with its admission."""
+        booking = self._bookings.by_workload.get(key)
+        return replace(booking.workload, admission=booking.admission) if booking else None
+
     def trial(self) -> AbstractContextManager[Trial]:
         """`with ledger.trial() as trial:` takes everything inside back at its end, unless `trial.keep()` was called."""
         return self.journal.trial()
@@ -212,6 +218,25 @@ class Ledger:
     def generation(self, flavor: str) -> int:
         """Grows whenever room on the flavor's nodes may have grown; 0 for a flavor that was never seen."""
         return self._capacity.generation(flavor)
+
+    def inputs(self) -> Iterator[Event]:
+        """Everything the book was told and still knows, by kind and name: applied to an empty one, it makes this one again.
+
+        A workload comes with the admission that is booked for it, whatever it was told with.
+        """
+        yield from (self.flavors[name] for name in sorted(self.flavors))
+        yield from self.quota.specs()
+        yield from self._capacity.inputs()
+        yield from (w for key in sorted(self._bookings.by_workload) if (w := self.workload(key)) is not None)
+        yield from self._bookings.inputs()
+
+    def rooms(self) -> dict[Slot, dict[str, int]]:
+        """Where room is held for admitted pods that are not bound yet, by node: the one thing that depends on the past."""
+        return self._bookings.rooms()
+
+    def set_rooms(self, rooms: Mapping[Slot, Mapping[str, int]]) -> None:
+        """Hold that room as another ledger of the same inputs did."""
+        self._bookings.set_rooms(rooms)
 
     def audit(self) -> list[str]:
         """Recompute everything from the kept inputs; one sentence for each difference, none when the book is right."""

@@ -209,6 +209,11 @@ class PendingQueues:
         """All that are pending, in no particular order."""
         return (item.workload for item in self._items.values())
 
+    def workload(self, key: str) -> Workload | None:
+        """The pending workload of that key."""
+        item = self._items.get(key)
+        return item.workload if item else None
+
     def refusals(self) -> dict[str, tuple[Reason, float | None]]:
         """Who sleeps, or parks its line, since it was refused: by key, what `refuse` was told of it or of its equals."""
         found = {}

@@ -169,6 +169,11 @@ class QuotaTree:
 
     # ---- questions
 
+    def specs(self) -> Iterator[Cohort | ClusterQueue]:
+        """Everything that was set, by name."""
+        yield from (self._cohort_specs[name] for name in sorted(self._cohort_specs))
+        yield from (self._specs[name] for name in sorted(self._specs))
+
     def node(self, queue: str) -> Node | None:
         """The queue's node in the tree, to be read only."""
         return self._queues.get(queue)

@@ -109,6 +109,28 @@ class Bookings:
         names = sorted(set(got.flavors.values()))
         return next((name for name in names if name in self._capacity.trees), names[0] if names else "")
 
+    # ---- what a snapshot keeps
+
+    def inputs(self) -> Iterator[BoundPod]:
+        """The bound pods by key, those first that an admission has counted: so they are counted again."""
+        yield from (self.pods[key] for key in sorted(self.slot_of))
+        yield from (self.pods[key] for key in sorted(self.pods.keys() - self.slot_of.keys()))
+
+    def rooms(self) -> dict[Slot, dict[str, int]]:
+        """Entry to node to the number of its pods that are not bound yet and that have their room there."""
+        shares = (share for _, booking in sorted(self.by_workload.items()) for share in booking.shares.values())
+        return {share.slot: dict(sorted(share.shadows.items())) for share in shares if share.shadows}
+
+    def set_rooms(self, rooms: Mapping[Slot, Mapping[str, int]]) -> None:
+        """Move the shadows to where these say."""
+        shares = [share for booking in self.by_workload.values() for share in booking.shares.values() if share.by_node]
+        for share in shares:
+            self.shadows.clear(share)
+        for share in shares:
+            for node, count in rooms.get(share.slot, {}).items():
+                self.shadows.shift(share, node, count)
+            self.shadows.count_homeless(share)
+
     # ---- bound pods
 
     def pods_of(self, key: str) -> list[str]:

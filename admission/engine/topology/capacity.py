@@ -86,6 +86,10 @@ class Capacity:
 
     # ---- nodes and foreign pods
 
+    def inputs(self) -> Iterator[Node]:
+        """The nodes that were told, by name."""
+        return (book.node for _, book in sorted(self.nodes.items()) if book.node is not None)
+
     def set_node(self, name: str, node: Node | None) -> bool:
         """The node is now this (None: gone). True: it came, went or moved; False: at most its amounts changed."""
         book = self.nodes.get(name)

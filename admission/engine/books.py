@@ -1,0 +1,102 @@
+"""Ledger and pending queues kept in step: one event in, both are told of it, and whoever it could help is woken.
+
+The rules of waking are here and nowhere else. Decides nothing and converts nothing. Called by the feed with what the watch
+shows, and by a world that is loaded from files or from a snapshot (admission/world), so that both know the same.
+"""
+
+from __future__ import annotations
+
+from admission.engine.ledger import Ledger
+from admission.engine.model import BoundPod, ClusterQueue, Cohort, Event, Flavor, Gone, Node, Removed, Workload
+from admission.engine.queue import PendingQueues
+
+
+class Books:
+    """`apply` says whether a cycle could do something now that it could not before."""
+
+    def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
+        self.ledger, self.queues = ledger, queues
+        self._known: set[str] = set()
+        self._generations: dict[str, int] = {}
+
+    def apply(self, event: Event) -> bool:
+        """Take an object as it is now, or that it is gone."""
+        match event:
+            case Node():
+                self.ledger.apply(event)
+                return self._wake_if_room()
+            case BoundPod():
+                self.ledger.apply(event)
+                return False
+            case Flavor() | Cohort():
+                self.ledger.apply(event)
+                return self.wake_all()
+            case ClusterQueue():
+                return self._set_queue(event)
+            case Workload():
+                return self._set_workload(event)
+            case Gone():
+                return self._gone(event)
+
+    def wake_all(self) -> bool:
+        """Something changed that any queue may depend on."""
+        self.queues.wake(self._known)
+        return True
+
+    def _set_queue(self, queue: ClusterQueue) -> bool:
+        self._known.add(queue.name)
+        self.ledger.apply(queue)
+        self.queues.set_queue(queue)
+        self.queues.wake(self.ledger.quota.relatives(queue.name))
+        return True
+
+    def _set_workload(self, workload: Workload) -> bool:
+        if workload.admission is not None:
+            self.queues.remove(workload.key)
+            self.ledger.apply(workload)
+            return False
+        self.release(workload.key)
+        self.queues.put(workload)
+        return True
+
+    def release(self, key: str) -> bool:
+        """Take the workload's booking out, if there is one; its queue's relatives and whoever shares its nodes look again."""
+        booked = self.ledger.admission(key)
+        if booked is None:
+            return False
+        self.ledger.apply(Gone(Removed.WORKLOAD, key))
+        self.queues.wake(self.ledger.quota.relatives(booked.cluster_queue) | {booked.cluster_queue})
+        self._wake_if_room()
+        return True
+
+    def _gone(self, gone: Gone) -> bool:
+        match gone.kind:
+            case Removed.WORKLOAD:
+                self.queues.remove(gone.key)
+                return self.release(gone.key)
+            case Removed.CLUSTER_QUEUE:
+                self._known.discard(gone.key)
+                self.ledger.apply(gone)
+                self.queues.drop_queue(gone.key)
+                return False
+            case Removed.FLAVOR | Removed.COHORT:
+                self.ledger.apply(gone)
+                return self.wake_all()
+            case Removed.POD:
+                self.ledger.apply(gone)
+                return self._wake_if_room()
+            case Removed.NODE:
+                self.ledger.apply(gone)
+                return False
+
+    def _wake_if_room(self) -> bool:
+        """Wakes the queues of the flavors whose capacity may have grown since the last look."""
+        grown = []
+        for name in self.ledger.flavors:
+            generation = self.ledger.generation(name)
+            if self._generations.get(name) != generation:
+                self._generations[name] = generation
+                grown.append(name)
+        if grown:
+            self.queues.wake(self.queues.queues_of(grown))
+        return bool(grown)

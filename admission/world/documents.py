@@ -1,0 +1,126 @@
+"""What stands in files: documents of YAML or JSON, one or many a file, lists unpacked, each with its kind.
+
+Reads manifests as people write them and what `kubectl get ... -o yaml` prints. Knows nothing of what the objects mean.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from api.errors import StowageError
+from api.kube.resources import ALL, Resource
+from api.meta import object_key
+
+STDIN: Final = Path("-")
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_RESOURCES: Final = {(resource.api_version, resource.kind): resource for resource in ALL}
+_BY_KIND: Final = {resource.kind: resource for resource in ALL}
+
+
+class Unreadable(StowageError):
+    """A file that is not there, or in which nothing can be read; the text names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object, and the file it stands in."""
+
+    where: str
+    object: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """Its kind, as it stands there."""
+        return str(self.object.get("kind") or "")
+
+    @property
+    def name(self) -> str:
+        """Kind and key, for messages."""
+        meta = self.object.get("metadata")
+        meta = meta if isinstance(meta, Mapping) else {}
+        key = object_key(meta.get("namespace"), str(meta.get("name") or meta.get("generateName") or ""))
+        return f"{self.kind or 'object'} {key}".strip()
+
+    @property
+    def resource(self) -> Resource | None:
+        """Which kind of ours it is, in the version that is spoken; None for any other."""
+        return _RESOURCES.get((str(self.object.get("apiVersion") or ""), self.kind))
+
+    @property
+    def spoken(self) -> str | None:
+        """The version in which this kind would be read, for one that is given in another."""
+        resource = _BY_KIND.get(self.kind)
+        return resource.api_version if resource else None
+
+
+def documents(paths: Sequence[Path]) -> Iterator[Document]:
+    """All objects of these files; a folder gives its manifests by name, `-` is standard input. Raises Unreadable."""
+    for path in paths:
+        for file in _files(path):
+            for found in parse(_bytes(file), _name(file)):
+                yield from _unpacked(found)
+
+
+def parse(data: bytes, where: str) -> Iterator[Document]:
+    """The documents of one text, lists as they are; empty ones left out. Raises Unreadable."""
+    try:
+        values = [msgspec.json.decode(data)] if data.lstrip()[:1] == b"{" else None
+    except msgspec.MsgspecError:
+        values = None  # YAML may begin like that too
+    try:
+        for value in values if values is not None else yaml.load_all(data, _Loader):
+            if value is None:
+                continue
+            if not isinstance(value, dict):
+                raise Unreadable(f"{where}: holds {type(value).__name__}, not objects of Kubernetes")
+            yield Document(where, value)
+    except yaml.YAMLError as bad:
+        raise Unreadable(f"{where}: neither YAML nor JSON: {' '.join(str(bad).split())}") from None
+
+
+def _files(path: Path) -> list[Path]:
+    if path == STDIN or not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+    except OSError as bad:
+        raise Unreadable(f"{path}: {bad.strerror or bad}") from None
+
+
+def _name(path: Path) -> str:
+    return "standard input" if path == STDIN else str(path)
+
+
+def _unpacked(document: Document) -> Iterator[Document]:
+    items = document.object.get("items")
+    if not document.kind.endswith("List") or not isinstance(items, list):
+        yield document
+        return
+    # a typed list leaves the kind of its items out
+    kind, version = document.kind.removesuffix("List"), document.object.get("apiVersion")
+    for item in items:
+        if not isinstance(item, dict):
+            raise Unreadable(f"{document.where}: the {document.kind} holds {type(item).__name__}, not objects")
+        implied = {"apiVersion": version, "kind": kind} if kind else {}
+        yield Document(document.where, {**implied, **item})
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as Kubernetes reads it: a time is a string."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}

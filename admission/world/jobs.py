@@ -1,0 +1,109 @@
+"""From the manifest of an object to what the API server would hold, and from a job to its Workload.
+
+The webhook's own defaults and validation, the adapters' own pod sets, the job controller's own Workload: only the API server
+between them is left out. Called by files.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.workload import composed
+from admission.controllers.views import Sight
+from admission.integrations.base import JobKind
+from admission.integrations.registry import ADAPTERS
+from admission.webhook.fields import aggregate
+from admission.webhook.jobs import is_part, queue_name
+from admission.webhook.lookups import Lookups
+from admission.webhook.review import CREATE, ENDPOINTS, Request
+from admission.webhook.rules import Rules
+from api.duration import seconds
+from api.errors import InvalidObject, StowageError
+from api.kube.resources import Resource
+from api.names import SIMULATED_ARRIVAL, SIMULATED_DURATION
+from api.workloads import Workload
+
+Object = dict[str, Any]
+
+JOB_KINDS: Final[Mapping[Resource, JobKind]] = {adapter.resource: adapter for adapter in ADAPTERS}
+RULES: Final = Rules()
+
+_ENDPOINTS: Final = {endpoint.resource: endpoint for endpoint in ENDPOINTS}
+
+
+class NotOurs(StowageError):
+    """A job that Stowage would leave alone; the text says why."""
+
+
+def lookups(sight: Sight) -> Lookups:
+    """What the webhook would know."""
+
+    def labels(namespace: str) -> Mapping[str, str] | None:
+        found = sight.namespaces.objects.get(namespace)
+        return found.metadata.labels if found else None
+
+    return Lookups(
+        local_queues=sight.local_queues.objects,
+        cluster_queues=sight.cluster_queues.objects,
+        flavors=sight.flavors.objects,
+        topologies=sight.topologies.objects,
+        admission_checks=sight.checks.objects,
+        namespace_labels=labels,
+    )
+
+
+def completed(resource: Resource, obj: Object, known: Lookups) -> Object:
+    """The object as it would be stored: defaults put in, in place. Raises InvalidObject for one that would be refused."""
+    endpoint = _ENDPOINTS.get(resource)
+    if endpoint is None:
+        return obj
+    meta = obj["metadata"]
+    request = Request("", CREATE, meta.get("name", ""), meta.get("namespace", ""), obj)
+    try:
+        if endpoint.mutate is not None:
+            endpoint.mutate(obj, request, known, RULES)
+        errors = endpoint.validate(request, known, RULES)
+    except (TypeError, AttributeError, ValueError) as bad:
+        raise InvalidObject("spec", meta.get("name", ""), f"cannot be read: {bad}") from None
+    if errors:
+        raise Refused(aggregate(errors))
+    return obj
+
+
+class Refused(StowageError):
+    """The webhook would not let it in; in its own words."""
+
+
+def workload_of(job: Object, kind: JobKind, surroundings: Surroundings) -> Workload | None:
+    """The Workload that the controller would make; None for a job that is over, or part of another one.
+
+    Raises NotOurs, InvalidObject, PriorityClassMissing.
+    """
+    if is_part(job, RULES) or kind.finished(job) is not None:
+        return None
+    if not queue_name(job):
+        raise NotOurs("names no queue (label kueue.x-k8s.io/queue-name), so nothing holds it back")
+    return composed(job, kind, surroundings)
+
+
+def simulated(obj: Mapping[str, Any], annotation: str) -> float | None:
+    """The seconds that the annotation says, None where it is not there. Raises InvalidObject."""
+    text = (obj["metadata"].get("annotations") or {}).get(annotation)
+    if text is None:
+        return None
+    try:
+        return seconds(str(text))
+    except ValueError as bad:
+        raise InvalidObject(f"metadata.annotations[{annotation}]", text, str(bad)) from None
+
+
+def duration(obj: Mapping[str, Any]) -> float | None:
+    """How long it runs in a simulation, where it says so. Raises InvalidObject."""
+    return simulated(obj, SIMULATED_DURATION)
+
+
+def arrival(obj: Mapping[str, Any]) -> float | None:
+    """How long after the beginning of a simulation it comes, where it says so. Raises InvalidObject."""
+    return simulated(obj, SIMULATED_ARRIVAL)

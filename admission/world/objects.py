@@ -1,0 +1,116 @@
+"""Objects by kind, each taken into a world exactly as the controller takes what its watch shows.
+
+The copies that the controller's informers keep are kept here too, filled by hand, with the controller's feed over them. Bad
+objects raise InvalidObject, naming object and field, and leave no trace. Called by cluster.py and files.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from admission.controllers.feed import Feed
+from admission.controllers.held import HeldPod, PodReader
+from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.views import Sight, index
+from admission.engine import intake, model
+from admission.engine.books import Books
+from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
+from api.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    Resource,
+)
+from api.kube.store import Store
+from api.pods import Namespace, Node
+from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
+from api.topology import ResourceFlavor, Topology
+from api.workloads import Workload
+
+# What depends on others comes after them, so that each is taken once.
+KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
+    TOPOLOGIES: ("topologies", lambda: decoder_for(Topology)),
+    RESOURCE_FLAVORS: ("flavors", lambda: decoder_for(ResourceFlavor)),
+    COHORTS: ("cohorts", lambda: decoder_for(Cohort)),
+    ADMISSION_CHECKS: ("checks", lambda: decoder_for(AdmissionCheck)),
+    NAMESPACES: ("namespaces", lambda: decoder_for(Namespace)),
+    NODES: ("nodes", lambda: decoder_for(Node)),
+    CLUSTER_QUEUES: ("cluster_queues", lambda: decoder_for(ClusterQueue)),
+    LOCAL_QUEUES: ("local_queues", lambda: decoder_for(LocalQueue)),
+    WORKLOAD_PRIORITY_CLASSES: ("workload_priorities", lambda: decoder_for(WorkloadPriorityClass)),
+    PRIORITY_CLASSES: ("priorities", lambda: decoder_for(dict)),
+    WORKLOADS: ("workloads", lambda: decoder_for(Workload)),
+    PODS: ("pods", PodReader),
+}
+
+_TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
+    NODES: intake.node,
+    CLUSTER_QUEUES: intake.cluster_queue,
+    COHORTS: intake.cohort,
+    RESOURCE_FLAVORS: lambda flavor: intake.flavor(flavor, None),
+}
+
+
+class Objects:
+    """What is in a cluster; `sight` is how the rest of the house looks at it."""
+
+    def __init__(self, books: Books) -> None:
+        self._stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in KINDS}
+        self._decoders = {kind: make() for kind, (_, make) in KINDS.items()}
+        self.sight = Sight(**{field: self._stores[kind] for kind, (field, _) in KINDS.items()})
+        index(self._stores[WORKLOADS], self._stores[LOCAL_QUEUES])
+        self._feed = Feed(self.sight, books, _nobody)
+
+    def add(self, kind: Resource, data: bytes) -> Any:
+        """Takes one object in, from its JSON; tells it as it was decoded. Raises InvalidObject.
+
+        A Workload that the engine cannot take is kept, and `misfit` says why.
+        """
+        made = self.decoded(kind, data)
+        if (taken := _TRIED.get(kind)) is not None:
+            taken(made)
+        self._stores[kind].upsert(made)
+        return made
+
+    def decoded(self, kind: Resource, data: bytes) -> Any:
+        """The object, not taken in. Raises InvalidObject."""
+        try:
+            return self._decoders[kind](data)
+        except DECODE_ERRORS as bad:
+            raise undecodable(kind.kind, data, bad) from None
+
+    def converted(self, workload: Workload) -> model.Workload:
+        """As the engine takes it, with what keeps it from being considered now. Raises InvalidObject."""
+        return self._feed.converted(workload)
+
+    def misfit(self, workload: Workload) -> str | None:
+        """What is wrong with a Workload that was taken in and that the engine cannot take."""
+        return self._feed.misfit(workload)
+
+    def surroundings(self) -> Surroundings:
+        """What a job's adapter may look at."""
+        return Surroundings(
+            flavors=self.sight.flavors.objects,
+            workload_priority_classes=self.sight.workload_priorities.objects,
+            priority_classes=self.sight.priorities.objects,
+            workloads=self.sight.workloads.objects,
+            options=JobOptions(),
+        )
+
+    def pods(self) -> Mapping[str, HeldPod]:
+        """The pods that were taken in."""
+        return self.sight.pods.objects
+
+
+def _nobody() -> None:
+    """There is no loop to wake: whoever holds the world runs its cycles."""

@@ -1,0 +1,200 @@
+"""A snapshot: everything that the engine's next decision depends on, as one JSON; loaded again, it decides the same.
+
+It holds the engine's own input values (not the objects they were made from), the options, the time, and of the past the two
+things that still matter: who was refused and sleeps, and which nodes hold room for admitted pods that are not bound yet.
+The same state gives the same bytes, and loading and capturing gives them back. One object a line, so that two snapshots can
+be compared by line. Maps keep their order, since texts may follow it.
+
+Called by `stowage snapshot`, by the controller process when it is asked for one (admission/app.py), and by `stowage simulate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import inf
+from typing import Any, Final
+
+import msgspec
+
+from admission.engine.books import Books
+from admission.engine.decision import Reason
+from admission.engine.line import order_of
+from admission.engine.model import (
+    BoundPod,
+    ClusterQueue,
+    Cohort,
+    Event,
+    Flavor,
+    FlavorResource,
+    Node,
+    PlacementOptions,
+    Quota,
+    Workload,
+)
+from admission.world.world import About, Arrival, World
+from api.errors import InvalidObject
+
+FORMAT: Final = "stowage.dev/snapshot/v1"
+
+# JSON has no infinity; no backoff ends before the epoch.
+_NEVER: Final = -1.0
+
+
+class CohortQuota(msgspec.Struct, frozen=True):
+    """One entry of a Cohort's quotas."""
+
+    flavor: str
+    resource: str
+    quota: Quota
+
+
+class CohortRecord(msgspec.Struct, frozen=True):
+    """A Cohort: in JSON a pair cannot be a key."""
+
+    name: str
+    parent: str | None
+    quotas: tuple[CohortQuota, ...]
+    weight_milli: int
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A workload that sleeps with all its equals: why, and from when on it will ask for less (epoch seconds)."""
+
+    workload: str
+    reason: Reason
+    again: float | None = None
+
+
+class Room(msgspec.Struct, frozen=True):
+    """Pods of one entry of an assignment that are not bound yet, by the node that holds room for them."""
+
+    workload: str
+    pod_set: str
+    domain: tuple[str, ...]
+    nodes: dict[str, int]
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """See the module. `at` in epoch seconds; `workloads` are the admitted ones, `pending` those that wait."""
+
+    format: str = FORMAT
+    at: float
+    budget: int
+    options: PlacementOptions
+    flavors: tuple[Flavor, ...] = ()
+    cohorts: tuple[CohortRecord, ...] = ()
+    cluster_queues: tuple[ClusterQueue, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    pods: tuple[BoundPod, ...] = ()
+    pending: tuple[Workload, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    rooms: tuple[Room, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    about: dict[str, About] = {}
+
+    def encode(self) -> bytes:
+        """The JSON."""
+        fields = []
+        for name, value in msgspec.structs.asdict(self).items():
+            body = _lines(value) if isinstance(value, tuple) else msgspec.json.encode(value)
+            fields.append(msgspec.json.encode(name) + b": " + body)
+        return b"{\n" + b",\n".join(fields) + b"\n}\n"
+
+
+def _lines(values: tuple[Any, ...]) -> bytes:
+    return b"[\n" + b",\n".join(map(msgspec.json.encode, values)) + b"\n]" if values else b"[]"
+
+
+_decoder: Final = msgspec.json.Decoder(Snapshot)
+
+
+def is_snapshot(document: object) -> bool:
+    """Whether a decoded JSON document is a snapshot, of whatever version."""
+    return isinstance(document, Mapping) and str(document.get("format", "")).startswith("stowage.dev/snapshot/")
+
+
+def decode(data: bytes, where: str = "snapshot") -> Snapshot:
+    """A snapshot from its JSON. Raises InvalidObject, naming `where` and the field."""
+    try:
+        snapshot = _decoder.decode(data)
+    except msgspec.MsgspecError as bad:
+        raise InvalidObject("snapshot", where, f"cannot be read: {bad}", where) from None
+    if snapshot.format != FORMAT:
+        raise InvalidObject("format", snapshot.format, f"must be {FORMAT}", where)
+    return snapshot
+
+
+def capture(
+    books: Books, now: float, budget: int, *, arrivals: Sequence[Arrival] = (), about: Mapping[str, About] | None = None
+) -> Snapshot:
+    """The state of ledger and queues at `now` (epoch seconds). Costs as much as there is; changes nothing."""
+    found: dict[type, tuple[Any, ...]] = {
+        kind: tuple(events) for kind, events in groupby(books.ledger.inputs(), key=type)
+    }
+    rooms = sorted(books.ledger.rooms().items())
+    return Snapshot(
+        at=now,
+        budget=budget,
+        options=books.ledger.options,
+        flavors=found.get(Flavor, ()),
+        cohorts=tuple(map(_record, found.get(Cohort, ()))),
+        cluster_queues=found.get(ClusterQueue, ()),
+        nodes=found.get(Node, ()),
+        workloads=tuple(map(_finite, found.get(Workload, ()))),
+        pods=found.get(BoundPod, ()),
+        pending=tuple(_finite(w) for w in sorted(books.queues.workloads(), key=order_of)),
+        refused=tuple(Refusal(key, *why) for key, why in sorted(books.queues.refusals().items())),
+        rooms=tuple(Room(*slot, nodes) for slot, nodes in rooms),
+        arrivals=tuple(arrivals),
+        about=dict(about or {}),
+    )
+
+
+def capture_world(world: World) -> Snapshot:
+    """The world as it is now."""
+    return capture(world.books, world.now, world.budget, arrivals=world.arrivals, about=world.about)
+
+
+def from_snapshot(snapshot: Snapshot) -> World:
+    """The world that was captured: its next cycle decides what that of the original does."""
+    world = World(snapshot.options, now=snapshot.at, budget=snapshot.budget)
+    for event in _events(snapshot):
+        world.apply(event)
+    world.ledger.set_rooms({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
+    for workload in snapshot.pending:
+        world.apply(_endless(workload))
+    for refusal in snapshot.refused:
+        world.queues.refuse(refusal.workload, refusal.reason, refusal.again)
+    world.queues.take_notices()  # they were told in the original's life
+    world.arrivals, world.about = list(snapshot.arrivals), dict(snapshot.about)
+    return world
+
+
+def _events(snapshot: Snapshot) -> Iterator[Event]:
+    yield from snapshot.flavors
+    yield from map(_cohort, snapshot.cohorts)
+    yield from snapshot.cluster_queues
+    yield from snapshot.nodes
+    yield from map(_endless, snapshot.workloads)
+    yield from snapshot.pods
+
+
+def _record(cohort: Cohort) -> CohortRecord:
+    quotas = tuple(CohortQuota(*pair, quota) for pair, quota in cohort.quotas.items())
+    return CohortRecord(cohort.name, cohort.parent, quotas, cohort.weight_milli)
+
+
+def _cohort(record: CohortRecord) -> Cohort:
+    quotas: dict[FlavorResource, Quota] = {(entry.flavor, entry.resource): entry.quota for entry in record.quotas}
+    return Cohort(record.name, record.parent, quotas, record.weight_milli)
+
+
+def _finite(workload: Workload) -> Workload:
+    return replace(workload, not_before=_NEVER) if workload.not_before == inf else workload
+
+
+def _endless(workload: Workload) -> Workload:
+    return replace(workload, not_before=inf) if workload.not_before == _NEVER else workload

@@ -1,0 +1,92 @@
+"""A World: ledger and pending queues at one moment, and what is known of the jobs besides.
+
+It holds and answers; whoever made it says what comes next (`apply`) and asks the engine (`cycle`, or `ledger` and `queues`
+themselves). The times are epoch seconds; a world from files without any times in them begins at 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from admission.engine.books import Books
+from admission.engine.cycle import CycleReport, run_cycle
+from admission.engine.ledger import Ledger
+from admission.engine.model import Event, PlacementOptions, Workload
+from admission.engine.queue import PendingQueues
+
+BUDGET = 64
+"""Decisions of one cycle, unless the settings say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that was not taken: where it stands (a file, or the cluster), which object, and what is wrong with it."""
+
+    where: str
+    object: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.where, self.object, self.message) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A workload that is not there yet, and when it comes (epoch seconds)."""
+
+    at: float
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What people call a workload, and what is known of its time. `since`: when it was admitted, if it is (epoch seconds).
+
+    `run_for`: seconds that its pods run once it is admitted, None where nothing says so.
+    """
+
+    title: str
+    run_for: float | None = None
+    since: float | None = None
+
+
+class World:
+    """`arrivals` in order of time; `about` by workload; `faults` as they were met."""
+
+    def __init__(self, options: PlacementOptions | None = None, *, now: float = 0.0, budget: int = BUDGET) -> None:
+        self.books = Books(Ledger(options), PendingQueues())
+        self.now, self.budget = now, budget
+        self.arrivals: list[Arrival] = []
+        self.about: dict[str, About] = {}
+        self.faults: list[Fault] = []
+
+    @property
+    def ledger(self) -> Ledger:
+        """Nodes, quota, admissions."""
+        return self.books.ledger
+
+    @property
+    def queues(self) -> PendingQueues:
+        """Who waits."""
+        return self.books.queues
+
+    @property
+    def options(self) -> PlacementOptions:
+        """How pods are placed here."""
+        return self.ledger.options
+
+    def apply(self, event: Event) -> None:
+        """Something is now like this, or gone."""
+        self.books.apply(event)
+
+    def cycle(self) -> CycleReport:
+        """One admission cycle at `now`: what it admits is booked, as in the controller."""
+        return run_cycle(self.ledger, self.queues, self.now, self.budget)
+
+    def workload(self, key: str) -> Workload | None:
+        """The workload as the engine knows it: pending, or with its admission; None if it knows of none."""
+        return self.queues.workload(key) or self.ledger.workload(key)
+
+    def title(self, key: str) -> str:
+        """What people call the workload."""
+        return self.about[key].title if key in self.about else key
