@@ -100,10 +100,6 @@ class Bookings:
                 slot = (workload.key, got.name, values)
                 yield (got.name, values), Share(slot, flavor, levels, vector, count, by_node, wants)
 
-    def pods_of(self, key: str) -> list[str]:
-        """Keys of the workload's bound pods."""
-        return sorted(self._pods_of.get(key, ()))
-
     def flavor_of(self, got: PodSetAdmission) -> str:
         """The flavor on whose tree the pod set stands."""
         names = sorted(set(got.flavors.values()))
