@@ -1,0 +1,65 @@
+"""The peer's classical choice of victims, to the letter: cycle.md 4.8.
+
+Candidates go out in their order until the workload fits; then those it can do without come back. Depending on the policy
+that is tried with and without borrowing. A relative's workload goes only while its queue, and each cohort between it and the
+lowest common one, uses more than its quota of something needed: whoever stays within is protected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from admission.engine.ledger import Ledger
+from admission.engine.preemption.candidates import Candidate, Candidates, Question, Right, find, within_nominal
+from admission.engine.preemption.hole import Hole, Taken
+
+
+def classical(ledger: Ledger, question: Question) -> list[Taken]:
+    """The victims in the order chosen; none if nothing helps."""
+    candidates = find(ledger, question)
+    ordered = candidates.in_order()
+    for borrowing in attempts(question, candidates) if ordered else ():
+        with ledger.trial():
+            hole = Hole(ledger, question, borrowing=borrowing)
+            out = hole.dig(sequence(question, ordered, borrowing))
+            if out:
+                return hole.fill(out)
+    return []
+
+
+def attempts(question: Question, candidates: Candidates) -> tuple[bool, ...]:
+    """With borrowing (True) or without, in the order in which that is tried."""
+    relatives = candidates.hierarchical or candidates.reclaimable
+    if not relatives or (not question.may_borrow and not _under_nominal(question)):
+        return (True,)
+    if not question.may_borrow and not candidates.hierarchical:
+        return (False, True)
+    return (True, False)
+
+
+def _under_nominal(question: Question) -> bool:
+    node = question.node
+    return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in question.needed)
+
+
+def sequence(question: Question, ordered: Sequence[Candidate], borrowing: bool) -> Iterator[Taken]:
+    """Those who may go, each looked at when those before are gone."""
+    for candidate in ordered:
+        if may_go(question, candidate, borrowing):
+            yield Taken(candidate, candidate.right.claim)
+
+
+def may_go(question: Question, candidate: Candidate, borrowing: bool) -> bool:
+    """Whether the candidate may be evicted, as usage is now."""
+    if candidate.right is Right.OWN_QUEUE:
+        return True
+    if borrowing and candidate.right is Right.WITHOUT_BORROWING:
+        return False
+    if within_nominal(candidate.node, question.needed):
+        return False
+    for node in candidate.node.ancestors():
+        if node is candidate.top:
+            break
+        if within_nominal(node, question.needed):
+            return False
+    return True

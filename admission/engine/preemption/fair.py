@@ -1,0 +1,176 @@
+"""The peer's choice of victims under fair sharing, to the letter: cycle.md 4.9.
+
+Shares are compared as they would be with the preemptor's usage charged. Target queues come by the largest share: from the
+root down to the child with the largest, a cohort before a queue where they are equal. What is not borrowing, and not on the
+way to the preemptor, is left alone. In the own queue the next candidate goes; in another one the next that the strategy
+allows, by the shares of the two subtrees that meet in the lowest common cohort. Whom the first strategy passed over is
+looked at once more by the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cmp_to_key
+
+from admission.engine.cohorts import Node
+from admission.engine.decision import Claim
+from admission.engine.fairness import FairSharing, FairStrategy, Share, Shares
+from admission.engine.ledger import Ledger
+from admission.engine.preemption.candidates import Candidate, Question, find_for_fairness, rank
+from admission.engine.preemption.hole import Hole, Taken
+
+
+def fair(ledger: Ledger, question: Question, sharing: FairSharing) -> list[Taken]:
+    """The victims in the order chosen; none if nothing helps."""
+    candidates = find_for_fairness(ledger, question)
+    if not candidates:
+        return []
+    with ledger.trial():
+        hole = Hole(ledger, question)
+        hole.assume(True)
+        out = hole.dig(_Fair(hole, question, sharing).sequence(candidates))
+        hole.assume(False)
+        return hole.fill(out)
+
+
+class _Fair:
+    def __init__(self, hole: Hole, question: Question, sharing: FairSharing) -> None:
+        self._hole, self._question, self._sharing = hole, question, sharing
+        self._shares = Shares()
+        self._path = (question.node, *question.node.ancestors())
+
+    def sequence(self, candidates: Iterable[Candidate]) -> Iterator[Taken]:
+        passed: list[Candidate] = []
+        yield from self._first(candidates, passed)
+        if len(self._sharing.strategies) > 1:
+            yield from self._second(passed)
+
+    def _first(self, candidates: Iterable[Candidate], passed: list[Candidate]) -> Iterator[Taken]:
+        targets = _Targets(self._question, candidates, self._shares)
+        for node in targets:
+            if node is self._question.node:
+                yield from self._out(targets.pop(node), Claim.IN_CLUSTER_QUEUE)
+            elif self._sharing.within_nominal and self._within_nominal():
+                yield from self._out(targets.pop(node), Claim.IN_COHORT_RECLAMATION)
+            else:
+                while targets.waiting(node):
+                    candidate = targets.pop(node)
+                    if self._allowed(candidate):
+                        yield from self._out(candidate, Claim.IN_COHORT_FAIR_SHARING)
+                        break
+                    passed.append(candidate)
+
+    def _second(self, candidates: Iterable[Candidate]) -> Iterator[Taken]:
+        targets = _Targets(self._question, candidates, self._shares)
+        for node in targets:
+            mine, theirs = self._meeting(node)
+            if FairStrategy.INITIAL_SHARE.allows(
+                self._shares.of(mine), self._shares.of(theirs), self._shares.of(theirs)
+            ):
+                yield from self._out(targets.pop(node), Claim.IN_COHORT_FAIR_SHARING)
+            targets.drop(node)
+
+    def _out(self, candidate: Candidate, claim: Claim) -> Iterator[Taken]:
+        yield Taken(candidate, claim)
+        self._shares.changed(candidate.node)
+
+    def _within_nominal(self) -> bool:
+        node = self._question.node
+        return all(node.usage.get(fr, 0) <= node.quota(fr).nominal for fr in self._question.needed)
+
+    def _allowed(self, candidate: Candidate) -> bool:
+        mine, theirs = self._meeting(candidate.node)
+        preemptor, before = self._shares.of(mine), self._shares.of(theirs)
+        strategy = self._sharing.strategies[0]
+        if strategy is FairStrategy.INITIAL_SHARE:
+            return strategy.allows(preemptor, before, before)
+        return strategy.allows(preemptor, before, self._share_without(candidate, theirs))
+
+    def _share_without(self, candidate: Candidate, node: Node) -> Share:
+        self._hole.take(candidate)
+        self._shares.changed(candidate.node)
+        share = self._shares.of(node)
+        self._hole.put_back(candidate)
+        self._shares.changed(candidate.node)
+        return share
+
+    def _meeting(self, target: Node) -> tuple[Node, Node]:
+        """The two children of the lowest common cohort that lead to the preemptor and to the target."""
+        theirs = target
+        while theirs.parent is not None and theirs.parent not in self._path:
+            theirs = theirs.parent
+        mine = next(node for node in self._path if node.parent is theirs.parent)
+        return mine, theirs
+
+
+class _Targets:
+    """Iterates over the queues to take from next, until none is left."""
+
+    def __init__(self, question: Question, candidates: Iterable[Candidate], shares: Shares) -> None:
+        self._question, self._shares = question, shares
+        self._path = (question.node, *question.node.ancestors())
+        self._left: dict[Node, list[Candidate]] = {}
+        self._pruned: set[Node] = set()
+        for candidate in candidates:
+            self._left.setdefault(candidate.node, []).append(candidate)
+        for some in self._left.values():
+            some.reverse()
+
+    def waiting(self, node: Node) -> bool:
+        return bool(self._left.get(node))
+
+    def pop(self, node: Node) -> Candidate:
+        return self._left[node].pop()
+
+    def drop(self, node: Node) -> None:
+        self._pruned.add(node)
+
+    def __iter__(self) -> Iterator[Node]:
+        own = self._question.node
+        if own.parent is None:
+            while self.waiting(own):
+                yield own
+            return
+        root = own.root()
+        while root not in self._pruned:
+            if (node := self._next(root)) is not None:
+                yield node
+
+    def _next(self, cohort: Node) -> Node | None:
+        queue = self._largest(child for child in cohort.queues if self._eligible_queue(child))
+        below = self._largest(child for child in cohort.cohorts if self._eligible_cohort(child))
+        if queue is None and below is None:
+            self._pruned.add(cohort)
+            return None
+        if below is not None and (queue is None or self._shares.of(below) >= self._shares.of(queue)):
+            return self._next(below)
+        return queue
+
+    def _eligible_queue(self, node: Node) -> bool:
+        if node in self._pruned:
+            return False
+        if self.waiting(node) and (node is self._question.node or self._shares.of(node).borrowing):
+            return True
+        self._pruned.add(node)
+        return False
+
+    def _eligible_cohort(self, node: Node) -> bool:
+        if node in self._pruned:
+            return False
+        if node in self._path or self._shares.of(node).borrowing:
+            return True
+        self._pruned.add(node)
+        return False
+
+    def _largest(self, nodes: Iterable[Node]) -> Node | None:
+        """Largest share first; of equal queues the one with the foremost candidate, of equal cohorts the last by name."""
+        return max(nodes, key=cmp_to_key(self._compare), default=None)
+
+    def _compare(self, one: Node, other: Node) -> int:
+        mine, theirs = self._shares.of(one), self._shares.of(other)
+        if mine != theirs:
+            return 1 if mine > theirs else -1
+        if self.waiting(one) and self.waiting(other):
+            first = rank(self._question, self._left[one][-1]) < rank(self._question, self._left[other][-1])
+            return 1 if first else -1
+        return (one.name > other.name) - (one.name < other.name)

@@ -1,0 +1,164 @@
+"""The ledger without some of its workloads: what would fit then. Lives inside one trial and leaves no trace.
+
+Quota moves at once, since every step of a search asks for it; amounts on nodes move when a placement is asked for, since
+that is rare. A placement once found is kept: as long as it still has room nothing is placed anew.
+
+`dig` takes candidates out, one by one, until the workload fits: quota is asked after each, the placement in ever longer
+strides and then back by halves, as more room never makes a placement impossible. `fill` puts back whom it can do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from admission.engine.cohorts import Node
+from admission.engine.decision import Claim, Victim
+from admission.engine.ledger import Ledger
+from admission.engine.model import PlacementRequest, Profile
+from admission.engine.preemption.candidates import Candidate, Question
+from admission.engine.topology.lift import Standing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """A candidate, and what its eviction is put down to."""
+
+    candidate: Candidate
+    claim: Claim
+
+    @property
+    def victim(self) -> Victim:
+        """As it is told."""
+        return Victim(self.candidate.key, self.claim)
+
+
+class Hole:
+    """Open a trial of the ledger first; what is out is put back by its end.
+
+    `borrowing`: whether the preemptor may use more than its queue's own quota.
+    """
+
+    def __init__(self, ledger: Ledger, question: Question, *, borrowing: bool = True) -> None:
+        self._ledger = ledger
+        self._question = question
+        self._borrowing = borrowing
+        self._requests = [_quick(request) for request in question.requests]
+        self._pending: dict[str, None] = {}
+        self._lifted: set[str] = set()
+        self._standing: Standing | None = None
+        self._assumed = False
+
+    # ---- in and out
+
+    def take(self, candidate: Candidate) -> None:
+        """The workload is gone."""
+        self._ledger.quota.remove(candidate.node.name, candidate.usage)
+        self._pending[candidate.key] = None
+
+    def put_back(self, candidate: Candidate) -> None:
+        """It is there again."""
+        self._ledger.quota.add(candidate.node.name, candidate.usage)
+        if candidate.key in self._lifted:
+            self._lifted.discard(candidate.key)
+            self._ledger.lower(candidate.key)
+        else:
+            del self._pending[candidate.key]
+
+    def assume(self, yes: bool) -> None:
+        """Charge the preemptor's quota already, or take that back: shares are compared as they would be with it."""
+        change = self._ledger.quota.add if yes else self._ledger.quota.remove
+        change(self._question.queue.name, self._question.usage)
+        self._assumed = yes
+
+    # ---- what fits
+
+    def quota_fits(self) -> bool:
+        """Whether quota alone would do."""
+        if not self._assumed:
+            return self._quota_fits()
+        self.assume(False)
+        fits = self._quota_fits()
+        self.assume(True)
+        return fits
+
+    def _quota_fits(self) -> bool:
+        node, usage = self._question.node, self._question.usage
+        if not self._borrowing and any(_borrows(node, *one) for one in usage.items()):
+            return False
+        return self._ledger.quota.fits(self._question.queue.name, usage)
+
+    def placement_fits(self) -> bool:
+        """Whether its pods find their places."""
+        if not self._requests:
+            return True
+        for key in self._pending:
+            self._ledger.lift(key)
+        self._lifted.update(self._pending)
+        self._pending.clear()
+        if self._standing is not None and self._standing.holds():
+            return True
+        result = self._ledger.place(self._requests)
+        if result.fits:
+            self._standing = self._ledger.standing(self._requests, result.assignments)
+        return result.fits
+
+    def fits(self) -> bool:
+        """Whether quota and placement would do."""
+        return self.quota_fits() and self.placement_fits()
+
+    # ---- searching
+
+    def dig(self, sequence: Iterable[Taken]) -> list[Taken]:
+        """Take out of the sequence until the workload fits; none if it never does. Who is returned is out, no one else."""
+        out: list[Taken] = []
+        short, stride = 0, 1
+        for one in sequence:
+            self.take(one.candidate)
+            out.append(one)
+            if not self.quota_fits():
+                short = len(out)
+            elif not self._requests or len(out) - short >= stride:
+                if self.placement_fits():
+                    return self._back(out, short)
+                short, stride = len(out), 2 * stride
+        return self._back(out, short) if len(out) > short and self.placement_fits() else []
+
+    def _back(self, out: list[Taken], short: int) -> list[Taken]:
+        """The shortest beginning of `out` that makes room; the first `short` do not, all of them do."""
+        low, high, at = short, len(out), len(out)
+        while high - low > 1 and self._requests:
+            middle = (low + high) // 2
+            self._move(out, at, middle)
+            at = middle
+            low, high = (low, middle) if self.placement_fits() else (middle, high)
+        self._move(out, at, high)
+        return out[:high]
+
+    def _move(self, out: Sequence[Taken], at: int, to: int) -> None:
+        for one in out[at:to]:
+            self.take(one.candidate)
+        for one in out[to:at]:
+            self.put_back(one.candidate)
+
+    def fill(self, out: Sequence[Taken]) -> list[Taken]:
+        """Put back, last but one first, whom the workload fits beside. Order as the peer's: the last one fills the gap."""
+        kept = list(out)
+        for index in range(len(kept) - 2, -1, -1):
+            candidate = kept[index].candidate
+            self.put_back(candidate)
+            if self.fits():
+                kept[index] = kept[-1]
+                kept.pop()
+            else:
+                self.take(candidate)
+        return kept
+
+
+def _borrows(node: Node, fr: tuple[str, str], amount: int) -> bool:
+    return node.quota(fr).nominal < node.usage.get(fr, 0) + amount
+
+
+def _quick(request: PlacementRequest) -> PlacementRequest:
+    """The same question where only yes or no counts: whatever fits at all fits by the peer's rules of placement."""
+    return replace(request, profile=Profile.COMPATIBLE)

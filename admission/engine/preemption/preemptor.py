@@ -1,0 +1,92 @@
+"""Whom to evict so that a waiting workload fits, quota and placement both; the face of this package.
+
+The cycle makes one `Preemptor` (a ledger, the time, and fair sharing if it is on) and asks it about each head:
+
+    about = preemptor.about(workload)                 # a `Preemption` (assign.py) for this workload
+    FlavorSearch(..., about, ...)                     # asks about.simulate(...): would evicting help, by quota alone
+    victims = about.targets(workload, assignment)     # where the assignment's mode is below Fit and above NoFit
+
+For `targets` every resource of a pod set whose placement failed must be one that needs room: give its picks a mode below Fit
+(NO_CANDIDATES, PREEMPT or RECLAIM), as the peer does. The answer is empty unless the workload fits when exactly those
+victims are gone: all quota of `assignment.usage`, and a place for every pod set with a topology. All is found in trials on
+the live ledger, which is left as it was.
+
+Victims are the peer's where the placement profile (the workload's, its queue's, that of the options) is Compatible or
+LeastFree; else they are the cheapest. Fair sharing always goes by the peer's rules: there the shares decide who goes.
+Texts for conditions and events are in wording.py. Decides nothing about when to evict; evicts nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admission.engine.assign import FlavorAssignment, Mode
+from admission.engine.decision import Victim
+from admission.engine.fairness import FairSharing
+from admission.engine.ledger import Ledger
+from admission.engine.model import FlavorResource, Workload
+from admission.engine.preemption.candidates import Question
+from admission.engine.preemption.classical import classical
+from admission.engine.preemption.fair import fair
+from admission.engine.preemption.hole import Taken
+from admission.engine.requests import placement_requests
+
+
+class Preemptor:
+    """Answers for one ledger at one moment (`now`: epoch seconds). `sharing`: None where fair sharing is off."""
+
+    def __init__(self, ledger: Ledger, now: float, sharing: FairSharing | None = None) -> None:
+        self._ledger, self._now, self._sharing = ledger, now, sharing
+
+    def about(self, workload: Workload) -> Inquiry:
+        """A `Preemption` for this workload."""
+        return Inquiry(self._ledger, workload, self._now, self._sharing)
+
+
+class Inquiry:
+    """Whom this workload could evict. Implements `Preemption` of assign.py."""
+
+    def __init__(self, ledger: Ledger, workload: Workload, now: float, sharing: FairSharing | None) -> None:
+        self._ledger, self._workload, self._now, self._sharing = ledger, workload, now, sharing
+
+    def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
+        """NO_CANDIDATES, PREEMPT (own workloads among them) or RECLAIM, and the borrowing level then; by quota alone."""
+        quota = self._ledger.quota
+        spec, node = quota.spec(queue), quota.node(queue)
+        if spec is None or node is None:
+            return Mode.NO_CANDIDATES, 0
+        question = Question(self._workload, spec, node, {fr: amount}, frozenset((fr,)), (), self._now)
+        victims = self._peers(question)
+        with self._ledger.trial():
+            for one in victims:
+                quota.remove(one.candidate.node.name, one.candidate.usage)
+            level = quota.borrowing(queue, fr, amount).level
+        if not victims:
+            return Mode.NO_CANDIDATES, level
+        own = any(one.candidate.node is node for one in victims)
+        return (Mode.PREEMPT if own else Mode.RECLAIM), level
+
+    def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
+        """Whom to evict so that the workload fits, in the order chosen; none if nothing helps."""
+        quota = self._ledger.quota
+        spec, node = quota.spec(workload.cluster_queue), quota.node(workload.cluster_queue)
+        if spec is None or node is None:
+            return ()
+        requests = placement_requests(workload, spec, assignment, self._ledger.flavors, self._now)
+        question = Question(workload, spec, node, assignment.usage, needed(assignment), requests, self._now)
+        return tuple(one.victim for one in self._peers(question))
+
+    def _peers(self, question: Question) -> list[Taken]:
+        if self._sharing is not None:
+            return fair(self._ledger, question, self._sharing)
+        return classical(self._ledger, question)
+
+
+def needed(assignment: FlavorAssignment) -> frozenset[FlavorResource]:
+    """The (flavor, resource) pairs that lack room: those whose pick is not Fit."""
+    return frozenset(
+        (pick.flavor, resource)
+        for pod_set in assignment.pod_sets
+        for resource, pick in pod_set.picks.items()
+        if pick.mode < Mode.FIT
+    )

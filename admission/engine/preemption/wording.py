@@ -1,0 +1,45 @@
+"""The field's texts about an eviction: cycle.md 4.8. Called by the shell for conditions and events."""
+
+from __future__ import annotations
+
+from admission.engine.decision import Claim
+from admission.engine.model import Workload
+from admission.engine.quota import QuotaTree
+
+_TEXTS = {
+    Claim.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+    Claim.IN_COHORT_RECLAMATION: "reclamation within the cohort",
+    Claim.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
+    Claim.IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+}
+_UNKNOWN = "UNKNOWN"
+
+
+def eviction_message(quota: QuotaTree, preemptor: Workload, queue: str, claim: Claim) -> str:
+    """What the victim's conditions say. `queue`: the ClusterQueue of the victim's admission."""
+    return (
+        f"Preempted to accommodate a workload (UID: {preemptor.uid or _UNKNOWN}, JobUID: {preemptor.job_uid or _UNKNOWN}) "
+        f"due to {_TEXTS[claim]}; preemptor path: {path(quota, preemptor.cluster_queue)}; preemptee path: {path(quota, queue)}"
+    )
+
+
+def priorities(preemptor: Workload, victim: Workload) -> str:
+    """What events about the eviction end with; the leading semicolon included."""
+    return f"; preemptor {_priority(preemptor)}; preemptee {_priority(victim)}"
+
+
+def preempted_event(preemptor: Workload, victim: Workload, queue: str) -> str:
+    """What the preemptor's event PreemptedWorkload says. `queue`: the ClusterQueue of the victim's admission."""
+    name = victim.key.rpartition("/")[2]
+    return f"Preempted workload {name} (UID: {victim.uid}) in ClusterQueue {queue}{priorities(preemptor, victim)}"
+
+
+def path(quota: QuotaTree, queue: str) -> str:
+    """The queue's place in the cohort tree: /root/.../queue."""
+    node = quota.node(queue)
+    above = [] if node is None else [ancestor.name for ancestor in node.ancestors()]
+    return "".join(f"/{name}" for name in (*reversed(above), queue))
+
+
+def _priority(workload: Workload) -> str:
+    return f"effective priority: {workload.priority} (base: {workload.priority}, boost: 0)"
