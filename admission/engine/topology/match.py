@@ -178,6 +178,10 @@ class Matcher:
         """The node whose labels and taints count for the row."""
         return self._nodes[row] if row < len(self._nodes) else None
 
+    def taints(self) -> list[tuple[Taint, ...]]:
+        """The repelling taints of the rows' nodes, each combination once; some that no node has any more may be among them."""
+        return [taints for taints in self._taint_ids if taints]
+
     def feasible(self, wants: Wants, size: int) -> Bools | None:
         """Which of the first `size` rows may be used; None: all of them."""
         mask = self._tolerated(wants, size)

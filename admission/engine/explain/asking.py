@@ -1,0 +1,138 @@
+"""What the workload itself could ask for instead, so that it is admitted: the changes that its owner can make.
+
+A level less strict, a little less of one resource, fewer pods, a toleration, no selector. Each function gives the changes
+that were found to admit it; of each kind the least. Called by remedies.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from admission.engine.explain.trying import Trying
+from admission.engine.explain.value import (
+    Change,
+    DropAffinity,
+    DropSelector,
+    FewerPods,
+    LowerRequest,
+    RelaxTopology,
+    SoftenConstraint,
+    Tolerate,
+)
+from admission.engine.flavors import topology_implied
+from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
+from admission.engine.requests import in_force
+from admission.engine.topology.match import untolerated
+
+MOST_POD_SETS = 8
+"""Of workloads with more pod sets only the first ones are looked at one by one."""
+
+
+def relaxed(trying: Trying) -> Iterator[Change]:
+    """For each group of pod sets with a required level: the lowest higher level that does, or the level preferred.
+
+    Where no group alone suffices, those of the same level together.
+    """
+    options = list(_climbs(trying))
+    found = [change for climb in options if (change := trying.first(climb)) is not None]
+    if found or len(options) < 2:
+        yield from found
+        return
+    names = tuple(name for climb in options for name in climb[0].pod_sets)
+    if len({(climb[0].level, climb[0].to) for climb in options}) == 1:
+        together = [RelaxTopology(names, step.level, step.to, step.required) for step in options[0]]
+        if (change := trying.first(together)) is not None:
+            yield change
+
+
+def _climbs(trying: Trying) -> Iterator[list[RelaxTopology]]:
+    groups: dict[str | int, list[PodSet]] = {}
+    for index, pod_set in enumerate(trying.workload.pod_sets):
+        if pod_set.topology is not None and pod_set.topology.required is not None:
+            group = pod_set.topology.group
+            groups.setdefault(index if group is None else group, []).append(pod_set)
+    for members in list(groups.values())[:MOST_POD_SETS]:
+        names = tuple(member.name for member in members)
+        for flavor in _flavors(trying):
+            ask = in_force(members[0], flavor, trying.now - trying.workload.queued).topology
+            if flavor.levels is not None and ask is not None and ask.required in flavor.levels:
+                at = flavor.levels.index(ask.required)
+                climb = [RelaxTopology(names, ask.required, to, True) for to in reversed(flavor.levels[:at])]
+                yield [*climb, RelaxTopology(names, ask.required, ask.required, False)]
+                break
+
+
+def _flavors(trying: Trying) -> list[Flavor]:
+    known = trying.ledger.flavors
+    return [known[name] for name in trying.queue.flavors if name in known]
+
+
+def softened(trying: Trying) -> Iterator[Change]:
+    """Each hard constraint that alone stands in the way."""
+    for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
+        for constraint in (pod_set.topology or TopologyAsk()).constraints:
+            change = SoftenConstraint(pod_set.name, constraint.level)
+            if constraint.hard and trying.admits(change):
+                yield change
+
+
+def lowered(trying: Trying) -> Iterator[Change]:
+    """For each resource of each pod set: the largest request with which the workload is admitted, all else equal."""
+    for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
+        for resource, asked in sorted(pod_set.requests.items()):
+            change = trying.most(partial(LowerRequest, pod_set.name, resource, asked), 1, asked - 1)
+            if change is not None:
+                yield change
+
+
+def fewer(trying: Trying) -> Iterator[Change]:
+    """For each pod set: the most pods with which the workload is admitted, in whole slices."""
+    for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
+        slices = (pod_set.topology or TopologyAsk()).slices
+        size = max(1, slices[0].size) if slices else 1
+
+        def fewer_slices(number: int, pod_set: PodSet = pod_set, size: int = size) -> Change:
+            return FewerPods(pod_set.name, pod_set.count, number * size)
+
+        change = trying.most(fewer_slices, 1, (pod_set.count - 1) // size)
+        if change is not None:
+            yield change
+
+
+def tolerating(trying: Trying) -> Iterator[Change]:
+    """Each taint of a flavor or of its nodes that alone stands in the way."""
+    for taint in sorted(_taints(trying), key=lambda taint: (taint.key, taint.value, taint.effect)):
+        change = Tolerate(taint)
+        if trying.admits(change):
+            yield change
+
+
+def _taints(trying: Trying) -> set[Taint]:
+    found: set[Taint] = set()
+    for flavor in _flavors(trying):
+        tree = trying.ledger.capacity.trees.get(flavor.name)
+        carried = [flavor.taints, *(() if tree is None else tree.matcher.taints())]
+        for pod_set in trying.workload.pod_sets:
+            tolerations = (*pod_set.tolerations, *flavor.tolerations)
+            found.update(taint for taints in carried if (taint := untolerated(taints, tolerations)) is not None)
+    return found
+
+
+def unselecting(trying: Trying) -> Iterator[Change]:
+    """Each label of a node selector, and each required node affinity, that alone stands in the way."""
+    labels = sorted({item for pod_set in trying.workload.pod_sets for item in pod_set.node_selector.items()})
+    for key, value in labels:
+        change = DropSelector(key, value)
+        if trying.admits(change):
+            yield change
+    for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
+        drop = DropAffinity(pod_set.name)
+        if pod_set.affinity is not None and trying.admits(drop):
+            yield drop
+
+
+def placed_on_topology(trying: Trying) -> bool:
+    """Whether nodes matter at all: some pod set asks for a topology, or the queue implies one."""
+    implied = topology_implied(trying.queue, trying.ledger.flavors)
+    return implied or any(p.topology is not None and p.topology.explicit for p in trying.workload.pod_sets)

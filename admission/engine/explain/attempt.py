@@ -1,0 +1,88 @@
+"""Would the ledger as it stands admit this workload, if it were its turn? The question behind every claim of an explanation.
+
+The same steps as the cycle's (flavors, quota, place, the next flavor where a placement fails), for one workload and without
+booking anything. Ask inside a trial to learn what a change would do. No queue is looked at: whether others come first is
+not the question here. Called by explain.py and remedies/; `cannot_run` also by cycle.py, with the decision that it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from admission.engine.assign import FlavorAssignment, Mode, NoPreemption
+from admission.engine.decision import Reason
+from admission.engine.flavors import FlavorSearch, Scope
+from admission.engine.ledger import Ledger
+from admission.engine.model import FlavorResource, StopPolicy, Workload
+from admission.engine.requests import placement_requests
+
+FOREVER = 10.0**12
+"""Seconds after which every required level that gives way with time has done so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ends: `fits`, or `reason` and `message` as the condition would say them. `usage`: what quota it would take."""
+
+    fits: bool
+    reason: Reason = Reason.PENDING_EVALUATION
+    message: str = ""
+    usage: Mapping[FlavorResource, int] = field(default_factory=dict)
+
+
+def attempt(
+    ledger: Ledger, workload: Workload, now: float, *, empty: bool = False, nodes: bool = True, words: bool = False
+) -> Outcome:
+    """The workload (not booked) on the ledger at `now`, epoch seconds. `empty`: nodes as if no workload were admitted.
+
+    `nodes` False: by quota alone. `words`: the message is to be the condition's to the letter, which counts what an empty
+    cluster would hold where not even that is enough.
+    """
+    queue = ledger.quota.spec(workload.cluster_queue)
+    if queue is None:
+        return Outcome(False, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
+    if queue.stop is not StopPolicy.NONE:
+        return Outcome(False, Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped")
+    if queue.inactive is not None or ledger.quota.cyclic(queue.name):
+        return Outcome(False, Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive")
+    refused: dict[tuple[str, str], str] = {}
+    while True:
+        search = FlavorSearch(queue, ledger.flavors, ledger.quota, NoPreemption(ledger.quota), Scope(refused))
+        found = search.assign(workload)
+        if found.mode < Mode.FIT:
+            return Outcome(False, found.reason, found.message(), found.usage)
+        failed = _failed(ledger, workload, found, now, empty=empty, words=words) if nodes else {}
+        if not failed:
+            return Outcome(True, message=found.message(), usage=found.usage)
+        refused.update(failed)
+
+
+def _failed(
+    ledger: Ledger, workload: Workload, found: FlavorAssignment, now: float, *, empty: bool, words: bool
+) -> dict[tuple[str, str], str]:
+    """(pod set, flavor) that found no place, with the message."""
+    queue = ledger.quota.spec(workload.cluster_queue)
+    requests = [] if queue is None else placement_requests(workload, queue, found, ledger.flavors, now)
+    if not requests:
+        return {}
+    failures = ledger.place(requests, simulate_empty=empty).failures
+    told = {**failures, **ledger.place(requests, simulate_empty=True).failures} if words and failures else failures
+    return {
+        (request.pod_set.name, request.flavor): told[request.pod_set.name].message
+        for request in requests
+        if request.pod_set.name in failures
+    }
+
+
+def cannot_run(ledger: Ledger, workload: Workload) -> Outcome | None:
+    """Why the workload would not fit if it were alone, with all quota free and every level relaxed that ever will be.
+
+    None where it would. Nodes, pods that belong to nobody, quotas and flavors are as they are now.
+    """
+    with ledger.trial():
+        for name in {workload.cluster_queue, *ledger.quota.relatives(workload.cluster_queue)}:
+            ledger.quota.remove(name, ledger.quota.usage(name))
+        alone = attempt(ledger, workload, workload.queued + FOREVER, empty=True)
+    never = (Reason.MISCONFIGURED, Reason.SUSPENDED)
+    return None if alone.fits or alone.reason in never else alone

@@ -1,0 +1,118 @@
+"""Which admitted workloads would have to finish: a set that suffices and of which none can be left out.
+
+When workloads end nobody knows, so "soonest" is taken as "least": candidates are let go of one after the other until the
+workload fits, once beginning with those that hold least and once with those that hold most; then each that turns out to be
+superfluous stays, the largest first. Candidates are those who use the quota in question, or stand in the same one of the
+domains that an empty cluster would offer. Of all sets found the one with the fewest members wins, of those the one that
+holds least. Called by remedies.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from admission.engine.explain.quotas import relatives, users_of
+from admission.engine.explain.rooms import Rooms
+from admission.engine.explain.takers import rows_of
+from admission.engine.explain.trying import Trying
+from admission.engine.explain.value import Finish
+from admission.engine.model import FlavorResource
+from admission.engine.topology.constraints import Ask, Group
+from admission.engine.topology.count import Counter
+
+DOMAINS = 3
+"""So many domains of a flavor are looked into."""
+
+MEMBERS = 32
+"""A set of more workloads than this is no advice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A group that found no place on a flavor's nodes."""
+
+    rooms: Rooms
+    group: Group
+    ask: Ask
+
+
+Weights = Mapping[str, int]
+"""Workload to how much it holds, comparable within one set of candidates only."""
+
+
+def finishing(trying: Trying, sites: Sequence[Site], short: Sequence[FlavorResource]) -> Finish | None:
+    """The least set. `short`: the quotas that are not enough."""
+    holders = _holders(trying, short)
+    sets: list[tuple[int, int, tuple[str, ...]]] = []
+    for weights in _candidates(sites, holders):
+        for ordered in (sorted(weights, key=lambda key: (weights[key], key)), _heaviest(weights)):
+            chosen = _least(trying, ordered, weights)
+            if chosen:
+                sets.append((len(chosen), sum(weights[key] for key in chosen), tuple(sorted(chosen))))
+    return Finish(min(sets)[2]) if sets else None
+
+
+def _heaviest(weights: Weights) -> list[str]:
+    return sorted(weights, key=lambda key: (-weights[key], key))
+
+
+def _holders(trying: Trying, short: Sequence[FlavorResource]) -> Weights:
+    if not short:
+        return {}
+    family = relatives(trying.ledger, trying.queue.name)
+    return {taker.name: taker.amount for taker in users_of(trying.ledger, family, short)}
+
+
+def _candidates(sites: Sequence[Site], holders: Weights) -> Iterator[Weights]:
+    """Sets of workloads among which the answer may be: those in one domain, with those that use the quota."""
+    if holders:
+        yield holders
+    for site in sites:
+        for weights in _by_domain(site):
+            if weights:
+                yield {**dict.fromkeys(holders, 0), **weights}
+
+
+def _by_domain(site: Site) -> Iterator[Weights]:
+    """Of the domains that would do if they were empty, best first as they are now: who holds how many pods' worth."""
+    tree, ask, rooms = site.rooms.tree, site.ask, site.rooms
+    level = ask.level if ask.required else 0
+    now = Counter(tree, ask).levels()[level]
+    empty = rooms.counts(ask, level, Counter(tree, ask, simulate_empty=True).levels()[level])
+    need = ask.need if ask.slice_size > 1 and level <= ask.slice_level else ask.need * ask.slice_size
+    best = rooms.best(ask, level, now)
+    whole = [slot for slot in best if empty[slot] >= need][:DOMAINS]
+    for slot in whole:
+        yield _worth(site, rooms, level, [slot])
+    if not whole and not ask.required:
+        yield _worth(site, rooms, level, best)
+
+
+def _worth(site: Site, rooms: Rooms, level: int, slots: Sequence[int]) -> Weights:
+    masks = [rows_of(rooms.tree, level, slot) for slot in slots]
+    rows = masks[0]
+    for mask in masks[1:]:
+        rows = rows | mask
+    request = {rooms.tree.columns.of(name): amount for name, amount in site.ask.request.items() if amount > 0}
+    return {
+        key: max(amounts.get(column, 0) * 1000 // amount for column, amount in request.items())
+        for key, amounts in rooms.takers.amounts(rows & rooms.usable(site.ask)).items()
+    }
+
+
+def _least(trying: Trying, ordered: Sequence[str], weights: Weights) -> list[str] | None:
+    """The first of them that suffice together, without those that need not go."""
+    ordered = ordered[:MEMBERS]
+    if not ordered or not trying.admits(Finish(tuple(ordered))):
+        return None
+    low, high = 0, len(ordered)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if trying.admits(Finish(tuple(ordered[:middle]))) else (middle, high)
+    chosen = list(ordered[:high])
+    for key in _heaviest({key: weights[key] for key in chosen}):
+        rest = [other for other in chosen if other != key]
+        if rest and trying.admits(Finish(tuple(rest))):
+            chosen = rest
+    return chosen

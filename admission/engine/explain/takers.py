@@ -1,0 +1,95 @@
+"""Who takes the room of some nodes: admitted workloads by their bookings, and bound pods that belong to none of them.
+
+Reads the books of one flavor's tree; built once for an explanation, since it walks over everything that is booked.
+Called by rooms.py and by the search for workloads whose end would help (remedies/finishing.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from admission.engine.explain.value import Taker, TakerKind
+from admission.engine.ledger import Ledger
+from admission.engine.topology.level import Bools
+from admission.engine.topology.shares import Share, held
+from admission.engine.topology.tree import Tree
+from admission.engine.topology.usage import Vector
+
+TOP = 5
+"""So many takers are named at most."""
+
+
+class Takers:
+    """What stands on the rows of one tree."""
+
+    def __init__(self, ledger: Ledger, tree: Tree) -> None:
+        self._ledger, self._tree = ledger, tree
+        self._workloads: list[tuple[int, str, Vector, int]] = []
+        self._pods: list[tuple[int, str, str, Vector]] = []
+        for key, booking in ledger.bookings.by_workload.items():
+            for share in booking.shares.values():
+                self._workloads += ((row, key, share.vector, count) for row, count in self._rows(share))
+        columns = ledger.capacity.columns
+        for key, pod in ledger.bookings.pods.items():
+            row = tree.row_of_node.get(pod.node)
+            if row is not None and key not in ledger.bookings.slot_of:
+                self._pods.append((row, key, pod.node, columns.vector(held(pod))))
+
+    def _rows(self, share: Share) -> Iterator[tuple[int, int]]:
+        """(row, pods) of an entry, as far as it stands on this tree."""
+        tree = self._tree
+        if not share.by_node:
+            row = tree.row_of_host.get(share.values[-1]) if len(share.values) == 1 else tree.domain_row(share.values)
+            if row is not None and (tree.by_node or share.levels == tree.shape.levels):
+                yield row, share.count
+            return
+        nodes = dict(share.shadows)
+        for pod in share.covered:
+            node = self._ledger.bookings.pods[pod].node
+            nodes[node] = nodes.get(node, 0) + 1
+        for node, count in nodes.items():
+            row = tree.row_of_node.get(node)
+            if row is not None:
+                yield row, count
+
+    def most(self, rows: Bools, resource: str) -> tuple[Taker, ...]:
+        """Who takes most of the resource on these rows."""
+        column = self._ledger.capacity.columns.index.get(resource, -1)
+        found = [
+            Taker(TakerKind.WORKLOAD, key, amounts[column])
+            for key, amounts in self.amounts(rows).items()
+            if amounts.get(column)
+        ]
+        found += (
+            Taker(TakerKind.POD, key, amount, node)
+            for row, key, node, vector in self._pods
+            if rows[row] and (amount := dict(vector).get(column, 0)) > 0
+        )
+        return most(found)
+
+    def amounts(self, rows: Bools) -> dict[str, dict[int, int]]:
+        """What each admitted workload takes on these rows, by column."""
+        found: dict[str, dict[int, int]] = {}
+        for row, key, vector, count in self._workloads:
+            if rows[row]:
+                entry = found.setdefault(key, {})
+                for column, amount in vector:
+                    entry[column] = entry.get(column, 0) + amount * count
+        return found
+
+
+def most(takers: Iterable[Taker]) -> tuple[Taker, ...]:
+    """Those with the largest amounts; ties by name."""
+    return tuple(sorted(takers, key=lambda taker: (-taker.amount, taker.name))[:TOP])
+
+
+def rows_of(tree: Tree, level: int, slot: int) -> Bools:
+    """Which counting rows are below the level's domain."""
+    mask = np.zeros(tree.levels[level].size, dtype=np.bool_)
+    mask[slot] = True
+    hidden = () if tree.rows is tree.levels[-1] else (tree.rows,)
+    for below in (*tree.levels[level + 1 :], *hidden):
+        mask = mask[below.parent]
+    return mask & tree.rows.alive

@@ -1,0 +1,306 @@
+"""What an explanation is, as values: why a workload waits, what stands in its way where, and what would admit it.
+
+One value feeds the status, the event, `stowage explain` and its JSON (wire.py). It is made in explain.py; nothing here
+computes. Amounts are integers as everywhere in the engine: cpu in milli-units, everything else in whole units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from admission.engine.decision import Reason
+from admission.engine.model import Taint
+
+
+class Verdict(StrEnum):
+    """Where the workload stands."""
+
+    ADMITTED = "Admitted"
+    FITS = "Fits"
+    WAITS = "Waits"
+    BLOCKED = "Blocked"
+    CANNOT_RUN = "CannotRun"
+
+
+class TakerKind(StrEnum):
+    """Who takes room: a pod that belongs to no admitted workload, or an admitted workload."""
+
+    POD = "Pod"
+    WORKLOAD = "Workload"
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """Who takes `amount` of a resource. `node`: where a pod stands; empty for a workload."""
+
+    kind: TakerKind
+    name: str
+    amount: int
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource of one domain, seen alone, on the nodes that the pods may use.
+
+    `asked`: what all pods take together; `free`: what is left; `pods`: how many of them that holds; `short`: what the
+    pods beyond those would take. `takers`: who has most of the rest, at most five.
+    """
+
+    resource: str
+    asked: int
+    free: int
+    pods: int
+    short: int
+    takers: tuple[Taker, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Nodes of one domain that do not count. `what`: the taint, or the label; `pods`: how many they would hold otherwise."""
+
+    code: Reason
+    what: str
+    nodes: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class LevelView:
+    """What one level offers to the pod sets of one group.
+
+    `domain`: the values of its best domain, widest first; `fits` of `wanted` (`unit`: pods or slices) is what that domain
+    holds, `everywhere` what all domains of the level hold together. `asked`: whether the request names this level.
+    `fragmented`: no resource alone is short, and still not all fits. `leader`: whether the group's leader finds a node.
+    """
+
+    level: str
+    domain: tuple[str, ...]
+    fits: int
+    wanted: int
+    unit: str
+    everywhere: int
+    asked: bool = False
+    shortages: tuple[Shortage, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
+    fragmented: bool = False
+    leader: bool = True
+
+    def codes(self) -> Iterator[Reason]:
+        """The codes of what limits the best domain."""
+        if not self.domain:
+            yield Reason.NO_DOMAINS
+        if not self.leader:
+            yield Reason.NO_PLACE_FOR_LEADER
+        if self.shortages:
+            yield Reason.INSUFFICIENT_RESOURCE
+        if self.fragmented:
+            yield Reason.FRAGMENTED
+        yield from (exclusion.code for exclusion in self.exclusions)
+        kinds = {taker.kind for shortage in self.shortages for taker in shortage.takers}
+        if TakerKind.POD in kinds:
+            yield Reason.FOREIGN_PODS
+        if TakerKind.WORKLOAD in kinds:
+            yield Reason.ADMITTED_WORKLOADS
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetView:
+    """Pod sets that are placed together and found no place on a flavor. `message` is the placement's own."""
+
+    pod_sets: tuple[str, ...]
+    message: str
+    levels: tuple[LevelView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUser:
+    """A ClusterQueue that uses the quota. `borrowed`: how much of that is beyond its own."""
+
+    cluster_queue: str
+    amount: int
+    borrowed: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaView:
+    """Quota of one resource in a flavor. `available`: to the queue now, borrowing included; `most`: if nobody used any.
+
+    `short`: by how much the request is beyond `available`. `users` and `workloads`: who uses it, most first, at most five.
+    """
+
+    resource: str
+    asked: int
+    nominal: int
+    available: int
+    most: int
+    short: int
+    users: tuple[QuotaUser, ...] = ()
+    workloads: tuple[Taker, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorView:
+    """One flavor that was tried. `code` and `message`: why it does not suit at all, None and empty where it does.
+
+    `pod_sets`: those that found no place on its nodes, quota aside.
+    """
+
+    flavor: str
+    topology: str | None
+    code: Reason | None = None
+    message: str = ""
+    quota: tuple[QuotaView, ...] = ()
+    pod_sets: tuple[PodSetView, ...] = ()
+
+
+# ---- changes
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxTopology:
+    """The pod sets of a group ask for a higher level, or (`required` False) only prefer the level."""
+
+    pod_sets: tuple[str, ...]
+    level: str
+    to: str
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SoftenConstraint:
+    """The pod set's hard constraint at the level becomes a soft one."""
+
+    pod_set: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class LowerRequest:
+    """Each pod of the pod set asks for `fits` of the resource instead of `asked`: the most with which it is admitted."""
+
+    pod_set: str
+    resource: str
+    asked: int
+    fits: int
+
+
+@dataclass(frozen=True, slots=True)
+class FewerPods:
+    """The pod set has `fits` pods instead of `asked`."""
+
+    pod_set: str
+    asked: int
+    fits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerate:
+    """Every pod set tolerates the taint."""
+
+    taint: Taint
+
+
+@dataclass(frozen=True, slots=True)
+class DropSelector:
+    """The pod sets' node selectors no longer name the label."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropAffinity:
+    """The pod set has no required node affinity any more."""
+
+    pod_set: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """These workloads finish; without any one of them the others would not do."""
+
+    workloads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseQuota:
+    """The queue's nominal quota becomes `nominal`, `by` more."""
+
+    cluster_queue: str
+    flavor: str
+    resource: str
+    by: int
+    nominal: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddNodes:
+    """`count` more nodes like `like` come to its domain (`domain`: its values of these levels), empty."""
+
+    flavor: str
+    like: str
+    levels: tuple[str, ...]
+    domain: tuple[str, ...]
+    count: int
+
+
+Change = (
+    RelaxTopology
+    | SoftenConstraint
+    | LowerRequest
+    | FewerPods
+    | Tolerate
+    | DropSelector
+    | DropAffinity
+    | Finish
+    | RaiseQuota
+    | AddNodes
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Changes that admit the workload when all are made: that was tried on a trial of the ledger."""
+
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why the workload is where it is. `message` is the field's own text for its condition.
+
+    `ahead`: who is considered before it in its queue, where it would fit; at most five. `remedies`: each sufficient alone,
+    the least trouble first. `complete`: False where the search for remedies was cut off at its budget.
+    """
+
+    workload: str
+    cluster_queue: str
+    verdict: Verdict
+    reason: Reason
+    message: str
+    flavors: tuple[FlavorView, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    ahead: tuple[str, ...] = ()
+    complete: bool = True
+
+    @property
+    def codes(self) -> tuple[Reason, ...]:
+        """All reason codes in it, the condition's first, each once."""
+        return tuple(dict.fromkeys(self._codes()))
+
+    def _codes(self) -> Iterator[Reason]:
+        yield self.reason
+        if self.verdict is Verdict.CANNOT_RUN:
+            yield Reason.CANNOT_RUN
+        for flavor in self.flavors:
+            if flavor.code is not None:
+                yield flavor.code
+            for pod_set in flavor.pod_sets:
+                if not pod_set.levels:
+                    yield Reason.BAD_REQUEST
+                for level in pod_set.levels:
+                    if level.fits < level.wanted or not level.leader:
+                        yield from level.codes()

@@ -1,0 +1,195 @@
+"""An explanation in words: one line for a status or an event, a sentence for each remedy and for each limit.
+
+The status, the event and the command line all take their words from here, so that they never tell different stories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from admission.engine.decision import Reason
+from admission.engine.explain.value import (
+    AddNodes,
+    Change,
+    DropAffinity,
+    DropSelector,
+    Exclusion,
+    Explanation,
+    FewerPods,
+    Finish,
+    LevelView,
+    LowerRequest,
+    PodSetView,
+    QuotaView,
+    RaiseQuota,
+    RelaxTopology,
+    Remedy,
+    Shortage,
+    SoftenConstraint,
+    Taker,
+    TakerKind,
+    Tolerate,
+    Verdict,
+)
+from admission.engine.model import CPU
+from admission.engine.model import to_text as amount_text
+from admission.engine.topology.match import taint_text
+
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_NAMED = 3
+"""A line names so many of a kind; the rest is counted."""
+
+NEVER = "cannot run as it is: it would not fit even if no other workload were admitted"
+
+
+def headline(explanation: Explanation) -> str:
+    """One line: the verdict, what is nearest, and the first remedies."""
+    match explanation.verdict:
+        case Verdict.ADMITTED:
+            return "is admitted"
+        case Verdict.FITS:
+            first = f"; before it: {_several(explanation.ahead)}" if explanation.ahead else ""
+            return f"fits and is admitted when its turn comes{first}"
+        case Verdict.BLOCKED:
+            return explanation.message
+        case Verdict.CANNOT_RUN:
+            start = NEVER
+        case _:
+            start = nearest(explanation)
+    remedies = [remedy_text(remedy) for remedy in explanation.remedies[:_NAMED]]
+    return f"{start}; would be admitted if {', or if '.join(remedies)}" if remedies else start
+
+
+def nearest(explanation: Explanation) -> str:
+    """Where it came nearest to fitting."""
+    for flavor in explanation.flavors:
+        for view in flavor.quota:
+            if view.short:
+                return f"flavor {flavor.flavor}: {quota_text(view)}"
+        for pod_set in flavor.pod_sets:
+            level = decisive(pod_set)
+            if level is not None:
+                return f"flavor {flavor.flavor}: {level_text(level)}"
+        if flavor.message:
+            return flavor.message
+    return explanation.message
+
+
+def decisive(view: PodSetView) -> LevelView | None:
+    """The level that was asked for."""
+    return next((level for level in view.levels if level.asked), None)
+
+
+# ---- what is in the way
+
+
+def level_text(view: LevelView) -> str:
+    """What the best domain offers and what limits it."""
+    if not view.domain:
+        return f"{view.level}: no domain at all"
+    limits = "; ".join(limit_texts(view))
+    text = f"{view.level} {'/'.join(view.domain)} holds {view.fits} of {view.wanted} {view.unit}"
+    return f"{text} ({limits})" if limits and view.fits < view.wanted else text
+
+
+def limit_texts(view: LevelView) -> Iterator[str]:
+    """Each thing that limits the best domain."""
+    if not view.leader:
+        yield "no node for the leader"
+    for shortage in view.shortages:
+        yield shortage_text(shortage)
+    if view.fragmented:
+        yield "enough is free, but not together"
+    yield from map(exclusion_text, view.exclusions)
+
+
+def shortage_text(shortage: Shortage) -> str:
+    """A resource that is short, and who has most of it."""
+    free, short = (quantity(shortage.resource, amount) for amount in (shortage.free, shortage.short))
+    text = f"{shortage.resource}: {free} free, {short} short"
+    takers = ", ".join(taker_text(shortage.resource, taker) for taker in shortage.takers[:_NAMED])
+    return f"{text}, taken by {takers}" if takers else text
+
+
+def taker_text(resource: str, taker: Taker) -> str:
+    """Who takes how much."""
+    kind = "pod " if taker.kind is TakerKind.POD else ""
+    return f"{kind}{taker.name} ({quantity(resource, taker.amount)})"
+
+
+_TESTS = {
+    Reason.UNTOLERATED_TAINT: "taint",
+    Reason.NODE_SELECTOR_MISMATCH: "node selector",
+    Reason.NODE_AFFINITY_MISMATCH: "node affinity",
+}
+
+
+def exclusion_text(exclusion: Exclusion) -> str:
+    """Nodes that do not count."""
+    what = f"{_TESTS[exclusion.code]} {exclusion.what}".rstrip()
+    return f"{_counted(exclusion.nodes, 'node')} excluded by {what} (room for {exclusion.pods})"
+
+
+def quota_text(view: QuotaView) -> str:
+    """Quota that is short, and who uses it."""
+    asked, left, short = (quantity(view.resource, n) for n in (view.asked, max(0, view.available), view.short))
+    text = f"{view.resource} quota: {asked} asked, {left} available"
+    if not view.short:
+        return text
+    text += f", {short} short"
+    if view.asked > view.most:
+        return f"{text}, at most {quantity(view.resource, view.most)} ever"
+    users = ", ".join(f"{user.cluster_queue} ({quantity(view.resource, user.amount)})" for user in view.users[:_NAMED])
+    return f"{text}, used by {users}" if users else text
+
+
+# ---- remedies
+
+
+def remedy_text(remedy: Remedy) -> str:
+    """What would have to happen, to be read after "if"."""
+    return " and ".join(map(change_text, remedy.changes))
+
+
+def change_text(change: Change) -> str:
+    """One change."""
+    match change:
+        case RelaxTopology(pod_sets, level, to, required):
+            wish = f"required {to} instead of {level}" if required else f"preferred {level} instead of requiring it"
+            return f"{_several(pod_sets)} {wish}"
+        case SoftenConstraint(pod_set, level):
+            return f"the constraint of {pod_set} on {level} were soft"
+        case LowerRequest(pod_set, resource, asked, fits):
+            return f"each pod of {pod_set} asked for {quantity(resource, fits)} {resource}, not {quantity(resource, asked)}"
+        case FewerPods(pod_set, asked, fits):
+            return f"{pod_set} had {_counted(fits, 'pod')} instead of {asked}"
+        case Tolerate(taint):
+            return f"its pods tolerated the taint {taint_text(taint)}"
+        case DropSelector(key, value):
+            return f"its node selector did not name {key}={value}"
+        case DropAffinity(pod_set):
+            return f"{pod_set} had no required node affinity"
+        case Finish(workloads):
+            return f"{_several(workloads)} finished"
+        case RaiseQuota(queue, flavor, resource, by, nominal):
+            more, total = quantity(resource, by), quantity(resource, nominal)
+            return f"ClusterQueue {queue} had {more} more {resource} of flavor {flavor} (nominalQuota {total})"
+        case AddNodes(_, like, _, domain, number):
+            return f"{_counted(number, 'more node')} like {like} came to {'/'.join(domain)}"
+
+
+def quantity(resource: str, amount: int) -> str:
+    """The amount as the API writes it; large whole ones with a binary unit where that is exact."""
+    power = 0
+    while resource != CPU and amount and amount % 1024 == 0 and power + 1 < len(_BINARY):
+        amount, power = amount // 1024, power + 1
+    return f"{amount}{_BINARY[power]}" if power else amount_text(resource, amount)
+
+
+def _several(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
