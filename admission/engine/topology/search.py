@@ -135,9 +135,14 @@ class Search:
             if isinstance(below, int):
                 return self._nothing()
             level, taken = level + 1, below
+        return self.spread(taken)
+
+    def spread(self, taken: Taken) -> Found:
+        """From domains of the slice level, each with its slices, to the lowest."""
+        level = self._ask.slice_level
         if level < self._last:
             return self._finish(self._below_slices(level, self._doms_of(level, taken)))
-        return self._ordered(taken.ids, taken.slices * ask.slice_size, np.zeros_like(taken.ids))
+        return self._ordered(taken.ids, taken.slices * self._ask.slice_size, np.zeros_like(taken.ids))
 
     def _doms_of(self, level: int, taken: Taken) -> list[Dom]:
         doms = self._doms(level, taken.ids)

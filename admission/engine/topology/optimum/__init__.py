@@ -1,0 +1,1 @@
+"""The exact solver for one homogeneous gang over several domains; exact.py calls it."""

@@ -1,0 +1,144 @@
+"""Which capacities to take where only they matter: k of these domains that hold the need, by numbers, without a tree.
+
+Let t be the k-th largest capacity. A choice of k domains falls short of the k largest by its deficit: c - t for every
+c > t left out and t - c for every c < t taken, so a choice holds the need if its deficit is at most
+slack = (sum of the k largest) - need. Where k is the fewest that can, slack < t, however large the tree is. Least stranded
+is the largest deficit up to the slack; (domains of t taken more than in the k largest, deficit) that some part of the
+capacities can make are the bits of one integer, and one shift tries one domain more. Walking down from the largest capacity
+and taking as few of each as the rest still allows gives the choice that leaves the largest holes whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_MOST_BITS = 1 << 22
+"""Of all tables together; beyond it, and that takes capacities by the thousand, nothing is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Distinct capacities, descending and above zero, and how many domains have each."""
+
+    values: Sequence[int]
+    counts: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The k largest: capacity of the last, how many of that capacity are among them, what is over beyond the need."""
+
+    k: int
+    last: int
+    of_last: int
+    slack: int
+
+
+def fewest(kinds: Kinds, need: int) -> Top | None:
+    """The fewest domains that hold the need; None where all do not."""
+    k, have = 0, 0
+    for value, count in zip(kinds.values, kinds.counts, strict=True):
+        if have + value * count >= need:
+            of_last = -(-(need - have) // value)
+            return Top(k + of_last, value, of_last, have + of_last * value - need)
+        k, have = k + count, have + value * count
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A capacity other than t: its deficit, and how many of it may be left out (sign 1) or taken (sign -1)."""
+
+    value: int
+    sign: int
+    deficit: int
+    most: int
+
+
+class Flat:
+    """The choice for one set of kinds."""
+
+    def __init__(self, kinds: Kinds, top: Top) -> None:
+        self._top, self._kinds = top, kinds
+        self._some = [self._kind(v, c) for v, c in zip(kinds.values, kinds.counts, strict=True) if self._matters(v)]
+        self._of_t = dict(zip(kinds.values, kinds.counts, strict=True))[top.last]
+        self._wide = top.slack + 1
+        self._low = min(sum(kind.most for kind in self._some if kind.sign < 0), top.slack)
+        rows = self._low + min(sum(kind.most for kind in self._some if kind.sign > 0), top.slack) + 1
+        self.bits = rows * self._wide * (len(self._some) + 1)
+        self._rows = rows
+
+    def _matters(self, value: int) -> bool:
+        return value != self._top.last and abs(value - self._top.last) <= self._top.slack
+
+    def _kind(self, value: int, count: int) -> _Kind:
+        deficit = abs(value - self._top.last)
+        return _Kind(value, 1 if value > self._top.last else -1, deficit, min(count, self._top.slack // deficit))
+
+    def solve(self) -> tuple[int, dict[int, int]] | None:
+        """(stranded, how many of each capacity); None where the tables would be too large."""
+        if self.bits > _MOST_BITS:
+            return None
+        tables = self._tables()
+        slack = self._top.slack
+        # Of t between none and all are taken, so many may be left out of, or taken beside, the k largest.
+        low, high = -self._top.of_last, self._of_t - self._top.of_last
+        deficit = next(d for d in range(slack, -1, -1) if self._balances(tables[0], d, low, high))
+        return slack - deficit, self._choose(tables, deficit, low, high)
+
+    def _choose(self, tables: list[int], deficit: int, low: int, high: int) -> dict[int, int]:
+        chosen = {value: count for value, count in self._all() if value > self._top.last}
+        balance, at = 0, 0
+        some = self._some
+        while at < len(some) and some[at].sign > 0:
+            kind = some[at]
+            out = next(
+                y
+                for y in range(kind.most, -1, -1)
+                if self._balances(tables[at + 1], deficit - y * kind.deficit, low - balance - y, high - balance - y)
+            )
+            chosen[kind.value] -= out
+            balance, deficit, at = balance + out, deficit - out * kind.deficit, at + 1
+        left = range(low - balance, high - balance + 1)
+        taken = -next(b for b in left if self._balances(tables[at], deficit, b, b))
+        chosen[self._top.last] = self._top.of_last + balance - taken
+        for below in range(at, len(some)):
+            kind = some[below]
+            more = next(
+                x
+                for x in range(kind.most + 1)
+                if self._balances(tables[below + 1], deficit - x * kind.deficit, x - taken, x - taken)
+            )
+            chosen[kind.value] = more
+            taken, deficit = taken - more, deficit - more * kind.deficit
+        return {value: count for value, count in chosen.items() if count}
+
+    def _all(self) -> list[tuple[int, int]]:
+        return list(zip(self._kinds.values, self._kinds.counts, strict=True))
+
+    def _tables(self) -> list[int]:
+        """By position: what the kinds from there on can make, bit (balance, deficit)."""
+        wide = self._wide
+        ones = ((1 << wide * self._rows) - 1) // ((1 << wide) - 1)
+        tables = [1 << self._low * wide]
+        for kind in reversed(self._some):
+            keep = ones * ((1 << wide - kind.deficit) - 1)
+            step = kind.sign * wide + kind.deficit
+            found = moved = tables[-1]
+            for _ in range(kind.most):
+                moved &= keep
+                moved = (moved << step if step >= 0 else moved >> -step) & ((1 << wide * self._rows) - 1)
+                found |= moved
+            tables.append(found)
+        tables.reverse()
+        return tables
+
+    def _balances(self, table: int, deficit: int, low: int, high: int) -> bool:
+        """Whether the table has this deficit with a balance in the range."""
+        low, high = max(low + self._low, 0), min(high + self._low, self._rows - 1)
+        if deficit < 0 or low > high:
+            return False
+        wide = self._wide
+        ones = ((1 << wide * (high - low + 1)) - 1) // ((1 << wide) - 1)
+        return bool((table >> low * wide + deficit) & ones)

@@ -1,0 +1,103 @@
+"""What makes one answer better than another, as figures that are compared from the first on.
+
+Levels count from 0, the widest, to `last`, where slices are counted; `asked` is the asked one. The figures of an answer:
+
+    domains opened at `asked`, at asked - 1, ... 0, at asked + 1, ... last;
+    stranded slices at `asked`, at asked + 1, ... last: what the opened domains of the level hold, less the need;
+    the opened domains of `asked`, as pairs: largest capacity, how many have it, next capacity, how many, ...
+
+The pairs stand for the holes that stay: of two answers with as many domains at `asked` and as much stranded there, the one
+whose sorted capacities are smaller leaves the larger domains whole. Names decide between equal figures: the solvers look at
+domains by capacity, then by name, and keep the first. All figures are sums over the opened domains, so an answer's cost is
+one integer with a digit for each (`Scale`), and parts of answers can be compared like whole ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from admission.engine.topology.level import Ints
+
+Figures = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One homogeneous gang: per level, by slot, the slices that fit, the parent's slot, and labels that sort like names."""
+
+    capacity: Sequence[Ints]
+    parent: Sequence[Ints]
+    label: Sequence[Ints]
+    asked: int
+    need: int
+
+    @property
+    def last(self) -> int:
+        """The level where slices are counted."""
+        return len(self.capacity) - 1
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The levels as their counts are compared."""
+        return (*range(self.asked, -1, -1), *range(self.asked + 1, len(self.capacity)))
+
+    def opened(self, slots: Ints) -> list[Ints]:
+        """Per level the domains that these domains of the last level open."""
+        found = [slots]
+        for level in range(self.last, 0, -1):
+            found.append(np.unique(self.parent[level][found[-1]]))
+        found.reverse()
+        return found
+
+    def figures(self, slots: Ints) -> Figures:
+        """Of the answer that uses these domains of the last level."""
+        opened = self.opened(slots)
+        asked = self.capacity[self.asked][opened[self.asked]]
+        counts = [len(opened[level]) for level in self.order]
+        stranded = [int(self.capacity[at][opened[at]].sum()) - self.need for at in range(self.asked, len(opened))]
+        return (*counts, *stranded, *pairs(Counter(asked.tolist())))
+
+
+def pairs(counts: Counter[int] | dict[int, int]) -> Iterable[int]:
+    """Largest capacity, how many have it, next capacity, ..."""
+    for value in sorted(counts, reverse=True):
+        yield from (value, counts[value])
+
+
+class Scale:
+    """The figures as digits of one integer, those of the pairs as one digit for each capacity there is at `asked`."""
+
+    def __init__(self, problem: Problem, values: Iterable[int], widest: int) -> None:
+        """`values`: the capacities at `asked`; `widest`: no figure exceeds it."""
+        digit = widest.bit_length() + 2
+        below = range(problem.asked, problem.last + 1)
+        names = [("hole", value) for value in sorted(values)]
+        names += [("stranded", level) for level in reversed(below)]
+        names += [("count", level) for level in reversed(problem.order)]
+        self._unit = {name: 1 << digit * at for at, name in enumerate(names)}
+        self._asked = problem.asked
+
+    def count(self, level: int) -> int:
+        """One domain more at the level."""
+        return self._unit["count", level]
+
+    def room(self, level: int) -> int:
+        """One slice more in an opened domain of the level; 0 above `asked`."""
+        return self._unit.get(("stranded", level), 0)
+
+    def domain(self, level: int, capacity: int) -> int:
+        """Opening one."""
+        hole = self._unit["hole", capacity] if level == self._asked else 0
+        return self.count(level) + capacity * self.room(level) + hole
+
+    def cost(self, problem: Problem, slots: Ints) -> int:
+        """Of a whole answer."""
+        return sum(
+            self.domain(level, capacity)
+            for level, opened in enumerate(problem.opened(slots))
+            for capacity in problem.capacity[level][opened].tolist()
+        )

@@ -1,0 +1,108 @@
+"""Profile Exact: equal to trying everything on small trees, never worse than Compatible on larger ones."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from admission.engine.decision import PlacementResult, Proof
+from admission.engine.model import PlacementOptions, Profile
+from tests.admission.engine.topology.trees import Case, Path, best, capacities, cases, figures, opened
+
+quick = settings(max_examples=300, deadline=None)
+
+
+def racks(*sizes: int, count: int, preferred: bool = True) -> Case:
+    """One block of racks, each one host wide."""
+    hosts: dict[Path, int] = {("b", f"r{index}", f"h{index}"): size for index, size in enumerate(sizes)}
+    return Case(hosts, 1, 2, 1, count, preferred)
+
+
+def places(result: PlacementResult) -> str:
+    """`h0:5 h1:5`."""
+    return " ".join(f"{domain.values[-1]}:{domain.count}" for domain in result.assignments["main"].domains)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count", "wanted", "compatible"),
+    [
+        pytest.param((6, 5, 5), 10, "h1:5 h2:5", "h0:6 h1:4", id="the hole of 6 stays whole"),
+        pytest.param((18, 14, 14, 9), 28, "h1:14 h2:14", "h0:18 h1:10", id="an exact fit"),
+        pytest.param((9, 8, 7, 6), 17, "h0:9 h1:8", "h0:9 h1:8", id="the largest are the best"),
+        pytest.param((5, 5, 5, 5), 9, "h0:5 h1:4", "h0:5 h1:4", id="the first by name"),
+        pytest.param((4, 6, 4), 7, "h0:4 h2:3", "h0:1 h1:6", id="fewest first, then least stranded"),
+    ],
+)
+def test_several_racks(sizes: tuple[int, ...], count: int, wanted: str, compatible: str) -> None:
+    case = racks(*sizes, count=count)
+    assert places(case.ledger().place([case.request(Profile.EXACT)])) == wanted
+    assert places(case.ledger().place([case.request(Profile.COMPATIBLE)])) == compatible
+
+
+def check(case: Case) -> None:
+    """Exact's answer is the best there is, and it says so."""
+    exact = case.ledger().place([case.request(Profile.EXACT)])
+    compatible = case.ledger().place([case.request(Profile.COMPATIBLE)])
+    certificate = exact.certificates["main"]
+    assert exact.fits == compatible.fits
+    if not exact.fits:
+        assert exact.failures == compatible.failures
+        assert certificate.proof is Proof.INFEASIBLE
+        return
+    assert certificate.proof is Proof.OPTIMAL
+    by_path = capacities(case)
+    if not case.need or max(size for path, size in by_path.items() if len(path) == case.asked + 1) >= case.need:
+        assert exact.assignments == compatible.assignments
+        return
+    found = figures(case, opened(case, exact.assignments["main"]))
+    assert found == best(case)
+    assert certificate.cost == certificate.bound == found
+    assert found <= figures(case, opened(case, compatible.assignments["main"]))
+    counts = {domain.values[-1]: domain.count for domain in exact.assignments["main"].domains}
+    assert sum(counts.values()) == case.need * case.slice_size
+    assert all(0 < counts[path[-1]] <= size for path, size in case.hosts.items() if path[-1] in counts)
+
+
+@quick
+@given(cases())
+def test_equal_to_trying_every_set(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.long
+@settings(max_examples=10_000, deadline=None)
+@given(cases())
+def test_equal_to_trying_every_set_at_length(case: Case) -> None:
+    check(case)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases(most=30), st.randoms(use_true_random=False))
+def test_the_order_of_nodes_does_not_matter(case: Case, random: Random) -> None:
+    order = random.sample(list(case.hosts), len(case.hosts))
+    request = case.request(Profile.EXACT)
+    assert case.ledger(order=order).place([request]) == case.ledger().place([request])
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases(most=40), st.sampled_from([1, 100, 20_000]))
+def test_never_worse_than_compatible_whatever_the_budget(case: Case, budget: int) -> None:
+    ledger = case.ledger(PlacementOptions(exact_budget=budget))
+    exact = ledger.place([case.request(Profile.EXACT)])
+    compatible = ledger.place([case.request(Profile.COMPATIBLE)])
+    assert exact.fits == compatible.fits
+    assume(exact.fits and exact.certificates["main"].cost)
+    certificate = exact.certificates["main"]
+    ours, theirs = (figures(case, opened(case, result.assignments["main"])) for result in (exact, compatible))
+    assert ours == certificate.cost
+    assert certificate.bound <= ours
+    assert (certificate.proof is Proof.OPTIMAL) == (certificate.bound == ours)
+    assert ours[0] <= theirs[0]
+    stranded = case.slice_level + 1
+    if certificate.proof is Proof.OPTIMAL:
+        assert ours <= theirs
+        if ours[:stranded] == theirs[:stranded]:
+            assert ours[stranded] <= theirs[stranded]
