@@ -103,7 +103,8 @@ class PodSetFlavors:
     """What one pod set would get. `requests` are totals; `reasons` why it is less than a fit; `error` that it cannot be.
 
     `topology`: the flavor on whose nodes it is to be placed, None where no topology is wanted. `attempts`: the flavors that
-    were tried, in order; of a pod set that gets nothing, those of the resource group that failed.
+    were tried, in order; of a pod set that gets nothing, those of the resource group that failed. `unplaced`: which of the
+    reasons is the placement's.
     """
 
     name: str
@@ -114,6 +115,7 @@ class PodSetFlavors:
     error: str | None = None
     topology: str | None = None
     attempts: tuple[Attempt, ...] = ()
+    unplaced: str | None = None
 
     @property
     def mode(self) -> Mode:

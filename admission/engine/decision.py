@@ -1,4 +1,4 @@
-"""The engine's outputs: Admit, Preempt, Wait, Reject; each with a reason and the numbers behind it. `explain` words them.
+"""The engine's outputs: Admit, Preempt, Wait, Evict, Reject; each with its reason and numbers. `explain` words them.
 
 Decisions are values: the shell writes them to the API server, metrics and events; nothing here acts. Texts are the
 field's own (cycle.md 4.6, placement.md 5.7), so that existing tools read them.
@@ -173,6 +173,19 @@ class Preempt:
     requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
+NODE_FAILURES = "NodeFailures"
+"""Reason of an eviction: nodes failed, and there was no other place for the pods on them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """The workload holds quota and has to go: `reason` and `message` of its Evicted condition."""
+
+    workload: str
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
     """The workload can never run as it is: its own error, not a lack of room."""
@@ -182,7 +195,7 @@ class Reject:
     message: str
 
 
-Decision = Admit | Wait | Preempt | Reject
+Decision = Admit | Wait | Preempt | Evict | Reject
 
 
 def explain(decision: Decision) -> str:
@@ -192,5 +205,7 @@ def explain(decision: Decision) -> str:
             return f"{workload} is admitted by ClusterQueue {admission.cluster_queue}{note and f': {note}'}"
         case Preempt(workload, victims, message):
             return f"{workload} waits for {len(victims)} workload(s) to leave: {message}"
+        case Evict(workload, reason, message):
+            return f"{workload} is evicted ({reason}): {message}"
         case Wait(workload, reason, message) | Reject(workload, reason, message):
             return f"{workload} waits ({reason}): {message}"

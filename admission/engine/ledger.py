@@ -164,6 +164,12 @@ class Ledger:
             self.quota.remove(admission.cluster_queue, admission.usage())
         return admission
 
+    def vacate(self, key: str) -> None:
+        """In a trial: the workload has left, its bound pods with it. Quota and room are free."""
+        self.release(key)
+        for pod in self._bookings.pods_of(key):
+            self._bookings.drop_pod(pod)
+
     def lift(self, key: str) -> None:
         """In a trial: the room of the workload and of its bound pods is free. Its quota and its booking stay."""
         shift(self._bookings, self._capacity, key, -1)

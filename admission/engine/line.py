@@ -96,13 +96,14 @@ class EqualClass:
 class Line:
     """The line of a queue. `awake` holds the first of each class that is awake (outdated entries drop when they surface).
 
-    `parked`: the head that was refused in a StrictFIFO line, and why.
+    `parked`: the head that was refused in a StrictFIFO line, and why. `wakes` counts how often the line was woken.
     """
 
     strict: bool = False
     classes: dict[Hashable, EqualClass] = field(default_factory=dict)
     awake: list[tuple[Order, int, EqualClass]] = field(default_factory=list)
     parked: tuple[Order, Reason] | None = None
+    wakes: int = 0
 
     def head(self) -> Order | None:
         """Whom to consider next; None while everybody sleeps or the line is parked."""
@@ -144,6 +145,7 @@ class Line:
 
     def wake(self, room_only: bool) -> None:
         """Everybody is worth considering again; with `room_only` just those whom more room could help."""
+        self.wakes += 1
         if self.parked is not None and (not room_only or self.parked[1] in _ROOM_MAY_HELP):
             self.parked = None
         for group in self.classes.values():

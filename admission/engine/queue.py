@@ -12,7 +12,7 @@ order within a queue is line.py's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -40,6 +40,7 @@ class _Item:
 
     workload: Workload
     group: EqualClass | None = None
+    tried: tuple[int, Mapping[tuple[str, str], int]] | None = None
 
     @property
     def active(self) -> bool:
@@ -182,6 +183,19 @@ class PendingQueues:
         for other in line.refuse(order_of(item.workload), item.group, reason):
             self._tell(self._items[other].workload, reason, BYPASSED)
         return line.strict
+
+    def tried(self, key: str) -> Mapping[tuple[str, str], int]:
+        """Where the workload's last search over flavors ended (`FlavorAssignment.tried`), unless it was woken since."""
+        item = self._items.get(key)
+        if item is None or item.tried is None:
+            return {}
+        wakes, tried = item.tried
+        return tried if wakes == self._line(item.workload.cluster_queue).wakes else {}
+
+    def remember(self, key: str, tried: Mapping[tuple[str, str], int]) -> None:
+        """Keep where the workload's search ended; empty: it starts at the first flavor again."""
+        item = self._items[key]
+        item.tried = (self._line(item.workload.cluster_queue).wakes, tried) if tried else None
 
     def take_notices(self) -> list[Notice]:
         """What workloads that were not considered are to be told; each notice once, in order."""

@@ -201,6 +201,11 @@ class QuotaTree:
         node = self._queues.get(queue)
         return node.quota(fr).nominal if node else 0
 
+    def borrowing_limit(self, queue: str, fr: FlavorResource) -> int | None:
+        """How much the queue may borrow, None where nothing is set."""
+        node = self._queues.get(queue)
+        return node.quota(fr).borrowing_limit if node else None
+
     def usage(self, queue: str) -> dict[FlavorResource, int]:
         """What is charged to the queue (zeros left out)."""
         node = self._queues.get(queue)

@@ -1,0 +1,71 @@
+"""In which order the queues' heads are processed: classical, or by fair shares (cycle.md 4.2).
+
+Classical: who holds quota already (a second pass), then who borrows least far up, has the higher priority, is older. Fair:
+from the root of each cohort tree down, the child whose dominant share is smallest once its candidate has what it asks for
+wins; a subtree that stays within its quota of what is asked for comes before any that borrows. What was taken meanwhile
+counts, so each pick is a tournament of its own. Ties go by name. Called by round.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from admission.engine.cohorts import Node
+from admission.engine.fairness import Share, dominant_share
+from admission.engine.ledger import Ledger
+from admission.engine.line import Order, order_of
+from admission.engine.nominate import Nomination
+
+Standing = tuple[bool, Share, Order]
+"""How a candidate does in a cohort; less is better: whether its subtree borrows what it asks for, its share, its age."""
+
+
+def classical(nominations: list[Nomination]) -> Iterator[Nomination]:
+    """All of them, first to be processed first."""
+    yield from sorted(nominations, key=lambda each: (each.assignment.level, order_of(each.workload)))
+
+
+def fair(nominations: list[Nomination], ledger: Ledger) -> Iterator[Nomination]:
+    """All of them, at most one a queue; each pick sees what became of the ones before."""
+    left = {each.workload.cluster_queue: each for each in nominations}
+    while left:
+        best = _winner(left, ledger)
+        del left[best.workload.cluster_queue]
+        yield best
+
+
+def _winner(left: dict[str, Nomination], ledger: Ledger) -> Nomination:
+    first = min(left)
+    node = ledger.quota.node(first)
+    if node is None or node.parent is None:
+        return left[first]
+    root = node.root()
+    standings = {
+        (at.name, name): standing
+        for name, each in left.items()
+        if (own := ledger.quota.node(name)) is not None and own.root() is root
+        for at, standing in _standings(own, each, ledger)
+    }
+    found = _best(root, left, standings)
+    return found or left[first]
+
+
+def _standings(queue: Node, candidate: Nomination, ledger: Ledger) -> Iterator[tuple[Node, Standing]]:
+    """The candidate's standing in each cohort above its queue, its usage added."""
+    usage, order = candidate.assignment.usage, order_of(candidate.workload)
+    found: list[tuple[Node, Standing]] = []
+    with ledger.trial():
+        ledger.quota.add(queue.name, usage)
+        node = queue
+        for above in queue.ancestors():
+            borrows = any(node.usage.get(fr, 0) > node.subtree.get(fr, 0) for fr, amount in usage.items() if amount)
+            found.append((above, (borrows, dominant_share(node), order)))
+            node = above
+    yield from found
+
+
+def _best(cohort: Node, left: dict[str, Nomination], standings: dict[tuple[str, str], Standing]) -> Nomination | None:
+    below = [_best(child, left, standings) for child in sorted(cohort.cohorts, key=lambda node: node.name)]
+    queues = [left[node.name] for node in sorted(cohort.queues, key=lambda node: node.name) if node.name in left]
+    candidates = [each for each in below if each is not None] + queues
+    return min(candidates, key=lambda each: standings[cohort.name, each.workload.cluster_queue], default=None)
