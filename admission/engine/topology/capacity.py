@@ -188,6 +188,11 @@ class Capacity:
         books = self.books(spot.flavor)
         return {Kind.HOST: books.hosts, Kind.NODE: books.nodes, Kind.DOMAIN: books.domains}[spot.kind]
 
+    def row(self, flavor: str, spot: Spot) -> int | None:
+        """The row of the flavor's tree that a charge of the spot would touch. A spot of no flavor ("") is a foreign pod's."""
+        shared = spot.kind is not Kind.DOMAIN and self._options.overlapping_flavors
+        return _row(self.trees[flavor], spot) if shared or spot.flavor in ("", flavor) else None
+
     def _rows(self, spot: Spot) -> Iterator[tuple[str, Tree, int]]:
         for flavor, tree in self._seen_by(spot):
             row = _row(tree, spot)

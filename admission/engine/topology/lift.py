@@ -33,6 +33,14 @@ def shift(bookings: Bookings, capacity: Capacity, key: str, sign: int) -> None:
         capacity.add_foreign(node, vector, sign)
 
 
+def taken(bookings: Bookings, capacity: Capacity, key: str) -> Iterator[tuple[Spot, Vector]]:
+    """All that `shift` would move, pods that are charged on their nodes among it."""
+    for share in bookings.by_workload[key].shares.values():
+        yield from _charged(bookings, capacity, share)
+    for node, vector in _foreign(bookings, capacity, key):
+        yield Spot(Kind.NODE, "", (node,)), vector
+
+
 def _charged(bookings: Bookings, capacity: Capacity, share: Share) -> Iterator[tuple[Spot, Vector]]:
     if not share.by_node:
         yield share.spot, times(share.vector, share.count)
@@ -57,7 +65,9 @@ def _foreign(bookings: Bookings, capacity: Capacity, key: str) -> Iterator[tuple
 class Standing:
     """Placements of one workload, all together; `holds` asks whether the trees, as they are now, have room for them."""
 
-    def __init__(self, capacity: Capacity, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> None:
+    def __init__(
+        self, capacity: Capacity, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]
+    ) -> None:
         self._tree, self._needs = _needs(capacity, requests, found)
 
     def holds(self) -> bool:

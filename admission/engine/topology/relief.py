@@ -1,0 +1,178 @@
+"""How much room each of many workloads would leave to one gang, counted domain by domain, without placing anything.
+
+A placement is a question to the whole tree; a search for victims asks after thousands of combinations. Here the gang's
+largest pod set (or the workers of its group) is looked at alone, in each domain that could hold it: the required level's, or
+the whole tree. A `Site` knows how many pods its rows hold, and how that changes with each workload that leaves; one step
+costs as many rows as the workload has there. What a site holds is exact for a pod set without slices, leader or shape; else
+it is an upper bound, so that a site which is short proves that no placement exists there.
+
+`gain` bounds what a workload can ever add, whoever else has left: on a row that has a/r room, b/r more adds at most
+ceil(b/r), since floor(a + b) <= floor(a) + ceil(b). So gains may be added up to bound any set from above.
+Called by ledger.py for the preemption engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from admission.engine.decision import NoPlacement
+from admission.engine.model import PlacementRequest
+from admission.engine.topology.booking import Bookings
+from admission.engine.topology.capacity import Capacity
+from admission.engine.topology.constraints import Ask, Group
+from admission.engine.topology.level import Ints
+from admission.engine.topology.lift import taken
+from admission.engine.topology.place import Placer
+from admission.engine.topology.tree import Tree
+
+Take = tuple[int, tuple[int, ...]]
+"""(row, amounts of the resources that the gang's pods ask for)."""
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """One domain that could hold the gang. `holds`: pods that fit now; `want`: pods that have to.
+
+    `free`: by row. `takes`, `gain`: by workload that takes something here.
+    """
+
+    name: str
+    want: int
+    pod: tuple[int, ...]
+    holds: int = 0
+    free: dict[int, list[int]] = field(default_factory=dict)
+    takes: dict[str, list[Take]] = field(default_factory=dict)
+    gain: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def lacks(self) -> int:
+        """Pods that find no room."""
+        return max(0, self.want - self.holds)
+
+    def leave(self, key: str) -> None:
+        """The workload is gone."""
+        self._shift(key, +1)
+
+    def come(self, key: str) -> None:
+        """It is there again."""
+        self._shift(key, -1)
+
+    def _shift(self, key: str, sign: int) -> None:
+        for row, amounts in self.takes.get(key, ()):
+            free = self.free[row]
+            before = self.count(free)
+            for index, amount in enumerate(amounts):
+                free[index] += sign * amount
+            self.holds += self.count(free) - before
+
+    def count(self, free: Sequence[int]) -> int:
+        """Pods that a row with this much free holds."""
+        return max(0, min(have // need for have, need in zip(free, self.pod, strict=True)))
+
+
+def sites(
+    placer: Placer, bookings: Bookings, capacity: Capacity, requests: Sequence[PlacementRequest], keys: Iterable[str]
+) -> list[Site] | None:
+    """The domains that would hold the gang if all these workloads were gone, by path; None where nothing can be told."""
+    group = _main(requests)
+    tree = placer.tree(group)
+    ask = tree if isinstance(tree, NoPlacement) else placer.ask(tree, group)
+    if isinstance(tree, NoPlacement) or isinstance(ask, NoPlacement) or group.workers.previous is not None:
+        return None
+    return _sites(bookings, capacity, group.workers.flavor, ask, keys)
+
+
+def _main(requests: Sequence[PlacementRequest]) -> Group:
+    """The group of the largest pod set."""
+    largest = max(requests, key=lambda request: request.count)
+    name = _group_of(largest)
+    if name is None:
+        return Group(largest)
+    return Group.of([r for r in requests if r.flavor == largest.flavor and _group_of(r) == name])
+
+
+def _group_of(request: PlacementRequest) -> str | None:
+    return None if request.pod_set.topology is None else request.pod_set.topology.group
+
+
+def _sites(bookings: Bookings, capacity: Capacity, flavor: str, ask: Ask, keys: Iterable[str]) -> list[Site]:
+    tree = capacity.trees[flavor]
+    wanted = {tree.columns.of(name): amount for name, amount in ask.request.items() if amount}
+    site_of = _site_of(tree, ask)
+    usable = tree.rows.alive.copy()
+    if (mask := tree.matcher.feasible(ask.wants, tree.rows.size)) is not None:
+        usable &= mask
+    made: dict[int, Site] = {}
+    columns = [_column(tree, column) for column in wanted]
+    pod = tuple(wanted.values())
+    level = tree.levels[ask.level]
+    for row in np.flatnonzero(usable).tolist():
+        at = site_of[row]
+        site = made.get(at)
+        if site is None:
+            name = "/".join(level.paths[at]) if ask.required else ""
+            site = made[at] = Site(name, ask.need * ask.slice_size, pod)
+        free = site.free[row] = [column[row] for column in columns]
+        site.holds += site.count(free)
+    for key in keys:
+        _add_takes(bookings, capacity, flavor, key, tuple(wanted), made, site_of)
+    return sorted((site for site in made.values() if _enough(site)), key=lambda site: site.name)
+
+
+def _column(tree: Tree, column: int) -> list[int]:
+    free = tree.free(column)
+    found: list[int] = [0] * tree.rows.size if free is None else free.tolist()
+    return found
+
+
+def _site_of(tree: Tree, ask: Ask) -> list[int]:
+    """By row, the slot of its domain at the required level; one for all where none is required."""
+    if not ask.required:
+        return [0] * tree.rows.size
+    slots: Ints = np.arange(tree.rows.size, dtype=np.int64)
+    if tree.rows is not tree.levels[-1]:
+        slots = tree.rows.parent[slots]
+    for level in range(tree.depth - 1, ask.level, -1):
+        slots = tree.levels[level].parent[slots]
+    found: list[int] = slots.tolist()
+    return found
+
+
+def _add_takes(
+    bookings: Bookings,
+    capacity: Capacity,
+    flavor: str,
+    key: str,
+    wanted: tuple[int, ...],
+    made: Mapping[int, Site],
+    site_of: Sequence[int],
+) -> None:
+    by_row: dict[int, dict[int, int]] = {}
+    for spot, vector in taken(bookings, capacity, key):
+        row = capacity.row(flavor, spot)
+        if row is not None:
+            amounts = by_row.setdefault(row, {})
+            for column, amount in vector:
+                amounts[column] = amounts.get(column, 0) + amount
+    for row, amounts in by_row.items():
+        site = made.get(site_of[row])
+        if site is None or row not in site.free:
+            continue
+        take = tuple(amounts.get(column, 0) for column in wanted)
+        if any(take):
+            site.takes.setdefault(key, []).append((row, take))
+            most = max(-(-amount // need) for amount, need in zip(take, site.pod, strict=True))
+            site.gain[key] = site.gain.get(key, 0) + most
+
+
+def _enough(site: Site) -> bool:
+    """Whether the gang would fit if all that take something here were gone."""
+    for key in site.takes:
+        site.leave(key)
+    enough = site.lacks == 0
+    for key in site.takes:
+        site.come(key)
+    return enough
