@@ -7,12 +7,13 @@ export STOWAGE_CONFORMANCE ?= ../shared/conformance
 
 .PHONY: demo test test-long check format controlplane e2e bench image lock crds clean
 
-# uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does.
+# uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
+# where Python may not write bytecode, each start of a process would compile it anew.
 $(STAMP): requirements.lock hack/bootstrap.lock pyproject.toml
 	@echo "making $(VENV) (a few seconds, up to a minute the first time)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r hack/bootstrap.lock
-	@$(BIN)/uv pip install --quiet --require-hashes -r requirements.lock --python $(BIN)/python 2>/dev/null \
+	@$(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock --python $(BIN)/python 2>/dev/null \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

@@ -96,7 +96,8 @@ def test_strangers_never_depend_on_us(verb: str) -> None:
         assert "*" not in str(rule)
         assert not {"DELETE", "CONNECT"} & {*rule["operations"]}
         if rule["apiGroups"] != ["kueue.x-k8s.io"]:
-            assert any("queue-name" in condition["expression"] for condition in hook["matchConditions"]), hook["name"]
+            (named,) = hook["objectSelector"]["matchExpressions"]
+            assert named["key"] == "kueue.x-k8s.io/queue-name", hook["name"]
             (exempt,) = (e for e in hook["namespaceSelector"]["matchExpressions"] if e["operator"] == "NotIn")
             assert exempt["values"] == ["kube-system", "stowage-system"]
 
