@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from admission.cli import demo as demo_command
+
+if TYPE_CHECKING:
+    from admission.settings import AdmissionSettings
 
 app = typer.Typer(name="stowage", no_args_is_help=True, add_completion=False)
 
@@ -23,3 +28,90 @@ def demo(
 ) -> None:
     """A small datacenter on an embedded API server: jobs that require racks, one that waits and says why."""
     raise typer.Exit(demo_command.run(deadline, pace))
+
+
+def seconds(text: str | float) -> float:
+    """An option that is a duration: `90s`, `1h30m`, or a number of seconds. A default comes as the number that it is."""
+    from api.duration import seconds as parsed
+
+    if isinstance(text, float):
+        return text
+    try:
+        return parsed(f"{text}s" if text.replace(".", "", 1).isdigit() else text)
+    except ValueError as bad:
+        raise typer.BadParameter(str(bad)) from None
+
+
+def settings() -> AdmissionSettings:
+    """The controller's own, from STOWAGE_CONFIG and the environment: pods are placed as it would place them."""
+    from admission.settings import AdmissionSettings
+
+    return AdmissionSettings()
+
+
+Kubeconfig = Annotated[Path | None, typer.Option(help="The cluster's kubeconfig; else as kubectl finds it.")]
+Context = Annotated[str | None, typer.Option(help="The kubeconfig's context.")]
+
+
+@app.command()
+def simulate(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Manifests, output of kubectl get -o yaml, or a snapshot; folders; - for stdin."),
+    ] = None,
+    extra: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="Would this job run now? On the live cluster unless files are named."),
+    ] = None,
+    snapshot: Annotated[Path | None, typer.Option(help="A snapshot, as `stowage snapshot` writes it.")] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Print the next decisions at the snapshot's moment.")
+    ] = False,
+    run_for: Annotated[
+        float, typer.Option(parser=seconds, metavar="DURATION", help="How long jobs run that do not say so.")
+    ] = 600.0,
+    until: Annotated[float, typer.Option(parser=seconds, metavar="DURATION", help="Stop then.")] = inf,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="Show every workload.")] = False,
+    picture: Annotated[Path | None, typer.Option(help="Draw how full the tree is: NAME.svg or NAME.png.")] = None,
+    picture_at: Annotated[
+        float | None, typer.Option(parser=seconds, metavar="DURATION", help="At this moment; else the fullest one.")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """What would happen: jobs and nodes from files on virtual time, or one job more on the live cluster. Changes nothing."""
+    from admission.cli import simulate as command
+
+    asked = command.Asked(
+        files=[*(files or ()), *([snapshot] if snapshot else ())],
+        extra=extra or (),
+        run_for=run_for,
+        until=until,
+        as_json=as_json,
+        all_rows=all_rows,
+        picture=picture,
+        picture_at=picture_at,
+        replay=replay,
+        kubeconfig=kubeconfig,
+        context=context,
+    )
+    raise typer.Exit(command.run(asked, settings().placement.options()))
+
+
+@app.command()
+def snapshot(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Of the world of these files, not of the live cluster.")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Save what the controller sees; `stowage simulate --snapshot` decides the same on it. Only reads."""
+    from admission.cli import snapshot as command
+
+    now = settings()
+    budget, options = now.controller.cycle_budget, now.placement.options()
+    code = command.run(output, options, files=files or (), kubeconfig=kubeconfig, context=context, budget=budget)
+    raise typer.Exit(code)

@@ -45,13 +45,23 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 
 def from_files(paths: Sequence[Path], options: PlacementOptions | None = None, *, budget: int = BUDGET) -> World:
     """The world of these files; of one that is a snapshot, as it says itself. Raises Unreadable, InvalidObject (snapshot)."""
+    return load_files(paths, options, budget=budget)[0]
+
+
+def load_files(
+    paths: Sequence[Path], options: PlacementOptions | None = None, *, budget: int = BUDGET
+) -> tuple[World, Objects | None]:
+    """As `from_files`, with the objects, for whoever wants to add to them; a snapshot has none."""
     found = list(documents(paths))
     for document in found:
         if is_snapshot(document.object):
             if len(found) > 1:
                 raise Unreadable(f"{document.where}: a snapshot is a whole world: nothing can stand beside it")
-            return from_snapshot(decode(msgspec.json.encode(document.object), document.where))
-    return from_documents(found, options, budget=budget)
+            return from_snapshot(decode(msgspec.json.encode(document.object), document.where)), None
+    world = World(options, budget=budget)
+    builder = _Builder(world)
+    builder.build(found)
+    return world, builder.objects
 
 
 def from_documents(
@@ -69,8 +79,8 @@ def add_jobs(world: World, objects: Objects, found: Iterable[Document]) -> list[
 class _Builder:
     def __init__(self, world: World, objects: Objects | None = None) -> None:
         self._world = world
-        self._objects = objects or Objects(world.books)
-        self._lookups = lookups(self._objects.sight)
+        self.objects = objects or Objects(world.books)
+        self._lookups = lookups(self.objects.sight)
         self._by_kind: dict[Resource, list[Document]] = {}
         self._titles: dict[str, str] = {}
         self._count = 0
@@ -172,7 +182,7 @@ class _Builder:
             _settle(obj)
         elif kind is NAMESPACES:
             meta["labels"] = {_NAME_LABEL: meta["name"], **(meta.get("labels") or {})}
-        self._objects.add(kind, msgspec.json.encode(obj))
+        self.objects.add(kind, msgspec.json.encode(obj))
 
     def _take_workloads(self) -> None:
         for document in self._by_kind.get(WORKLOADS, ()):
@@ -183,7 +193,7 @@ class _Builder:
 
     def _take_workload(self, document: Document, kind: Resource) -> None:
         obj = self._identified(completed(kind, document.object, self._lookups))
-        workload: Workload = self._objects.decoded(kind, msgspec.json.encode(obj))
+        workload: Workload = self.objects.decoded(kind, msgspec.json.encode(obj))
         if not is_true(workload.status.conditions, FINISHED):
             self._enter(workload, about(workload, run_for=duration(obj)), self._arrival(obj))
 
@@ -195,7 +205,7 @@ class _Builder:
             if (run_for := duration(obj)) is not None:
                 self._world.about[known] = replace(self._world.about[known], run_for=run_for)
             return
-        made = workload_of(obj, adapter, self._objects.surroundings())
+        made = workload_of(obj, adapter, self.objects.surroundings())
         if made is None:
             return
         meta = {"creation_timestamp": obj["metadata"]["creationTimestamp"], "uid": obj["metadata"]["uid"]}
@@ -215,11 +225,11 @@ class _Builder:
 
     def _enter(self, workload: Workload, known: About, at: float) -> None:
         if at > self._world.now:
-            taken = self._objects.converted(workload)
+            taken = self.objects.converted(workload)
             self._world.arrivals.append(Arrival(at, replace(taken, queued=at)))
         else:
-            self._objects.add(WORKLOADS, msgspec.json.encode(workload.to_wire()))
-            if (misfit := self._objects.misfit(workload)) is not None:
+            self.objects.add(WORKLOADS, msgspec.json.encode(workload.to_wire()))
+            if (misfit := self.objects.misfit(workload)) is not None:
                 raise Misfit(misfit)
         self._world.about[workload.key] = known
         self._titles[known.title] = workload.key

@@ -1,0 +1,38 @@
+"""How the commands for people reach a live cluster: as kubectl does. They only read.
+
+`--kubeconfig`, else the variable KUBECONFIG (its first file), else ~/.kube/config, else the ServiceAccount of the pod.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from api.errors import StowageError
+from api.kube.client import Kube
+from api.kube.settings import ClientSettings
+
+
+def kubeconfig(given: Path | None) -> Path | None:
+    """The file to go by; None for the pod's own ServiceAccount."""
+    if given is not None:
+        return given
+    if named := os.environ.get("KUBECONFIG", ""):
+        return Path(named.split(os.pathsep)[0])
+    home = Path.home() / ".kube" / "config"
+    return home if home.exists() else None
+
+
+class NoCluster(StowageError):
+    """There is nothing to go by to a cluster; the text says what was looked for."""
+
+
+async def connect(given: Path | None = None, context: str | None = None) -> Kube:
+    """A client, to be used in `async with`. Raises NoCluster."""
+    from kubernetes_asyncio.config import ConfigException
+
+    settings = ClientSettings(kubeconfig=kubeconfig(given), context=context, user_agent="stowage-cli", attempts=3)
+    try:
+        return await Kube.connect(settings)
+    except (ConfigException, OSError) as bad:
+        raise NoCluster(f"no cluster: {bad}") from None

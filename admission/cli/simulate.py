@@ -1,0 +1,195 @@
+"""`stowage simulate`: a world through the real engine on virtual time; or one instant of a live cluster, with a job more.
+
+Exit codes: 0 when it was played, 2 when nothing could be (a file that cannot be read, no job in it, a cluster that does not
+answer). Objects that cannot be taken are named on standard error, and the rest is played.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from admission.cli.connection import connect
+from admission.engine.model import PlacementOptions
+from admission.simulation import picture, tables, wire
+from admission.simulation.outcome import Outcome, Run, figures
+from admission.simulation.run import Progress as Step
+from admission.simulation.run import simulate
+from admission.world.cluster import load_cluster
+from admission.world.documents import Unreadable, documents
+from admission.world.files import add_jobs, load_files
+from admission.world.objects import Objects
+from admission.world.snapshot import capture_world, from_snapshot
+from admission.world.world import World
+from api.errors import InvalidObject, StowageError
+
+PLAYED, NOT_PLAYED = 0, 2
+_ROWS = 40
+_WIDTH = 120
+_LONG = 200
+"""From so many workloads on the time until the end is worth a progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line. `files` empty: a live cluster. `extra`: jobs on top (`--with`)."""
+
+    files: Sequence[Path] = ()
+    extra: Sequence[Path] = ()
+    run_for: float = 600.0
+    until: float = inf
+    as_json: bool = False
+    all_rows: bool = False
+    picture: Path | None = None
+    picture_at: float | None = None
+    replay: bool = False
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+class NothingToPlay(StowageError):
+    """What was given holds no workload."""
+
+
+def run(asked: Asked, options: PlacementOptions, out: Console | None = None, err: Console | None = None) -> int:
+    """The command; its exit code."""
+    out, err = out or _console(), err or Console(stderr=True)
+    try:
+        world, added = _world(asked, options)
+        if asked.replay:
+            _replay(world, out)
+        else:
+            _play(asked, world, added, out, err)
+    except (Unreadable, InvalidObject, NothingToPlay, StowageError, TimeoutError, picture.NoPicture) as failed:
+        err.print(f"cannot simulate: {failed}", style="red", markup=False, soft_wrap=True, highlight=False)
+        return NOT_PLAYED
+    return PLAYED
+
+
+def _console() -> Console:
+    """As wide as the terminal; into a file or a pipe as wide as is good to read."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH)
+
+
+# ---- the world
+
+
+def _world(asked: Asked, options: PlacementOptions) -> tuple[World, list[str]]:
+    """The world, and the keys of the workloads that `--with` added."""
+    if asked.files:
+        world, objects = load_files(asked.files, options)
+        return world, _added(asked, world, objects)
+    if asked.extra:
+        return asyncio.run(_live(asked, options))
+    raise NothingToPlay("name files, a snapshot (--snapshot), or a job to try on the live cluster (--with)")
+
+
+async def _live(asked: Asked, options: PlacementOptions) -> tuple[World, list[str]]:
+    async with await connect(asked.kubeconfig, asked.context) as kube:
+        world, objects = await load_cluster(kube, options)
+    return world, _added(asked, world, objects)
+
+
+def _added(asked: Asked, world: World, objects: Objects | None) -> list[str]:
+    if not asked.extra:
+        return []
+    if objects is None:
+        raise NothingToPlay("--with: a snapshot holds no LocalQueues, so that no job can be added to it")
+    return add_jobs(world, objects, documents(asked.extra))
+
+
+# ---- playing it
+
+
+def _play(asked: Asked, world: World, added: list[str], out: Console, err: Console) -> None:
+    faults = [str(fault) for fault in world.faults]
+    if not asked.as_json:
+        for fault in faults:
+            err.print(fault, style="yellow", markup=False, soft_wrap=True, highlight=False)
+    if asked.extra and not added:
+        raise NothingToPlay(f"--with: no job to try{': ' + faults[-1] if faults else ''}")
+    if not world.about and not world.arrivals and not len(world.queues) and not world.ledger.admissions:
+        raise NothingToPlay("there is no job and no Workload")
+    before = capture_world(world) if asked.picture else None
+    until = 0.0 if added else asked.until
+    with _bar(err, _size(world)) as step:
+        outcome = simulate(world, run_for=asked.run_for, until=until, progress=step)
+    if before is not None and asked.picture is not None:
+        moment = outcome.peak if asked.picture_at is None else asked.picture_at
+        again = from_snapshot(before)
+        simulate(again, run_for=asked.run_for, until=moment)
+        picture.draw(again.ledger, moment, asked.picture)
+    shown = [outcome.runs[key] for key in added] or list(outcome.runs.values())
+    if asked.as_json:
+        out.file.write(wire.encoded(outcome, shown, faults) + "\n")
+    elif added:
+        _answer(shown, world, out)
+    else:
+        _tell(asked, outcome, world, out)
+
+
+def _size(world: World) -> int:
+    return len(world.queues) + len(world.arrivals) + len(world.ledger.admissions)
+
+
+@contextlib.contextmanager
+def _bar(err: Console, size: int) -> Iterator[Step | None]:
+    """A progress bar on a terminal, for what takes its time."""
+    if not err.is_terminal or size < _LONG:
+        yield None
+        return
+    columns = (TextColumn("admitted"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as progress:
+        task = progress.add_task("", total=size)
+
+        def step(settled: int, total: int, now: float) -> None:
+            progress.update(task, completed=settled, total=total, description=f"at {tables.clock(now)}")
+
+        yield step
+
+
+def _replay(world: World, out: Console) -> None:
+    """The decisions of one cycle at the snapshot's moment, one JSON a line: the same bytes each time."""
+    report = world.cycle()
+    for decision in report.decisions:
+        line = {"decision": type(decision).__name__, **msgspec.to_builtins(decision)}
+        out.file.write(msgspec.json.encode(line).decode() + "\n")
+
+
+# ---- telling it
+
+
+def _tell(asked: Asked, outcome: Outcome, world: World, out: Console) -> None:
+    runs = list(outcome.runs.values())
+    shown = runs if asked.all_rows else runs[:_ROWS]
+    out.print(tables.workloads(shown, world.ledger))
+    if len(shown) < len(runs):
+        out.print(f"and {len(runs) - len(shown)} more (--all shows them)", markup=False, highlight=False)
+    if waiting := outcome.waiting():
+        out.print(tables.reasons(waiting))
+    out.print(tables.waits(outcome))
+    out.print(tables.use(outcome))
+    got = figures(runs)
+    text = f"{got.admitted} of {got.count} admitted within {tables.clock(outcome.ended)} of virtual time"
+    out.print(f"{text}; {outcome.cycles} cycles, {outcome.decisions} decisions", markup=False, highlight=False)
+
+
+def _answer(runs: Sequence[Run], world: World, out: Console) -> None:
+    """Would it run now, where, whom would it evict."""
+    for one in runs:
+        if one.admission is not None:
+            text, style = f"would run now: {tables.where(one.admission, world.ledger)}", "green"
+            if one.preempts:
+                text += f"; evicts {', '.join(map(world.title, one.preempts))}"
+        else:
+            text, style = f"would wait: {tables.why(one)}", "yellow"
+        out.print(f"{one.title} {text}", style=style, markup=False, soft_wrap=True, highlight=False)

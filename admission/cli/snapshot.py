@@ -1,0 +1,56 @@
+"""`stowage snapshot`: what the controller sees, as one file that decides the same again. Only reads the cluster.
+
+Exit codes: 0 when the file was written, 2 when it could not be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from admission.cli.connection import connect
+from admission.engine.model import PlacementOptions
+from admission.world.cluster import from_cluster
+from admission.world.files import from_files
+from admission.world.snapshot import capture_world
+from admission.world.world import World
+from api.errors import StowageError
+
+WRITTEN, NOT_WRITTEN = 0, 2
+
+
+def run(
+    output: Path,
+    options: PlacementOptions,
+    *,
+    files: Sequence[Path] = (),
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    budget: int = 64,
+    err: Console | None = None,
+) -> int:
+    """The command; its exit code. With `files` the world of these instead of the live cluster's."""
+    err = err or Console(stderr=True)
+    try:
+        world = (
+            from_files(files, options, budget=budget)
+            if files
+            else asyncio.run(_live(kubeconfig, context, options, budget))
+        )
+        output.write_bytes(capture_world(world).encode())
+    except (StowageError, OSError, TimeoutError) as failed:
+        err.print(f"no snapshot: {failed}", style="red", markup=False, soft_wrap=True, highlight=False)
+        return NOT_WRITTEN
+    for fault in world.faults:
+        err.print(str(fault), style="yellow", markup=False, soft_wrap=True, highlight=False)
+    admitted, waiting = len(world.ledger.admissions), len(world.queues)
+    err.print(f"{output}: {admitted} admitted, {waiting} waiting", markup=False, soft_wrap=True, highlight=False)
+    return WRITTEN
+
+
+async def _live(kubeconfig: Path | None, context: str | None, options: PlacementOptions, budget: int) -> World:
+    async with await connect(kubeconfig, context) as kube:
+        return await from_cluster(kube, options, budget=budget)

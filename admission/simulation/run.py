@@ -1,0 +1,216 @@
+"""A world on virtual time: workloads come, cycles decide, workloads end and give their room back.
+
+Events of one instant (a millisecond) are taken together: first the ends, by name, then the arrivals in their order, then cycles
+until none has anything more to do, as the controller's loop goes on. What is admitted runs for its own time, or for
+`run_for`; nothing else takes time here: writing to an API server, starting pods and pulling images are not played. So the
+same world always gives the same outcome.
+
+A workload that is evicted by a Preempt decision stops at once and queues up anew; it starts from its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from heapq import heappop, heappush
+from math import inf
+
+from admission.engine.cycle import CycleReport
+from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
+from admission.engine.model import BoundPod, FlavorResource, Gone, Removed, Workload
+from admission.simulation.occupancy import nodes, quota
+from admission.simulation.outcome import Meter, Outcome, Run
+from admission.world.world import World
+
+RUN_FOR = 600.0
+"""Seconds that a job runs where neither it nor the caller says so."""
+
+Progress = Callable[[int, int, float], None]
+"""Called after each instant: how many workloads are settled (admitted, once), how many there are, and the time."""
+
+_END, _ARRIVAL = 0, 1
+
+
+def simulate(
+    world: World, *, run_for: float = RUN_FOR, until: float = inf, progress: Progress | None = None
+) -> Outcome:
+    """Plays the world, which changes, until nothing can happen any more or `until` seconds have passed."""
+    return _Play(world, run_for, progress).play(until)
+
+
+class _Play:
+    def __init__(self, world: World, run_for: float, progress: Progress | None) -> None:
+        self._world, self._run_for, self._progress = world, run_for, progress
+        self._begun = world.now
+        self._outcome = Outcome()
+        self._meter = Meter()
+        self._events: list[tuple[int, int, str]] = []
+        self._coming: dict[str, Workload] = {}
+        self._ends: dict[str, int] = {}
+        self._pods: dict[str, list[str]] = {}
+        self._settled = 0
+
+    def play(self, until: float) -> Outcome:
+        self._begin()
+        last = inf if until == inf else round(until * 1000)
+        moment: int | None = 0
+        while moment is not None and moment <= last:
+            self._instant(moment)
+            moment = self._next(moment)
+        self._outcome.ended = until if until != inf else self._now
+        self._outcome.peak = self._meter.peak_at
+        self._outcome.use = self._meter.use(self._outcome.ended, *self._most())
+        return self._outcome
+
+    @property
+    def _now(self) -> float:
+        """Seconds since the beginning."""
+        return round((self._world.now - self._begun) * 1000) / 1000
+
+    # ---- the beginning
+
+    def _begin(self) -> None:
+        for event in self._world.ledger.inputs():
+            if isinstance(event, BoundPod) and event.workload is not None:
+                self._pods.setdefault(event.workload, []).append(event.key)
+            elif isinstance(event, Workload):
+                self._running_already(event)
+        for workload in sorted(self._world.queues.workloads(), key=lambda w: (w.queued, w.uid, w.key)):
+            self._enter(workload, 0.0)
+        for coming in self._world.arrivals:
+            at = max(0, self._ms(coming.at - self._begun))
+            self._coming[coming.workload.key] = coming.workload
+            self._enter(coming.workload, at / 1000)
+            heappush(self._events, (at, _ARRIVAL, coming.workload.key))
+        self._world.arrivals = []
+
+    def _running_already(self, workload: Workload) -> None:
+        run = self._enter(workload, 0.0)
+        run.admitted, run.admission = 0.0, workload.admission
+        self._settled += 1
+        self._charge(run, +1)
+        about = self._world.about.get(workload.key)
+        spent = self._begun - about.since if about and about.since is not None else 0.0
+        self._end_after(workload.key, max(0.0, self._time_of(workload.key) - max(0.0, spent)))
+
+    def _enter(self, workload: Workload, at: float) -> Run:
+        run = Run(workload, self._world.title(workload.key), at)
+        self._outcome.runs[workload.key] = run
+        return run
+
+    # ---- time
+
+    @staticmethod
+    def _ms(seconds: float) -> int:
+        return round(seconds * 1000)
+
+    def _next(self, moment: int) -> int | None:
+        """When something happens next: an event, or time itself (a backoff ends, a wish gives way)."""
+        due = self._world.queues.next_due()
+        times = [self._events[0][0]] if self._events else []
+        if due is not None and due != inf:
+            times.append(max(moment + 1, -int(-(due - self._begun) * 1000 // 1)))
+        return min(times, default=None)
+
+    def _instant(self, moment: int) -> None:
+        world = self._world
+        world.now = self._begun + moment / 1000
+        while self._events and self._events[0][0] == moment:
+            _, kind, key = heappop(self._events)
+            if kind == _ARRIVAL:
+                world.apply(self._coming.pop(key))
+            elif self._ends.get(key) == moment:
+                self._finish(key)
+        self._settle()
+        self._meter.mark(self._now)
+        if self._progress is not None:
+            self._progress(self._settled, len(self._outcome.runs), self._now)
+
+    def _settle(self) -> None:
+        """Cycles until there is nothing more to decide now."""
+        more = True
+        while more:
+            report = self._world.cycle()
+            self._outcome.cycles += 1
+            self._outcome.decisions += len(report.decisions)
+            evicted = [self._act(decision) for decision in report.decisions]
+            self._hear(report)
+            more = report.more or any(evicted)
+
+    # ---- what is decided
+
+    def _act(self, decision: Decision) -> bool:
+        """True if it made room that the next cycle has to look at."""
+        run = self._outcome.runs[decision.workload]
+        match decision:
+            case Admit():
+                self._admit(run, decision)
+            case Wait():
+                run.reason, run.message, run.refusals = str(decision.reason), decision.message, run.refusals + 1
+            case Reject():
+                run.reason, run.message, run.rejected = str(decision.reason), decision.message, True
+                self._world.apply(Gone(Removed.WORKLOAD, decision.workload))
+            case Preempt():
+                run.message, run.preempts = decision.message, tuple(victim.workload for victim in decision.victims)
+                for victim in run.preempts:
+                    self._evict(victim)
+                return bool(run.preempts)
+            case Evict():
+                run.reason, run.message = decision.reason, decision.message
+                self._evict(decision.workload)
+                return True
+        return False
+
+    def _hear(self, report: CycleReport) -> None:
+        """Workloads that were not considered: blocked, or equal to one that was refused."""
+        for notice in report.notices:
+            run = self._outcome.runs[notice.workload.key]
+            if run.admitted is None:
+                run.reason, run.message = str(notice.reason), notice.message
+
+    def _admit(self, run: Run, decision: Admit) -> None:
+        if run.admitted is None:
+            self._settled += 1
+        run.admitted, run.admission, run.ended = self._now, decision.admission, None
+        self._charge(run, +1)
+        self._end_after(run.workload.key, self._time_of(run.workload.key))
+
+    def _time_of(self, key: str) -> float:
+        about = self._world.about.get(key)
+        return self._run_for if about is None or about.run_for is None else about.run_for
+
+    def _end_after(self, key: str, seconds: float) -> None:
+        if seconds != inf:
+            at = self._ms(self._world.now - self._begun) + max(1, self._ms(seconds))
+            self._ends[key] = at
+            heappush(self._events, (at, _END, key))
+
+    def _charge(self, run: Run, sign: int) -> None:
+        if run.admission is not None:
+            self._meter.change(self._now, run.admission.usage(), sign, run.pods)
+
+    def _finish(self, key: str) -> None:
+        run = self._outcome.runs[key]
+        run.ended = self._now
+        self._leave(run)
+
+    def _leave(self, run: Run) -> None:
+        key = run.workload.key
+        self._ends.pop(key, None)
+        self._charge(run, -1)
+        self._world.apply(Gone(Removed.WORKLOAD, key))
+        for pod in self._pods.pop(key, ()):
+            self._world.apply(Gone(Removed.POD, pod))
+
+    def _evict(self, key: str) -> None:
+        run = self._outcome.runs[key]
+        self._leave(run)
+        run.admitted, run.admission, run.evictions = None, None, run.evictions + 1
+        self._settled -= 1
+        self._world.apply(replace(run.workload, admission=None, blocked=None, not_before=0.0))
+
+    # ---- what there is
+
+    def _most(self) -> tuple[dict[FlavorResource, int], dict[FlavorResource, int]]:
+        """Nominal quota, and what the nodes of each flavor with a topology have."""
+        return quota(self._world.ledger), nodes(self._world.ledger)
