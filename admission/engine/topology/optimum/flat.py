@@ -84,7 +84,7 @@ class Flat:
         slack = self._top.slack
         # Of t between none and all are taken, so many may be left out of, or taken beside, the k largest.
         low, high = -self._top.of_last, self._of_t - self._top.of_last
-        deficit = next(d for d in range(slack, -1, -1) if self._balances(tables[0], d, low, high))
+        deficit = self._largest_deficit(tables[0], low, high)
         return slack - deficit, self._choose(tables, deficit, low, high)
 
     def _choose(self, tables: list[int], deficit: int, low: int, high: int) -> dict[int, int]:
@@ -133,6 +133,13 @@ class Flat:
             tables.append(found)
         tables.reverse()
         return tables
+
+    def _largest_deficit(self, table: int, low: int, high: int) -> int:
+        """With a balance in the range; the k largest themselves have none."""
+        found, row = 0, (1 << self._wide) - 1
+        for balance in range(max(low + self._low, 0), min(high + self._low, self._rows - 1) + 1):
+            found |= table >> balance * self._wide & row
+        return found.bit_length() - 1
 
     def _balances(self, table: int, deficit: int, low: int, high: int) -> bool:
         """Whether the table has this deficit with a balance in the range."""

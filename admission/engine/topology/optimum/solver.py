@@ -1,5 +1,8 @@
-"""A proved optimum where several domains are needed: quick answers, lower bounds, and what is left to be searched.
+"""A proved optimum where several domains are needed: a quick answer, lower bounds, and a search for what lies between.
 
+The answer's counts at the asked level and above come from few.py, with bounds; inside the domains that it opens above, flat.py
+chooses. If every figure meets its bound, that is the proof. Else the domains that no better answer can have are left out, which
+may lift the bounds; then labels.py searches, first among the domains beside the answer, then among all that are left.
 Called by exact.py. The objective is in objective.py.
 """
 
@@ -11,11 +14,14 @@ import numpy as np
 
 from admission.engine.decision import Certificate, Proof
 from admission.engine.topology.level import Ints
-from admission.engine.topology.optimum.bounds import Floor, floor_of
-from admission.engine.topology.optimum.flat import Top, fewest
-from admission.engine.topology.optimum.greedy import answers, down, kinds_of
+from admission.engine.topology.optimum.few import Few, distinct, few, mask
+from admission.engine.topology.optimum.flat import Flat, fewest
 from admission.engine.topology.optimum.labels import Labels
-from admission.engine.topology.optimum.objective import Figures, Problem, Scale
+from admission.engine.topology.optimum.numbers import kinds_of, pick
+from admission.engine.topology.optimum.objective import Figures, Problem, Scale, pairs
+
+_LEAST_PAIRS = 32
+"""Pairs of labels that a candidate takes at least, about: with less of a budget no search is begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,52 +34,155 @@ class Best:
 
 def solve(problem: Problem, budget: int) -> Best:
     """All domains together must hold the need, and no domain of the asked level alone."""
-    kinds = kinds_of(problem.capacity[problem.asked])
-    top = fewest(kinds, problem.need)
-    if top is None:
-        raise AssertionError("asked only where there is room")
-    among = np.flatnonzero(problem.capacity[problem.asked] >= top.last - top.slack)
-    floor = floor_of(problem, kinds, top, among)
-    best, figures = _quick(problem, top, among, floor)
-    if figures <= floor.figures:
-        return Best(best, Certificate(Proof.OPTIMAL, figures, figures))
-    return _searched(problem, best, figures, floor, among, budget)
+    return _Solver(problem, budget).solve()
 
 
-def _quick(problem: Problem, top: Top, among: Ints, floor: Floor) -> tuple[Ints, Figures]:
-    best: tuple[Figures, Ints] | None = None
-    for chosen in answers(problem, top, among):
-        slots = down(problem, chosen)
-        figures = problem.figures(slots)
-        if best is None or figures < best[0]:
-            best = figures, slots
-        if figures <= floor.figures:
-            break
-    if best is None:
-        raise AssertionError("the largest always hold the need")
-    return best[1], best[0]
+class _Solver:
+    def __init__(self, problem: Problem, budget: int) -> None:
+        self._problem, self._budget = problem, budget
+        self._expanded = 0
+        self._capacity = problem.capacity[problem.asked]
+        kinds = kinds_of(self._capacity)
+        top = fewest(kinds, problem.need)
+        if top is None:
+            raise AssertionError("asked only where there is room")
+        self._top = top
+        self._among = np.flatnonzero(self._capacity >= max(1, top.last - top.slack))
+        self._few = few(problem, kinds, top, self._among)
+        self._bound = self._floor()
+        self._slots, self._figures = self._first()
+
+    def solve(self) -> Best:
+        if self._figures > self._bound and self._narrowed():
+            self._bound = max(self._bound, self._floor())
+        if self._figures > self._bound:
+            self._search()
+        proof = Proof.OPTIMAL if self._figures <= self._bound else Proof.FEASIBLE
+        return Best(self._slots, Certificate(proof, self._figures, self._bound, self._expanded))
+
+    # ---- a quick answer
+
+    def _first(self) -> tuple[Ints, Figures]:
+        problem = self._problem
+        tried = [self._inside(self._few)]
+        if problem.last > problem.asked and not np.array_equal(np.sort(tried[0]), np.sort(self._few.slots)):
+            tried.append(self._few.slots)
+        answers = [self._down(chosen) for chosen in tried]
+        return min(((slots, problem.figures(slots)) for slots in answers), key=lambda answer: answer[1])
+
+    def _inside(self, found: Few) -> Ints:
+        """The best numbers in the parents that are open anyway."""
+        problem, among = self._problem, self._among
+        if problem.asked:
+            parent = problem.parent[problem.asked]
+            among = among[mask(parent[found.slots], len(problem.capacity[problem.asked - 1]))[parent[among]]]
+        return pick(problem, problem.asked, among)
+
+    def _down(self, chosen: Ints) -> Ints:
+        """From domains of the asked level to the last: at each level the fewest children that hold the need."""
+        problem = self._problem
+        for level in range(problem.asked + 1, problem.last + 1):
+            chosen = pick(problem, level, _children(problem, level, chosen))
+        return chosen
+
+    # ---- what no answer can beat
+
+    def _floor(self) -> Figures:
+        """Each figure at its least. Of stranded slices and holes that is what they would be without a tree."""
+        problem = self._problem
+        _, stranded, holes = self._flat(problem.asked, self._among)
+        counts, more = [], []
+        for level in range(problem.asked + 1, problem.last + 1):
+            count, over, _ = self._flat(level, None)
+            counts.append(count)
+            more.append(over)
+        return (*self._few.bound, *counts, stranded, *more, *pairs(holes))
+
+    def _flat(self, level: int, among: Ints | None) -> tuple[int, int, dict[int, int]]:
+        """Without a tree: how many domains, stranded there, and how many of each capacity."""
+        capacity = self._problem.capacity[level]
+        kinds = kinds_of(capacity if among is None else capacity[among])
+        top = fewest(kinds, self._problem.need)
+        if top is None:
+            raise AssertionError("every level holds what the asked one holds")
+        solved = Flat(kinds, top).solve()
+        return (top.k, 0, {}) if solved is None else (top.k, *solved)
+
+    # ---- the search
+
+    def _narrowed(self) -> bool:
+        """Leave out what no better answer can have: parents that with the best others hold too little."""
+        problem, top = self._problem, self._top
+        if not problem.asked:
+            return False
+        parent, capacity = problem.parent[problem.asked][self._among], self._capacity[self._among]
+        size = len(problem.capacity[problem.asked - 1])
+        hold = _best(parent, capacity, size, top.k)
+        most = np.sort(hold)[::-1]
+        kept = hold + most[: self._figures[1] - 1].sum() >= problem.need
+        among = self._among[kept[parent]]
+        narrowed = len(among) < len(self._among)
+        self._among = among
+        return narrowed
+
+    def _search(self) -> None:
+        """Beside the answer that is known, which may give a better one; then everywhere, which proves it."""
+        problem, among = self._problem, self._among
+        if problem.asked:
+            parent = problem.parent[problem.asked]
+            opened = problem.opened(self._slots)[problem.asked - 1]
+            beside = among[mask(opened, len(problem.capacity[problem.asked - 1]))[parent[among]]]
+            if len(beside) < len(among):
+                self._labels(beside, self._budget // 2)
+        if self._figures > self._bound and self._labels(among, self._budget - self._expanded):
+            self._bound = self._figures
+
+    def _labels(self, among: Ints, budget: int) -> bool:
+        """Take the best answer among these domains. False: it may have been missed."""
+        problem = self._problem
+        candidates = self._candidates(among)
+        if sum(map(len, candidates)) * _LEAST_PAIRS > budget:
+            return False
+        widest = max(int(self._capacity.sum()), sum(map(len, candidates)))
+        values = {*self._capacity[among].tolist(), *self._capacity[problem.opened(self._slots)[problem.asked]].tolist()}
+        scale = Scale(problem, values, widest)
+        labels = Labels(problem, scale, candidates, self._least(), scale.cost(problem, self._slots), budget)
+        found = labels.run()
+        self._expanded += labels.expanded
+        if found is not None:
+            self._slots, self._figures = found, problem.figures(found)
+        return not labels.spent
+
+    def _least(self) -> list[int]:
+        """By level the fewest domains of an answer that is better than what is known."""
+        least = [1] * len(self._problem.capacity)
+        for at, level in enumerate(self._problem.order):
+            least[level] = self._bound[at]
+            if self._figures[at] > self._bound[at]:
+                break
+        return least
+
+    def _candidates(self, among: Ints) -> list[Ints]:
+        """Per level what lies above and below these domains of the asked level, and can hold something."""
+        problem = self._problem
+        found = [among]
+        for level in range(problem.asked, 0, -1):
+            found.insert(0, distinct(problem.parent[level][found[0]], len(problem.capacity[level - 1])))
+        for level in range(problem.asked + 1, problem.last + 1):
+            found.append(_children(problem, level, found[-1]))
+        return found
 
 
-def _searched(problem: Problem, best: Ints, figures: Figures, floor: Floor, among: Ints, budget: int) -> Best:
-    candidates = _candidates(problem, among)
-    widest = max(int(problem.capacity[problem.asked].sum()), sum(map(len, candidates)))
-    scale = Scale(problem, set(problem.capacity[problem.asked][candidates[problem.asked]].tolist()), widest)
-    labels = Labels(problem, scale, candidates, floor.least, scale.cost(problem, best), budget)
-    found = labels.run()
-    if found is not None:
-        best, figures = found, problem.figures(found)
-    if labels.spent:
-        return Best(best, Certificate(Proof.FEASIBLE, figures, floor.figures, labels.expanded))
-    return Best(best, Certificate(Proof.OPTIMAL, figures, figures, labels.expanded))
+def _children(problem: Problem, level: int, parents: Ints) -> Ints:
+    """Those that can hold something."""
+    inside = mask(parents, len(problem.capacity[level - 1]))
+    return np.flatnonzero(inside[problem.parent[level]] & (problem.capacity[level] > 0))
 
 
-def _candidates(problem: Problem, among: Ints) -> list[Ints]:
-    """Per level what lies above and below these domains of the asked level, and can hold something."""
-    found = [among]
-    for level in range(problem.asked, 0, -1):
-        found.insert(0, np.unique(problem.parent[level][found[0]]))
-    for level in range(problem.asked + 1, problem.last + 1):
-        inside = np.zeros(len(problem.capacity[level - 1]), dtype=np.bool_)
-        inside[found[-1]] = True
-        found.append(np.flatnonzero(inside[problem.parent[level]] & (problem.capacity[level] > 0)))
-    return found
+def _best(group: Ints, capacity: Ints, size: int, k: int) -> Ints:
+    """What the k largest of each group hold."""
+    order = np.lexsort((-capacity, group))
+    ordered = group[order]
+    rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    kept = order[rank < k]
+    return np.bincount(group[kept], weights=capacity[kept], minlength=size).astype(np.int64)
