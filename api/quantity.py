@@ -24,6 +24,7 @@ _ALLOWED = "must be a quantity such as 2, 500m, 1.5, 64Gi or 1e3"
 _LONGEST = 64
 _LARGEST_EXPONENT = 99
 _BINARY = ("memory", "ephemeral-storage", "hugepages-")
+LARGEST = 2**63 - 1
 CPU = "cpu"
 PODS = "pods"
 
@@ -50,9 +51,12 @@ def parse(text: str | int | float) -> Fraction:
 
 @lru_cache(maxsize=65536)
 def to_int(resource: str, text: str | int | float) -> int:
-    """The amount as an integer: milli-units for cpu, whole units otherwise; fractions round away from zero."""
+    """The amount as an integer: milli-units for cpu, whole units otherwise; fractions round away from zero.
+
+    Amounts beyond 64 bits are the largest that 64 bits hold, as they are everywhere in the field.
+    """
     value = parse(text) * (1000 if resource == CPU else 1)
-    whole = -(-abs(value.numerator) // value.denominator)
+    whole = min(LARGEST, -(-abs(value.numerator) // value.denominator))
     return whole if value >= 0 else -whole
 
 

@@ -97,9 +97,14 @@ def test_to_text(resource: str, amount: int, text: str) -> None:
 RESOURCES = st.sampled_from(["cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu"])
 
 
-@given(resource=RESOURCES, amount=st.integers(-(10**19), 10**19))
+@given(resource=RESOURCES, amount=st.integers(-(2**63) + 1, 2**63 - 1))
 def test_text_reads_back_as_the_amount(resource: str, amount: int) -> None:
     assert to_int(resource, to_text(resource, amount)) == amount
+
+
+@pytest.mark.parametrize("text", ["9223372036854776", "9223372036854775807m", "1e30"])
+def test_what_64_bits_do_not_hold_is_their_largest(text: str) -> None:
+    assert to_text("cpu", to_int("cpu", text)) == "9223372036854775807m"
 
 
 @given(resource=RESOURCES, number=st.decimals(-10_000, 10_000, places=3), suffix=st.sampled_from(["", "m", "k", "Mi"]))
