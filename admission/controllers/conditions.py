@@ -58,6 +58,7 @@ def waiting(
 ) -> WorkloadStatus:
     """QuotaReserved=False with the reason for the wait, and what is asked for."""
     new = with_condition(status, QUOTA_RESERVED, False, reason, message, now, generation)
+    new = synced_admitted(new, now, generation)
     if not requested:
         return new
     requests = tuple(PodSetRequest(name=name, resources=to_texts(amounts)) for name, amounts in requested.items())
@@ -93,13 +94,11 @@ def synced_admitted(status: WorkloadStatus, now: float, generation: int = 0) -> 
             return status
         return with_condition(status, ADMITTED, True, ADMITTED, "The workload is admitted", now, generation)
     was = find_condition(status.conditions, ADMITTED)
-    if was is None:
-        return status
     if is_true(status.conditions, QUOTA_RESERVED):
         reason, message = "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
     else:
         reason, message = "NoReservation", "The workload has no reservation"
-    if was.status == "True":
+    if was is not None and was.status == "True":
         spent = int(now - (parse_time(was.last_transition_time) or now))
         past = (status.accumulated_past_execution_time_seconds or 0) + max(0, spent)
         status = status.model_copy(update={"accumulated_past_execution_time_seconds": past})

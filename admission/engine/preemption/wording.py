@@ -30,7 +30,7 @@ def priorities(preemptor: Workload, victim: Workload) -> str:
 
 def preempted_event(preemptor: Workload, victim: Workload, queue: str) -> str:
     """What the preemptor's event PreemptedWorkload says. `queue`: the ClusterQueue of the victim's admission."""
-    name = victim.key.rpartition("/")[2]
+    name = victim.key.removeprefix("/")
     return f"Preempted workload {name} (UID: {victim.uid}) in ClusterQueue {queue}{priorities(preemptor, victim)}"
 
 
