@@ -62,11 +62,22 @@ class Preemption(PreemptionOracle, Protocol):
         """
 
 
+class Preemptions(Protocol):
+    """Whom each workload could evict, as things stand."""
+
+    def about(self, workload: Workload) -> Preemption:
+        """For this one."""
+
+
 class NoPreemption:
     """Nobody is ever evicted."""
 
     def __init__(self, quota: QuotaTree) -> None:
         self._quota = quota
+
+    def about(self, workload: Workload) -> Preemption:
+        """The same for all."""
+        return self
 
     def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
         """No candidates; the borrowing level as it is."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.engine.assign import FlavorAssignment, Mode, PodSetFlavors, Preemption
+from admission.engine.assign import FlavorAssignment, Mode, PodSetFlavors, Preemption, Preemptions
 from admission.engine.decision import NoPlacement, PlacementResult, Reason, Victim
 from admission.engine.flavors import EVERYWHERE, FlavorSearch, Scope
 from admission.engine.ledger import Ledger
@@ -75,8 +75,8 @@ class Nomination:
 class Nominator:
     """Nominates against the ledger as it stands. `partial`: pod sets may start with fewer pods."""
 
-    def __init__(self, ledger: Ledger, preemption: Preemption, now: float, *, partial: bool = True) -> None:
-        self._ledger, self._preemption, self._now, self._partial = ledger, preemption, now, partial
+    def __init__(self, ledger: Ledger, preemptions: Preemptions, now: float, *, partial: bool = True) -> None:
+        self._ledger, self._preemptions, self._now, self._partial = ledger, preemptions, now, partial
 
     def nominate(self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE) -> Nomination:
         """The best for all pods, or else the most pods that can start; for all pods again where no number can."""
@@ -102,7 +102,8 @@ class Nominator:
         return best
 
     def _attempt(self, workload: Workload, queue: ClusterQueue, scope: Scope) -> Nomination:
-        search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._preemption, scope)
+        preemption = self._preemptions.about(workload)
+        search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, preemption, scope)
         found = search.assign(workload)
         if found.mode is Mode.NO_FIT:
             return Nomination(workload, found)
@@ -112,17 +113,21 @@ class Nominator:
             if placed.fits:
                 return Nomination(workload, found, placed.assignments)
             found = _unplaced(found, placed.failures, Mode.PREEMPT)
-        return self._behind_others(workload, found, requests)
+        return self._behind_others(workload, found, requests, preemption)
 
     def _behind_others(
-        self, workload: Workload, found: FlavorAssignment, requests: Sequence[PlacementRequest]
+        self,
+        workload: Workload,
+        found: FlavorAssignment,
+        requests: Sequence[PlacementRequest],
+        preemption: Preemption,
     ) -> Nomination:
         """It fits only when others leave: whom, and what it would take then."""
         empty = self._ledger.place(requests, simulate_empty=True) if requests else PlacementResult({}, {})
         if not empty.fits:
             return Nomination(workload, _unplaced(found, empty.failures, Mode.NO_FIT))
         found = _all_placed_preempt(found)
-        victims = tuple(self._preemption.targets(workload, found))
+        victims = tuple(preemption.targets(workload, found))
         places = self._places_without(victims, requests) if victims and requests else empty.assignments
         return Nomination(workload, found, places, victims)
 

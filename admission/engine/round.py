@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.engine.assign import Mode, Preemption
+from admission.engine.assign import Mode, Preemptions
 from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
 from admission.engine.flavors import Scope, total_requests
 from admission.engine.ledger import Ledger
@@ -65,14 +65,14 @@ class RoundReport:
 def run_round(
     ledger: Ledger,
     queues: PendingQueues,
-    preemption: Preemption,
+    preemptions: Preemptions,
     now: float,
     options: RoundOptions = RoundOptions(),
     failed: Mapping[str, Sequence[str]] | None = None,
 ) -> RoundReport:
     """One round; `now` is epoch seconds. `failed`: the failed nodes (hostnames) of workloads that hold quota, by key."""
     queues.due(now)
-    turn = _Round(ledger, queues, Nominator(ledger, preemption, now, partial=options.partial), options)
+    turn = _Round(ledger, queues, Nominator(ledger, preemptions, now, partial=options.partial), options)
     return turn.run(failed or {})
 
 

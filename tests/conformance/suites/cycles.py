@@ -1,0 +1,277 @@
+"""Shared by scheduler_quota and scheduler_tas: a world from a case's objects, one round of ours, and what became of it all.
+
+The round is the engine's; its decisions are put on the Workloads by the shell's own functions from status to status. What the
+Workload controller would write besides (missing queues, stopped queues) is not part of a round and not in the cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from admission.controllers import conditions
+from admission.controllers.activity import checks_of, cluster_queue_activity
+from admission.engine import intake
+from admission.engine.assign import Attempt, Mode
+from admission.engine.charging import ResourceRules, Transformation
+from admission.engine.cycle import requested
+from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
+from admission.engine.fairness import FairSharing
+from admission.engine.ledger import Ledger
+from admission.engine.nominate import Nomination
+from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
+from admission.engine.queue import PendingQueues
+from admission.engine.round import RoundOptions, RoundReport, run_round
+from api import pods as wire
+from api.assignment import decode
+from api.labels import matches
+from api.meta import is_true, object_key, parse_time
+from api.names import ADMITTED, EVICTED, PREEMPTED, QUOTA_RESERVED
+from api.quantity import parse, parse_list
+from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue
+from api.topology import ResourceFlavor, Topology
+from api.workloads import TopologyAssignment, Workload, WorkloadStatus
+from tests.conformance.runner import Case, gates
+from tests.conformance.suites.normal import normal
+from tests.conformance.suites.tas_find_topology_assignments import options
+
+Json = dict[str, Any]
+
+MISMATCH = ("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
+# What the peer's clock makes of a Workload without a creation time.
+NEVER_CREATED = "9223372037s"
+
+
+class World:
+    """The objects of a case, and one round."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, given = case, case["input"]
+        self.now = parse_time(given["now"]) or 0.0
+        self.ledger, self.queues = Ledger(options(case)), PendingQueues()
+        self.workloads = {w.key: w for w in (Workload.from_wire(w) for w in given["workloads"])}
+        self.events: list[Json] = []
+        self._given = given
+        self._locals = {q.key: q for q in map(LocalQueue.from_wire, given["localQueues"])}
+        self._cluster_queues = {q.key: q for q in map(ClusterQueue.from_wire, given["clusterQueues"])}
+        self._rules = ResourceRules((), tuple(map(_transformation, given.get("resourceTransformations") or ())))
+        self._fill()
+
+    def _fill(self) -> None:
+        given = self._given
+        for obj in given.get("nodes") or ():
+            self.ledger.apply(intake.node(msgspec.convert(obj, wire.Node)))
+        topologies = {t.key: t for t in map(Topology.from_wire, given.get("topologies") or ())}
+        flavors = {f.key: f for f in map(ResourceFlavor.from_wire, given.get("resourceFlavors") or ())}
+        for flavor in flavors.values():
+            self.ledger.apply(intake.flavor(flavor, topologies.get(flavor.spec.topology_name or "")))
+        cohorts = {c.key: c for c in map(Cohort.from_wire, given.get("cohorts") or ())}
+        for cohort in cohorts.values():
+            self.ledger.apply(intake.cohort(cohort))
+        checks = {c.key: c for c in map(AdmissionCheck.from_wire, given.get("admissionChecks") or ())}
+        for queue in self._cluster_queues.values():
+            activity = cluster_queue_activity(queue, flavors, topologies, checks, cohorts)
+            spec = intake.cluster_queue(queue, inactive=None if activity.active else activity.message)
+            self.ledger.apply(spec)
+            self.queues.set_queue(spec)
+        for obj in given.get("pods") or ():
+            pod = intake.bound_pod(msgspec.convert(obj, wire.Pod))
+            if pod is not None:
+                self.ledger.apply(pod)
+        for workload in self.workloads.values():
+            self._enter(workload)
+
+    def _enter(self, workload: Workload) -> None:
+        local = self._locals.get(object_key(workload.metadata.namespace, workload.spec.queue_name))
+        target = local.spec.cluster_queue if local else ""
+        taken = intake.workload(
+            workload, cluster_queue=target, blocked=self._blocked(workload, target), rules=self._rules
+        )
+        if taken.admission is not None:
+            self.ledger.apply(taken)
+        elif target in self._cluster_queues:
+            self.queues.put(taken)
+
+    def _blocked(self, workload: Workload, target: str) -> tuple[str, str] | None:
+        queue, namespace = self._cluster_queues.get(target), workload.metadata.namespace or ""
+        labels = (self._given.get("namespaceLabels") or {}).get(namespace) or {}
+        return MISMATCH if queue is not None and not matches(queue.spec.namespace_selector, labels) else None
+
+    # ---- the round
+
+    def round(self) -> RoundReport:
+        """One round, its decisions put on the Workloads and told in events."""
+        on = gates(self.case)
+        chosen = RoundOptions(
+            fair=self._given.get("enableFairSharing", False),
+            partial=on["PartialAdmission"],
+            victims_again=on["RecomputeAssignmentUponPreemptionTargetsOverlap"],
+            places_again=on["TASRecomputeAssignmentWithinSchedulingCycle"],
+            fail_fast=on["TASFailedNodeReplacementFailFast"],
+        )
+        failed = {
+            key: [node.name for node in workload.status.unhealthy_nodes]
+            for key, workload in self.workloads.items()
+            if workload.status.unhealthy_nodes
+        }
+        sharing = FairSharing(within_nominal=on["FairSharingPreemptWithinNominal"]) if chosen.fair else None
+        preemptions = Preemptor(self.ledger, self.now, sharing)
+        report = run_round(self.ledger, self.queues, preemptions, self.now, chosen, failed)
+        for notice in report.notices:
+            if notice.workload.blocked is not None:
+                queue = self.ledger.quota.spec(notice.workload.cluster_queue)
+                self._waits(notice.workload.key, notice.reason, notice.message, requested(notice.workload, queue))
+        for decision in report.decisions:
+            self._act(decision, report.nominations)
+        return report
+
+    def _act(self, decision: Decision, nominations: Mapping[str, Nomination]) -> None:
+        key = decision.workload
+        match decision:
+            case Admit() | Evict() if self._given.get("admissionError") or self._given.get("patchStatusErr"):
+                self._not_written(key)
+            case Admit():
+                self._admit(decision, nominations.get(key))
+            case Wait() if is_true(self.workloads[key].status.conditions, QUOTA_RESERVED):
+                self._tell(key, "Warning", "SecondPassFailed", decision.message)
+            case Wait():
+                self._waits(key, decision.reason, decision.message, decision.requested)
+            case Preempt():
+                self._preempt(decision)
+            case Evict():
+                status = conditions.evicted(self.workloads[key].status, decision.reason, decision.message, self.now)
+                self._set(key, status)
+                self._tell(key, "Normal", f"EvictedDueTo{decision.reason}", decision.message)
+
+    def _admit(self, decision: Admit, nomination: Nomination | None) -> None:
+        key, queue = decision.workload, decision.admission.cluster_queue
+        workload = self.workloads[key]
+        status = conditions.reserved(workload.status, intake.admission(decision.admission), self.now)
+        if set(checks_of(self._cluster_queues[queue])) <= {check.name for check in status.admission_checks}:
+            status = conditions.synced_admitted(status, self.now)
+        self._set(key, status)
+        if nomination is None:
+            return  # a second pass is told by nothing
+        text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {NEVER_CREATED}"
+        self._tell(key, "Normal", "QuotaReserved", text + _considered(nomination))
+        if is_true(status.conditions, ADMITTED):
+            text = f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
+            self._tell(key, "Normal", "Admitted", text)
+
+    def _not_written(self, key: str) -> None:
+        """As the scheduler does where a write failed: the booking is taken back, the workload is as it was."""
+        self.ledger.release(key)
+        self._enter(self.workloads[key])
+
+    def _waits(self, key: str, reason: str, message: str, requested: Mapping[str, Mapping[str, int]]) -> None:
+        self._set(key, conditions.waiting(self.workloads[key].status, reason, message, requested, self.now))
+        self._tell(key, "Warning", reason, message)
+
+    def _preempt(self, decision: Preempt) -> None:
+        preemptor = self.queues.workload(decision.workload)
+        assert preemptor is not None
+        for victim in decision.victims:
+            target, status = self.ledger.workload(victim.workload), self.workloads[victim.workload].status
+            assert target is not None
+            assert target.admission is not None
+            if is_true(status.conditions, EVICTED):
+                continue
+            queue = target.admission.cluster_queue
+            message = eviction_message(self.ledger.quota, preemptor, queue, victim.claim)
+            status = conditions.evicted(status, PREEMPTED, message, self.now)
+            self._set(
+                victim.workload, conditions.with_condition(status, PREEMPTED, True, victim.claim, message, self.now)
+            )
+            self._tell(victim.workload, "Normal", "EvictedDueToPreempted", message)
+            self._tell(victim.workload, "Normal", "Preempted", message + priorities(preemptor, target))
+            self._tell(preemptor.key, "Normal", "PreemptedWorkload", preempted_event(preemptor, target, queue))
+        self._waits(decision.workload, "WaitingForPreemptedWorkloads", decision.message, decision.requested)
+
+    def _set(self, key: str, status: WorkloadStatus) -> None:
+        self.workloads[key] = self.workloads[key].model_copy(update={"status": status})
+
+    def _tell(self, key: str, kind: str, reason: str, message: str) -> None:
+        self.events.append({"key": key, "eventType": kind, "reason": reason, "message": message})
+
+    # ---- what is compared
+
+    def left(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        """By queue: who is in line, and who is not."""
+        active = {name: {w.key for w in self.queues.active(name)} for name in self._cluster_queues}
+        asleep = {name: {w.key for w in self.queues.inadmissible(name)} for name in self._cluster_queues}
+        return {n: keys for n, keys in active.items() if keys}, {n: keys for n, keys in asleep.items() if keys}
+
+    def assignments(self) -> dict[str, Any]:
+        """The admissions in the book, by workload."""
+        return {
+            key: shown_admission(intake.admission(admission).to_wire())
+            for key, admission in self.ledger.admissions.items()
+        }
+
+
+def _transformation(given: Json) -> Transformation:
+    # outputs are given for a whole unit of the input; milli-units are counted where the resource is cpu
+    scale = {True: Fraction(1000), False: Fraction(1)}
+    source = given["input"]
+    outputs = {
+        name: Fraction(parse(amount)) * scale[name == "cpu"] / scale[source == "cpu"]
+        for name, amount in given["outputs"].items()
+    }
+    return Transformation(source, outputs, given.get("strategy", "Retain") == "Retain")
+
+
+def _considered(nomination: Nomination) -> str:
+    parts = []
+    for pod_set in nomination.assignment.pod_sets:
+        tries = [_try(attempt) for attempt in pod_set.attempts if attempt.reasons or attempt.level]
+        if tries:
+            parts.append(f"{pod_set.name}: {', '.join(tries)}")
+    return f"; Flavors considered: {'; '.join(parts)}" if parts else ""
+
+
+def _try(attempt: Attempt) -> str:
+    mode = {Mode.NO_FIT: "NoFit", Mode.FIT: "Fit"}.get(attempt.mode, "Preempt")
+    details = [mode]
+    if attempt.level:
+        details.append(f"borrow={attempt.level}")
+    details += attempt.reasons
+    return f"{attempt.flavor}({';'.join(details)})"
+
+
+def shown_admission(given: Json) -> Any:
+    """An admission with amounts and domains in plain form."""
+    pod_sets = []
+    for pod_set in given.get("podSetAssignments") or ():
+        placed = pod_set.get("topologyAssignment")
+        wire_form = None if placed is None else TopologyAssignment.from_wire(placed)
+        pod_sets.append(
+            {
+                **pod_set,
+                "resourceUsage": parse_list(pod_set.get("resourceUsage") or {}),
+                "topologyAssignment": wire_form and [list(wire_form.levels), *map(list, decode(wire_form))],
+            }
+        )
+    return normal({**given, "podSetAssignments": pod_sets})
+
+
+def shown_workload(given: Json) -> Any:
+    """A Workload's status without times, conditions by type."""
+    status = dict(given.get("status") or {})
+    status["conditions"] = sorted(
+        ({k: c.get(k) for k in ("type", "status", "reason", "message")} for c in status.get("conditions") or ()),
+        key=lambda c: str(c["type"]),
+    )
+    if status.get("admission"):
+        status["admission"] = shown_admission(status["admission"])
+    status["admissionChecks"] = [
+        {k: v for k, v in check.items() if k not in ("lastTransitionTime", "message") or (k == "message" and v)}
+        for check in status.get("admissionChecks") or ()
+    ]
+    status["resourceRequests"] = [
+        {**each, "resources": parse_list(each.get("resources") or {})} for each in status.get("resourceRequests") or ()
+    ]
+    return normal(status)
