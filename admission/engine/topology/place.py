@@ -214,13 +214,16 @@ def _assignment(tree: Tree, ids: Ints, counts: Ints) -> Assignment:
 
 
 def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], no_fit: NoFit, exclusions: Exclusions) -> NoPlacement:
-    text = _layers_text(tree, ask, numbers, no_fit) if ask.inner else _plain_text(ask, no_fit)
+    in_layers = ask.inner and not no_fit.reason
+    text = _layers_text(tree, ask, numbers, no_fit) if in_layers else _plain_text(ask, no_fit)
     return NoPlacement(text + exclusion_text(exclusions), no_fit.fit, no_fit.total, exclusions)
 
 
 def _plain_text(ask: Ask, no_fit: NoFit) -> str:
     unit = "pod(s)" if ask.slice_size == 1 else "slice(s)"
     topology = f"topology {quoted(ask.topology)}"
+    if no_fit.reason:
+        return f"{topology} doesn't allow to fit all of {no_fit.total} {unit}: {no_fit.reason}"
     if no_fit.fit == 0:
         return f"{topology} doesn't allow to fit any of {no_fit.total} {unit}"
     return f"{topology} allows to fit only {no_fit.fit} out of {no_fit.total} {unit}"

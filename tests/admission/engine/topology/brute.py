@@ -1,0 +1,105 @@
+"""All groups of a workload by trying everything: an independent answer for small clusters.
+
+Goes from group to group over all states of what is free (by host), keeping the fewest domains opened so far for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+Free = tuple[tuple[int, ...], ...]
+"""By host: cpus, gpus."""
+Need = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Pods of one pod set: `count` of `need` each; `slices`: (level, size)."""
+
+    count: int
+    need: Need
+    slices: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Gang:
+    """Pod sets that share one level: in one domain of it if `required`."""
+
+    level: int
+    required: bool
+    members: tuple[Wanted, ...]
+
+
+def fewest(paths: Sequence[tuple[str, ...]], free: Free, gangs: Sequence[Gang]) -> int | None:
+    """The fewest domains of the asked levels that hold all gangs, summed; None where nothing holds them."""
+    states: dict[Free, int] = {free: 0}
+    for gang in gangs:
+        after: dict[Free, int] = {}
+        for state, cost in states.items():
+            for left, opened in _placed(paths, state, gang):
+                after[left] = min(after.get(left, 1 << 30), cost + opened)
+        states = after
+    return min(states.values(), default=None)
+
+
+def _placed(paths: Sequence[tuple[str, ...]], free: Free, gang: Gang) -> Iterator[tuple[Free, int]]:
+    """Every way to place the gang: what is left, and how many domains it opens."""
+    states: set[tuple[Free, frozenset[tuple[str, ...]]]] = {(free, frozenset())}
+    for member in gang.members:
+        after = set()
+        for state, opened in states:
+            for counts in _spread(member.count, [_fits(host, member.need) for host in state]):
+                if not _sliced(paths, counts, member.slices):
+                    continue
+                used = opened | {path[: gang.level + 1] for path, count in zip(paths, counts, strict=True) if count}
+                if gang.required and len(used) > 1:
+                    continue
+                left = tuple(
+                    tuple(have - count * want for have, want in zip(host, member.need, strict=True))
+                    for host, count in zip(state, counts, strict=True)
+                )
+                after.add((left, used))
+        states = after
+    yield from ((state, len(opened)) for state, opened in states)
+
+
+def _fits(host: Sequence[int], need: Need) -> int:
+    return min(have // want for have, want in zip(host, need, strict=True) if want)
+
+
+def _spread(count: int, most: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    if not most:
+        if not count:
+            yield ()
+        return
+    for here in range(min(count, most[0]) + 1):
+        for rest in _spread(count - here, most[1:]):
+            yield (here, *rest)
+
+
+def _sliced(paths: Sequence[tuple[str, ...]], counts: Sequence[int], slices: tuple[int, int] | None) -> bool:
+    if slices is None:
+        return True
+    level, size = slices
+    totals: dict[tuple[str, ...], int] = {}
+    for path, count in zip(paths, counts, strict=True):
+        totals[path[: level + 1]] = totals.get(path[: level + 1], 0) + count
+    return all(total % size == 0 for total in totals.values())
+
+
+def racks_hold(capacities: Sequence[int], demands: Sequence[int]) -> bool:
+    """Whether each demand finds a rack, none over its capacity: tried out rack by rack for each demand."""
+    return any(
+        all(
+            sum(demand for demand, rack in zip(demands, choice, strict=True) if rack == index) <= capacity
+            for index, capacity in enumerate(capacities)
+        )
+        for choice in product(range(len(capacities)), repeat=len(demands))
+    )
+
+
+def over(free: Mapping[str, Mapping[str, int]], taken: Mapping[tuple[str, str], int]) -> list[str]:
+    """Hosts that hold more than they have."""
+    return [f"{host} {resource}" for (host, resource), amount in taken.items() if amount > free[host].get(resource, 0)]

@@ -1,0 +1,200 @@
+"""Exact against trying everything, on clusters small enough for that: several pod sets and groups of one workload."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.engine.decision import PlacementResult, Proof
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    Node,
+    PlacementOptions,
+    PlacementRequest,
+    PodSet,
+    SliceLayer,
+    TopologyAsk,
+)
+from tests.admission.engine.topology.brute import Free, Gang, Wanted, fewest, over
+from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger
+
+SHAPES = [(1, 0), (1, 0), (2, 0), (1, 1), (0, 2)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Hosts as (rack, cpus, gpus) and gangs."""
+
+    hosts: tuple[tuple[int, int, int], ...]
+    gangs: tuple[Gang, ...]
+
+    def nodes(self) -> list[Node]:
+        """Two racks to a block."""
+        return [
+            Node(
+                f"n{index}",
+                {BLOCK: f"b{rack // 2}", RACK: f"r{rack}", HOSTNAME_LABEL: f"n{index}"},
+                {"cpu": cpus, "gpu": gpus, "pods": 50},
+            )
+            for index, (rack, cpus, gpus) in enumerate(self.hosts)
+        ]
+
+    def paths(self) -> list[tuple[str, ...]]:
+        """By host."""
+        return [tuple(node.labels[level] for level in LEVELS) for node in self.nodes()]
+
+    def free(self) -> Free:
+        """By host."""
+        return tuple((cpus, gpus) for _, cpus, gpus in self.hosts)
+
+    def requests(self) -> list[PlacementRequest]:
+        """`g0-0`, `g0-1`, ... for each gang."""
+        return [
+            _request(f"g{number}-{index}", gang, wanted)
+            for number, gang in enumerate(self.gangs)
+            for index, wanted in enumerate(gang.members)
+        ]
+
+
+def _request(name: str, gang: Gang, wanted: Wanted) -> PlacementRequest:
+    slices = () if wanted.slices is None else (SliceLayer(LEVELS[wanted.slices[0]], wanted.slices[1]),)
+    level = LEVELS[gang.level]
+    group = name.partition("-")[0] if len(gang.members) > 1 else None
+    if gang.required:
+        ask = TopologyAsk(required=level, slices=slices, group=group)
+    else:
+        ask = TopologyAsk(preferred=level, slices=slices, group=group)
+    needs = {resource: amount for resource, amount in zip(("cpu", "gpu"), wanted.need, strict=True) if amount}
+    return PlacementRequest(PodSet(name, wanted.count, needs, topology=ask), FLAVOR, wanted.count)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """2 to 4 racks of 1 to 3 hosts; 2 to 4 groups of pods, one of them perhaps of several pod sets."""
+    hosts = [
+        (rack, draw(st.integers(0, 4)), draw(st.sampled_from([0, 0, 1, 2])))
+        for rack in range(draw(st.integers(2, 4)))
+        for _ in range(draw(st.integers(1, 3 if rack < 2 else 2)))
+    ]
+    gangs = [draw(_gang(several=False)) for _ in range(draw(st.integers(2, 4)))]
+    if draw(st.integers(0, 3)) == 0:
+        gangs[draw(st.integers(0, len(gangs) - 1))] = draw(_gang(several=True))
+    return Case(tuple(hosts), tuple(gangs))
+
+
+@st.composite
+def _gang(draw: st.DrawFn, *, several: bool) -> Gang:
+    level = draw(st.sampled_from([0, 1, 1, 1, 2]))
+    required = draw(st.sampled_from([True, True, True, False]))
+    members = 3 if several else 1
+    return Gang(level, required, tuple(draw(_wanted(level, slices=not several)) for _ in range(members)))
+
+
+@st.composite
+def _wanted(draw: st.DrawFn, level: int, *, slices: bool) -> Wanted:
+    need = draw(st.sampled_from(SHAPES))
+    if slices and draw(st.integers(0, 5)) == 0:
+        return Wanted(draw(st.sampled_from([2, 4])), need, (draw(st.integers(level, 2)), 2))
+    return Wanted(draw(st.integers(1, 5)), need)
+
+
+def counts_and_room(case: Case, result: PlacementResult) -> None:
+    """Every pod counted once, and no host holds more than it has, all pod sets together."""
+    taken: Counter[tuple[str, str]] = Counter()
+    for request in case.requests():
+        domains = result.assignments[request.pod_set.name].domains
+        assert sum(domain.count for domain in domains) == request.count
+        for domain in domains:
+            assert domain.count > 0
+            for resource, amount in {**request.pod_set.requests, "pods": 1}.items():
+                taken[domain.values[-1], resource] += amount * domain.count
+    assert over({node.name: node.allocatable for node in case.nodes()}, taken) == []
+
+
+def opened(case: Case, result: PlacementResult) -> int:
+    """Domains of the asked levels, summed over the gangs; a required one may not be more than one."""
+    paths = {path[-1]: path for path in case.paths()}
+    total = 0
+    for number, gang in enumerate(case.gangs):
+        names = [f"g{number}-{index}" for index in range(len(gang.members))]
+        hosts = [domain.values[-1] for name in names for domain in result.assignments[name].domains]
+        domains = {paths[host][: gang.level + 1] for host in hosts}
+        assert len(domains) == 1 or not gang.required
+        total += len(domains)
+    return total
+
+
+def sliced(case: Case, result: PlacementResult) -> None:
+    """Slices are whole."""
+    paths = {path[-1]: path for path in case.paths()}
+    for number, gang in enumerate(case.gangs):
+        for index, wanted in enumerate(gang.members):
+            if wanted.slices is not None:
+                level, size = wanted.slices
+                pods: Counter[tuple[str, ...]] = Counter()
+                for domain in result.assignments[f"g{number}-{index}"].domains:
+                    pods[paths[domain.values[-1]][: level + 1]] += domain.count
+                assert all(count % size == 0 for count in pods.values())
+
+
+def check(case: Case, order: Sequence[Node] | None = None) -> None:
+    """One case against trying everything."""
+    result = ledger(PlacementOptions(), order or case.nodes()).place(case.requests())
+    best = fewest(case.paths(), case.free(), case.gangs)
+    proofs = {certificate.proof for certificate in result.certificates.values()}
+    assert result.fits == (best is not None)
+    if best is None:
+        assert all(result.certificates[name].proof is Proof.INFEASIBLE for name in result.failures)
+        return
+    counts_and_room(case, result)
+    sliced(case, result)
+    assert len(proofs) == 1
+    if proofs == {Proof.OPTIMAL}:
+        assert opened(case, result) == best
+        assert {certificate.cost for certificate in result.certificates.values()} == {(best,)}
+    else:
+        (bound,) = {certificate.bound for certificate in result.certificates.values()}
+        assert bound[0] <= best <= opened(case, result)
+
+
+@settings(max_examples=300, deadline=None)
+@given(cases())
+def test_exactly_when_trying_everything_finds_a_way_and_as_few_domains(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.long
+@settings(max_examples=10_000, deadline=None)
+@given(cases())
+def test_the_same_of_ten_thousand(case: Case) -> None:
+    check(case)
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases(), st.randoms(use_true_random=False))
+def test_the_order_of_nodes_does_not_matter(case: Case, random: Random) -> None:
+    nodes = case.nodes()
+    mixed = random.sample(nodes, len(nodes))
+    results = [ledger(PlacementOptions(), order).place(case.requests()) for order in (nodes, mixed)]
+    assert results[0] == results[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases(), st.integers(1, 30))
+def test_a_small_budget_claims_nothing_wrong(case: Case, budget: int) -> None:
+    result = ledger(PlacementOptions(exact_budget=budget), case.nodes()).place(case.requests())
+    best = fewest(case.paths(), case.free(), case.gangs)
+    if result.fits:
+        counts_and_room(case, result)
+        for certificate in result.certificates.values():
+            assert best is not None
+            assert certificate.bound[0] <= best <= certificate.cost[0]
+            assert certificate.proof is not Proof.OPTIMAL or certificate.cost[0] == best
+    elif any(certificate.proof is Proof.INFEASIBLE for certificate in result.certificates.values()):
+        assert best is None
