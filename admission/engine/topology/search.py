@@ -23,11 +23,12 @@ from admission.engine.topology.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """`fit` of `total` slices fit, at this level of the tree."""
+    """`fit` of `total` slices fit, at this level of the tree. `reason`: what prevents it where it is not a lack of room."""
 
     level: int
     fit: int
     total: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

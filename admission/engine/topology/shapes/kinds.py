@@ -1,0 +1,188 @@
+"""Domains that are equal from below, as one: same room in the same arrangement, so the same answer to every share.
+
+A kind knows its room and which shares it can take without breaking a hard constraint below, as the bits of an integer.
+Called by shaping.py; read by plans.py, split.py and rough.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from admission.engine.topology.level import Ints
+from admission.engine.topology.shapes.law import Law
+from admission.engine.topology.tree import Tree
+
+Families = tuple[tuple["Kind", int], ...]
+"""Kinds of the children, roomiest first, each with how many there are."""
+
+
+class Kind:
+    """`room`: pods that fit. `law`: of the children's level (at the lowest its own). Children without room are left out.
+
+    `rank` orders kinds. `known`: the cost below of each share, as far as worked out (split.py).
+    """
+
+    def __init__(self, rank: int, level: int, room: int, total: int, law: Law, kids: Families = ()) -> None:
+        self.rank = rank
+        self.level = level
+        self.room = room
+        self.cap = min(room, total)
+        self.law = law
+        self.kids = kids
+        self.known: dict[int, int] = {}
+
+    @cached_property
+    def units(self) -> int:
+        """How many children have room."""
+        return sum(many for _, many in self.kids)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether every share up to the room can be taken."""
+        return self.takes == (1 << (self.cap + 1)) - 1
+
+    @cached_property
+    def takes(self) -> int:
+        """The shares that it can take, as bits."""
+        every = (1 << (self.cap + 1)) - 1
+        if not self.kids or (self.law.plain and all(kid.whole for kid, _ in self.kids)):
+            return every
+        return (self._evenly(self.law) if self.law.even else self._anyhow(self.law)) & every
+
+    def fits(self, share: int) -> bool:
+        """Whether it can take the share."""
+        if self.kids and self.law.even and not self.law.packs:
+            return share == 0 or (share <= self.cap and self.parts(share) > 0)
+        return bool(self.takes >> share & 1)
+
+    def options(self, kid: Kind) -> int:
+        """The shares above 0 that a child may have, as bits."""
+        return kid.takes & self.law.allowed
+
+    # ---- hard: the used units differ by one step at most
+
+    def parts(self, share: int) -> int:
+        """On how many units a hard constraint puts the share, 0 where it cannot."""
+        law = self.law
+        if law.packs:
+            return int(any(self.options(kid) >> share & 1 for kid, _ in self.kids))
+        steps, rest = divmod(share, law.step)
+        most = 0 if rest else min(steps, self.units)
+        some = range(most, 0, -1) if law.partitions is None else (law.partitions,)
+        return next((parts for parts in some if parts <= most and self._in_parts(steps, parts)), 0)
+
+    def _in_parts(self, steps: int, parts: int) -> bool:
+        small, large = divmod(steps, parts)
+        low, high, either = self._takers(small)
+        return parts <= either and large <= high and parts - large <= low
+
+    def _takers(self, small: int) -> tuple[int, int, int]:
+        """How many children can have so many steps, one more, either."""
+        low = high = either = 0
+        step = self.law.step
+        for kid, many in self.kids:
+            options = self.options(kid) >> small * step
+            some, more = options & 1, options >> step & 1
+            low += many * some
+            high += many * more
+            either += many * (some | more)
+        return low, high, either
+
+    def _evenly(self, law: Law) -> int:
+        found = 1
+        if law.packs:
+            for kid, _ in self.kids:
+                found |= self.options(kid)
+            return found
+        steps = self.cap // law.step
+        for small in range(1, steps + 1):
+            low, high, either = self._takers(small)
+            top = min(either, steps // small)
+            some = range(1, top + 1) if law.partitions is None else (law.partitions,)
+            for parts in some:
+                least, most = max(0, parts - low), min(parts, high)
+                if parts <= top and least <= most:
+                    found |= _strided(most - least + 1, law.step) << (parts * small + least) * law.step
+        return found
+
+    # ---- soft: any shares that the children can take
+
+    def _anyhow(self, law: Law) -> int:
+        found, every = 1, (1 << (self.cap + 1)) - 1
+        for kid, many in self.kids:
+            options = self.options(kid)
+            for _ in range(many):
+                more = (found | summed(found, options)) & every
+                if more == found:
+                    break
+                found = more
+        return found
+
+
+def _strided(many: int, step: int) -> int:
+    """So many ones, this far apart."""
+    return (1 << many) - 1 if step == 1 else sum(1 << at * step for at in range(many))
+
+
+def runs(bits: int) -> Iterator[tuple[int, int]]:
+    """Stretches of ones: where each begins, how long it is."""
+    at = 0
+    while bits:
+        zeros = (bits & -bits).bit_length() - 1
+        at, bits = at + zeros, bits >> zeros
+        ones = (~bits & (bits + 1)).bit_length() - 1
+        yield at, ones
+        at, bits = at + ones, bits >> ones
+
+
+def summed(one: int, other: int) -> int:
+    """All sums of a number of the one set and one of the other, as bits."""
+    found = 0
+    for start, length in runs(other):
+        stretch, done = one << start, 1
+        while done < length:
+            step = min(done, length - done)
+            stretch |= stretch << step
+            done += step
+        found |= stretch
+    return found
+
+
+class Kinds:
+    """The kind of every domain with room, by level and slot. Kinds rank the same whatever order the slots are in."""
+
+    def __init__(self, tree: Tree, rooms: Ints, laws: Sequence[Law], total: int) -> None:
+        self._laws = laws
+        self._total = total
+        self._all: list[Kind] = []
+        last = len(laws) - 1
+        leaves = {slot: room for slot, room in enumerate(rooms.tolist()) if room > 0}
+        self.most = max(leaves.values(), default=0)
+        made = {
+            room: self._new(Kind(len(self._all), last, room, total, laws[-1])) for room in sorted(set(leaves.values()))
+        }
+        self.levels: list[dict[int, Kind]] = [{slot: made[room] for slot, room in leaves.items()}]
+        for level in range(last - 1, -1, -1):
+            parents = tree.levels[level + 1].parent.tolist()
+            families: dict[int, list[int]] = {}
+            for slot, kind in self.levels[0].items():
+                families.setdefault(parents[slot], []).append(kind.rank)
+            self.levels.insert(0, self._inner(level, families))
+        self.root = self._inner(-1, {0: [kind.rank for kind in self.levels[0].values()]})[0]
+
+    def _inner(self, level: int, families: dict[int, list[int]]) -> dict[int, Kind]:
+        keys = {slot: tuple(sorted(ranks)) for slot, ranks in families.items()}
+        made = {ranks: self._new(self._kind(level, ranks)) for ranks in sorted(set(keys.values()))}
+        return {slot: made[ranks] for slot, ranks in keys.items()}
+
+    def _kind(self, level: int, ranks: tuple[int, ...]) -> Kind:
+        some = [(self._all[rank], many) for rank, many in Counter(ranks).items()]
+        kids = tuple(sorted(some, key=lambda kid: (-kid[0].room, kid[0].rank)))
+        room = sum(kind.room * many for kind, many in kids)
+        return Kind(len(self._all), level, room, self._total, self._laws[level + 1], kids)
+
+    def _new(self, kind: Kind) -> Kind:
+        self._all.append(kind)
+        return kind

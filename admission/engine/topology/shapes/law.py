@@ -1,0 +1,176 @@
+"""What one level asks of the shares of its units, and how far a share is from it. The meaning of the figures: shaping.py.
+
+Pure numbers; called by everything in this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import lcm
+
+from admission.engine.model import LevelConstraint, Spreading
+from admission.engine.topology.constraints import Layer
+
+
+@dataclass(frozen=True)
+class Law:
+    """One level's constraint for a gang of `total` pods; `slices`: shares are multiples of it in any case.
+
+    Not slotted: it keeps what it has worked out.
+    """
+
+    total: int
+    spreading: Spreading = Spreading.PACK
+    partitions: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    factor: int | None = None
+    hard: bool = False
+    slices: int = 1
+
+    @property
+    def packs(self) -> bool:
+        """Whether few units are wanted."""
+        return self.spreading is Spreading.PACK and self.partitions is None
+
+    @property
+    def senseless(self) -> bool:
+        """Whether the numbers contradict each other or mean nothing, so that no placement can answer them."""
+        bounds = self.minimum is not None and self.maximum is not None and self.minimum > self.maximum
+        some = (self.partitions, self.maximum, self.factor)
+        return bounds or any(number is not None and number < 1 for number in some)
+
+    @property
+    def even(self) -> bool:
+        """Whether the shares of one parent may differ by one step at most."""
+        return self.hard and not (self.packs and self.bounded)
+
+    @property
+    def step(self) -> int:
+        """By how much the shares of used units may differ under a hard spread or partition: a pod, a factor, a slice."""
+        return lcm(self.slices, self.factor or 1) if self.hard else self.slices
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a single share can be outside."""
+        return self.minimum is not None or self.maximum is not None or self.factor is not None
+
+    @property
+    def plain(self) -> bool:
+        """Whether every share is as good as its number."""
+        return not self.hard and not self.bounded and self.slices == 1
+
+    def outside(self, share: int) -> int:
+        """Pods of a unit with this share that lie outside range and factor."""
+        low = self.minimum is not None and share < self.minimum
+        high = self.maximum is not None and share > self.maximum
+        return (share if low or high else 0) + (share % self.factor if self.factor else 0)
+
+    @cached_property
+    def allowed(self) -> int:
+        """The shares that a used unit may have, as bits."""
+        step = self.slices
+        some: Iterable[int] = range(step, self.total + 1, step)
+        if step == 1 and not (self.hard and self.bounded):
+            return (1 << (self.total + 1)) - 2
+        return sum(1 << share for share in some if not self.hard or not self.outside(share))
+
+    @cached_property
+    def lawful(self) -> int:
+        """Of the allowed shares those with no pod outside, as bits."""
+        if not self.bounded or self.hard:
+            return self.allowed
+        return sum(1 << share for share in range(1, self.total + 1) if not self.outside(share)) & self.allowed
+
+    def alone(self) -> bool:
+        """Whether all pods may be on one unit."""
+        one = self.partitions is None or self.partitions == 1 or not self.hard
+        return one and bool(self.allowed >> self.total & 1)
+
+    # ---- figures, packed: the first in the highest bits
+
+    @cached_property
+    def low(self) -> int:
+        """Bits that hold the least figure summed over the level, and its sign."""
+        return (2 * self.total**2).bit_length()
+
+    @cached_property
+    def lane(self) -> int:
+        """Bits that hold the two lower figures."""
+        most = max(self.total, self.partitions) if self.partitions is not None else 1
+        return self.low + (2 * self.total * most).bit_length()
+
+    @cached_property
+    def width(self) -> int:
+        """Bits that hold all figures of the level."""
+        return self.lane + (4 * self.total).bit_length() + 1
+
+    def price(self, share: int) -> int:
+        """One used unit's part of the level's figures, the first most significant."""
+        pairs = share * (share - 1) // 2
+        outside = self.outside(share) << self.lane
+        return outside + (1 << self.low) - pairs if self.packs else outside + pairs
+
+    def gap(self, used: int) -> int:
+        """How many parts are missing, or too many, where `used` units are."""
+        return 0 if self.partitions is None else abs(used - self.partitions)
+
+    def missing(self, used: int) -> int:
+        """The same as a part of the figures."""
+        return self.gap(used) << self.low
+
+    def unpacked(self, price: int) -> tuple[int, int, int]:
+        """The figures of a level whose prices come to this, for one parent with all pods."""
+        pairs = self.total * (self.total - 1) // 2
+        if self.packs:
+            price += pairs
+        outside, rest = divmod(price, 1 << self.lane)
+        middle, last = divmod(rest, 1 << self.low)
+        return outside, middle, last
+
+    def figures(self, shares: Iterable[Iterable[int]]) -> tuple[int, int, int]:
+        """What a placement costs at this level: the shares of the used units, parent by parent."""
+        outside = middle = pairs = 0
+        for family in shares:
+            used = list(family)
+            outside += sum(map(self.outside, used))
+            middle += len(used) if self.packs else self.gap(len(used))
+            pairs += sum(share * (share - 1) // 2 for share in used)
+        return outside, middle, self.total * (self.total - 1) // 2 - pairs if self.packs else pairs
+
+    def words(self) -> str:
+        """What a hard constraint demands, for people."""
+        parts = []
+        if self.partitions is not None:
+            parts.append(f"exactly {self.partitions} partition(s)")
+        elif self.even:
+            parts.append("all on one" if self.packs else "evenly spread")
+        if self.minimum is not None:
+            parts.append(f"at least {self.minimum}")
+        if self.maximum is not None:
+            parts.append(f"at most {self.maximum}")
+        if self.factor is not None:
+            parts.append(f"multiples of {self.factor}")
+        return ", ".join(parts)
+
+
+def laws_of(shaped: Mapping[int, LevelConstraint], layers: Iterable[Layer], depth: int, total: int) -> tuple[Law, ...]:
+    """The law of each level, widest first. A slice stays in one domain, so shares at its level are multiples of its size."""
+    sizes = {layer.level: layer.size for layer in layers}
+    found = []
+    for level in range(depth):
+        asked = shaped.get(level, LevelConstraint(""))
+        law = Law(
+            total,
+            asked.spreading,
+            asked.partitions,
+            asked.minimum,
+            asked.maximum,
+            asked.factor,
+            asked.hard,
+            sizes.get(level, 1),
+        )
+        found.append(law)
+    return tuple(found)

@@ -1,0 +1,74 @@
+"""What is done when the budget is spent: shares from left to right, near the aim of the level's law, never past a hard one.
+
+No search: what the children can take is known as bits (kinds.py), so a share is only chosen where the rest still fits into
+the children after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admission.engine.topology.shapes.kinds import Kind, summed
+from admission.engine.topology.shapes.law import Law
+from admission.engine.topology.shapes.plans import even
+
+
+def rough(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
+    """A share for each child in this order, for a share that the kind can take."""
+    law = kind.law
+    if law.even:
+        return _even(kind, order, share)
+    places, units = _sequence(kind, law, order, share)
+    lawful = [kind.options(order[place]) & law.lawful for place in places]
+    ahead = _ahead(lawful, share)
+    if not ahead[0] >> share & 1:
+        lawful = [kind.options(order[place]) for place in places]
+        ahead = _ahead(lawful, share)
+    shares, left = [0] * len(order), share
+    for at, place in enumerate(places):
+        aim = order[place].cap if law.packs else (left // (units - at) if at < units else 0)
+        shares[place] = _nearest(min(aim, left), left, lawful[at] | 1, ahead[at + 1])
+        left -= shares[place]
+    return shares
+
+
+def _even(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
+    counts = even(kind.law, share, kind.parts(share))
+    able = [[size for size in counts if kind.options(kid) >> size & 1] for kid in order]
+    shares = [0] * len(order)
+    for choosy in (True, False):
+        for place, sizes in enumerate(able):
+            left = [size for size in sizes if counts[size]]
+            if left and not shares[place] and (len(sizes) == 1 or not choosy):
+                shares[place] = left[0]
+                counts[left[0]] -= 1
+    return shares
+
+
+def _sequence(kind: Kind, law: Law, order: Sequence[Kind], share: int) -> tuple[list[int], int]:
+    """Who is asked when, and how many of the first are aimed at: the roomiest; to spread, the smallest of them first."""
+    places = [place for place in range(len(order)) if order[place].cap]
+    places.sort(key=lambda place: (-order[place].cap, place))
+    if law.packs:
+        return places, len(places)
+    units = min(share, len(places), law.partitions or share)
+    return [*places[:units][::-1], *places[units:]], units
+
+
+def _ahead(options: Sequence[int], share: int) -> list[int]:
+    """What the children from each place on can take together, as bits."""
+    every = (1 << (share + 1)) - 1
+    sums = [1]
+    for bits in reversed(options):
+        sums.append((sums[-1] | summed(sums[-1], bits)) & every)
+    sums.reverse()
+    return sums
+
+
+def _nearest(aim: int, left: int, options: int, ahead: int) -> int:
+    """The share nearest to the aim that leaves what the others can take; of two the larger."""
+    for away in range(left + 1):
+        for size in (aim + away, aim - away):
+            if 0 <= size <= left and options >> size & 1 and ahead >> (left - size) & 1:
+                return size
+    return 0

@@ -1,0 +1,161 @@
+"""Shares for the children of one domain: of all ways that keep to a plan, the cheapest with everything below, then by name.
+
+A cost is the figures of the levels as one integer, the top level in the highest bits, so that costs of siblings add up and
+compare as the figures do. Two roads: where each child has only one or two choices that all differ by the same number of
+pods, the cheapest steps up are taken (an exchange argument); else states (pods left, units left) child by child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from admission.engine.topology.shapes.kinds import Kind
+from admission.engine.topology.shapes.plans import Budget, Plan, plans
+
+Costs = Mapping[Kind, Mapping[int, int]]
+
+
+class Splitter:
+    """Costs of kinds, remembered. `shifts`: where each level's figures begin in a cost."""
+
+    def __init__(self, shifts: Sequence[int], budget: Budget) -> None:
+        self._shifts = shifts
+        self._budget = budget
+        self._plans: dict[tuple[int, int], list[Plan]] = {}
+
+    def plans(self, kind: Kind, share: int) -> list[Plan]:
+        """The plans for a share that the kind can take. Raises Spent."""
+        found = self._plans.get((kind.rank, share))
+        if found is None:
+            found = self._plans[kind.rank, share] = plans(kind, share, self._budget)
+        return found
+
+    def top(self, kind: Kind, share: int) -> int:
+        """The figures of the children's level alone, as its law packs them. Raises Spent."""
+        return 0 if not kind.kids else min(plan.price for plan in self.plans(kind, share))
+
+    def cost(self, kind: Kind, share: int) -> int:
+        """The least cost of all levels below, for a share that the kind can take. Raises Spent."""
+        if not kind.kids:
+            return kind.room - share
+        known = kind.known.get(share)
+        if known is None:
+            order = [kid for kid, many in kind.kids for _ in range(many)]
+            known = kind.known[share] = min(self._ways(kind, order, share))[0]
+        return known
+
+    def shares(self, kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
+        """Of each child in this order; of equally good ways the one that gives the first children most. Raises Spent."""
+        found = min(self._ways(kind, order, share))[1]
+        return [-part for part in found]
+
+    def _ways(self, kind: Kind, order: Sequence[Kind], share: int) -> list[tuple[int, list[int]]]:
+        law = kind.law
+        shift = self._shifts[kind.level + 1]
+        ways = []
+        for plan in self.plans(kind, share):
+            costs = {
+                kid: {size: ((law.price(size) << shift) + self.cost(kid, size)) if size else 0 for size in sizes}
+                for kid, sizes in plan.options.items()
+            }
+            extra = law.missing(plan.parts) << shift if plan.parts is not None else 0
+            cost, shares = self._way(plan, order, costs, share)
+            ways.append((cost + extra, [-part for part in shares]))
+        return ways
+
+    def _way(self, plan: Plan, order: Sequence[Kind], costs: Costs, share: int) -> tuple[int, list[int]]:
+        places = _places(plan, order, share)
+        choices = [costs[order[place]] for place in places]
+        self._budget.spend(len(choices) + 1)
+        parts = _steps(plan, choices, share)
+        if parts is None:
+            parts = self._walk(plan, choices, share)
+        shares = [0] * len(order)
+        for place, part in zip(places, parts, strict=True):
+            shares[place] = part
+        return sum(choice[part] for choice, part in zip(choices, parts, strict=True)), shares
+
+    def _walk(self, plan: Plan, choices: Sequence[Mapping[int, int]], share: int) -> list[int]:
+        """State by state: (pods left, units left) before each child, and the least cost from there on."""
+        counted = plan.parts is not None
+        most = _suffix([max(choice) for choice in choices])
+        least = _suffix([min(choice) for choice in choices])
+        units = _suffix([1] * len(choices))
+        layers = [{(share, plan.parts or 0)}]
+        for at, choice in enumerate(choices):
+            self._budget.spend(len(layers[-1]))
+            layers.append(
+                {
+                    (rest, more)
+                    for left, parts in layers[-1]
+                    for size in choice
+                    if least[at + 1] <= (rest := left - size) <= most[at + 1]
+                    and 0 <= (more := parts - 1 if counted and size else parts) <= units[at + 1]
+                }
+            )
+        ahead: dict[tuple[int, int], tuple[int, int]] = {(0, 0): (0, 0)}
+        best = [ahead]
+        for layer, choice in zip(layers[-2::-1], reversed(choices), strict=True):
+            here: dict[tuple[int, int], tuple[int, int]] = {}
+            for left, parts in layer:
+                ways = [
+                    (cost + after[0], -size)
+                    for size, cost in choice.items()
+                    if (after := ahead.get((left - size, parts - 1 if counted and size else parts))) is not None
+                ]
+                if ways:
+                    here[left, parts] = min(ways)
+            ahead = here
+            best.append(here)
+        state, found = (share, plan.parts or 0), []
+        for layer_best in reversed(best[1:]):
+            size = -layer_best[state][1]
+            found.append(size)
+            state = (state[0] - size, state[1] - 1 if counted and size else state[1])
+        return found
+
+
+def _suffix(numbers: Sequence[int]) -> list[int]:
+    sums = [0]
+    for number in reversed(numbers):
+        sums.append(sums[-1] + number)
+    sums.reverse()
+    return sums
+
+
+def _places(plan: Plan, order: Sequence[Kind], share: int) -> list[int]:
+    """The children that can matter: of equal ones that may stay empty, the first by name, as many as there are shares."""
+    room = {kid: _most(plan, sizes, share) for kid, sizes in plan.options.items()}
+    places = []
+    for place, kid in enumerate(order):
+        left = room.get(kid, 0)
+        if left > 0:
+            room[kid] = left - 1
+            places.append(place)
+    return places
+
+
+def _most(plan: Plan, sizes: tuple[int, ...], share: int) -> int:
+    if plan.counts is not None:
+        return sum(plan.counts[size] for size in sizes if size)
+    return share // min(size for size in sizes if size)
+
+
+def _steps(plan: Plan, choices: Sequence[Mapping[int, int]], share: int) -> list[int] | None:
+    """The exchange road, None where it does not lead: the cheapest steps from each child's smaller share to its larger one."""
+    low = [min(choice) for choice in choices]
+    high = [max(choice) for choice in choices]
+    gaps = {top - bottom for bottom, top in zip(low, high, strict=True)} - {0}
+    mixed = plan.parts is not None and 0 in low and any(low)
+    if len(gaps) > 1 or mixed or any(len(choice) > 2 for choice in choices):
+        return None
+    if not gaps:
+        return low
+    gap, rest = gaps.pop(), share - sum(low)
+    able = [at for at in range(len(choices)) if high[at] != low[at]]
+    if rest % gap or not 0 <= rest // gap <= len(able):
+        return None
+    able.sort(key=lambda at: (choices[at][high[at]] - choices[at][low[at]], at))
+    for at in able[: rest // gap]:
+        low[at] = high[at]
+    return low

@@ -1,0 +1,153 @@
+"""Small trees and gangs under constraints, and the best placement by trying all: the reference for the shaping solver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from admission.engine.decision import Certificate, PlacementResult
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    Counting,
+    LevelConstraint,
+    Node,
+    PlacementOptions,
+    PlacementRequest,
+    PodSet,
+    SliceLayer,
+    Spreading,
+    TopologyAsk,
+)
+from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ONE_CPU, SHORT, ledger, node
+
+Path = tuple[str, ...]
+Rooms = Mapping[Path, int]
+"""Pods that fit, by (block, rack, host)."""
+Shares = dict[Path, int]
+
+PACK, SPREAD = Spreading.PACK, Spreading.SPREAD
+
+
+def cluster(rooms: Rooms, *, budget: int = 20_000, names: Sequence[Path] | None = None) -> Ledger:
+    """A ledger with these hosts, put in the order of `names`."""
+    hosts = [host(path, rooms[path]) for path in names or rooms]
+    return ledger(PlacementOptions(counting=Counting.NODES, exact_budget=budget), hosts)
+
+
+def host(path: Path, room: int) -> Node:
+    """A node that holds so many pods of one CPU."""
+    return node("-".join(path), dict(zip(LEVELS, path, strict=False)) | {LEVELS[-1]: "-".join(path)}, room)
+
+
+def asked(bound: str, constraints: Sequence[LevelConstraint], slices: tuple[SliceLayer, ...] = ()) -> TopologyAsk:
+    """`required rack`, `preferred host`, `unconstrained`."""
+    word, _, level = bound.partition(" ")
+    key = SHORT.get(level)
+    return TopologyAsk(
+        required=key if word == "required" else None,
+        preferred=key if word == "preferred" else None,
+        unconstrained=True if word == "unconstrained" else None,
+        constraints=tuple(constraints),
+        slices=slices,
+    )
+
+
+def place(book: Ledger, ask: TopologyAsk, count: int) -> PlacementResult:
+    """One gang of pods of one CPU, named main."""
+    return book.place([PlacementRequest(PodSet("main", count, ONE_CPU, topology=ask), FLAVOR, count)])
+
+
+def shares_of(result: PlacementResult) -> Shares:
+    """By path."""
+    return {tuple(d.values[0].split("-")): d.count for d in result.assignments["main"].domains}
+
+
+def proved(result: PlacementResult) -> Certificate:
+    """What was proved of the gang."""
+    return result.certificates["main"]
+
+
+# ---- the reference: every way to share out, judged by the rules as they are written
+
+
+def cost_of(rooms: Rooms, laws: Mapping[int, LevelConstraint], shares: Shares) -> tuple[int, ...]:
+    """Three figures a level, then the stranded slots."""
+    figures: list[int] = []
+    total = sum(shares.values())
+    for level in range(len(LEVELS)):
+        law = laws.get(level, LevelConstraint(""))
+        packs = law.spreading is PACK and law.partitions is None
+        outside = middle = pairs = 0
+        for family in families(shares, level):
+            outside += sum(_outside(law, share) for share in family)
+            pairs += sum(share * (share - 1) // 2 for share in family)
+            middle += len(family) if packs else abs(len(family) - law.partitions) if law.partitions else 0
+        figures += [outside, middle, total * (total - 1) // 2 - pairs if packs else pairs]
+    return (*figures, sum(rooms[path] for path in shares) - total)
+
+
+def families(shares: Shares, level: int) -> list[list[int]]:
+    """The shares of the level's used units, by parent."""
+    units: dict[Path, int] = {}
+    for path, share in shares.items():
+        units[path[: level + 1]] = units.get(path[: level + 1], 0) + share
+    found: dict[Path, list[int]] = {}
+    for unit, share in units.items():
+        found.setdefault(unit[:-1], []).append(share)
+    return list(found.values())
+
+
+def _outside(law: LevelConstraint, share: int) -> int:
+    out = 0
+    if (law.minimum is not None and share < law.minimum) or (law.maximum is not None and share > law.maximum):
+        out = share
+    return out + (share % law.factor if law.factor else 0)
+
+
+def lawful(laws: Mapping[int, LevelConstraint], shares: Shares, sizes: Mapping[int, int] | None = None) -> bool:
+    """Whether every hard constraint holds, and every slice is whole."""
+    for level in range(len(LEVELS)):
+        law, size = laws.get(level, LevelConstraint("")), (sizes or {}).get(level, 1)
+        for family in families(shares, level):
+            if any(share % size for share in family):
+                return False
+            if law.hard and not _holds(law, family, size):
+                return False
+    return True
+
+
+def _holds(law: LevelConstraint, family: list[int], size: int) -> bool:
+    if any(_outside(law, share) for share in family):
+        return False
+    if law.partitions is None and law.spreading is PACK:
+        return len(family) == 1 or law.minimum is not None or law.maximum is not None or law.factor is not None
+    step = next(step for step in range(size, 10**6, size) if step % (law.factor or 1) == 0)
+    return max(family) - min(family) <= step and law.partitions in (None, len(family))
+
+
+def everything(rooms: Rooms, count: int) -> Iterator[Shares]:
+    """All ways to place so many pods."""
+    paths = sorted(rooms)
+    for parts in product(*(range(min(rooms[path], count) + 1) for path in paths)):
+        if sum(parts) == count:
+            yield {path: part for path, part in zip(paths, parts, strict=True) if part}
+
+
+def best(
+    rooms: Rooms, bound: str, laws: Mapping[int, LevelConstraint], count: int, sizes: Mapping[int, int] | None = None
+) -> tuple[int, ...] | None:
+    """The least cost, None where nothing is allowed."""
+    word, _, level = bound.partition(" ")
+    at = LEVELS.index(SHORT[level]) if level else -1
+    allowed = [shares for shares in everything(rooms, count) if lawful(laws, shares, sizes)]
+    for depth in (at,) if word == "required" else range(at, -2, -1):
+        inside = [shares for shares in allowed if len({path[: depth + 1] for path in shares}) == 1]
+        if inside:
+            return min(cost_of(rooms, laws, shares) for shares in inside)
+    return None
+
+
+def softened(constraint: LevelConstraint) -> LevelConstraint:
+    """The same as a wish."""
+    return replace(constraint, hard=False)
