@@ -7,6 +7,10 @@ job's. `prefer-topology: auto` means the lowest level. Which level that is depen
 and is not known here, so the word `auto` stays in `TopologyRequest.preferred` (and so in the Workload): whoever places
 the pods reads it as the lowest level of the flavor at hand. `is_auto` asks for it by name.
 
+Two annotations are our own and work alike on both: `placement-constraints` (api/constraints.py has the language) and
+`relax-topology-after`, on a job for each of its pod sets that has none of its own; the period holds for those that
+require a level.
+
 Pure. The webhook calls it to know whether a topology is asked for, the job adapters to build the Workload's pod sets.
 Whether the annotations are admissible at all (levels, combinations) is decided in admission/webhook/annotations.py;
 here only what cannot be read at all is an error.
@@ -19,7 +23,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from api import names
+from api import constraints, duration, names
 from api.errors import InvalidObject
 from api.workloads import SliceConstraint, TopologyRequest
 
@@ -41,6 +45,9 @@ _MAIN_REQUESTS = (
     names.UNCONSTRAINED_TOPOLOGY,
     *FIRST_FORMS,
 )
+
+
+_REFINEMENTS = (names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER)
 
 
 class _Layer(msgspec.Struct):
@@ -79,9 +86,10 @@ def parse_layers(text: str) -> tuple[SliceConstraint, ...]:
 
 def effective_annotations(template: Mapping[str, str] | None, job: Mapping[str, str] | None = None) -> dict[str, str]:
     """The template's annotations with the job's request where it has none of its own, all in the current forms."""
-    own = dict(template or {})
+    own, given = dict(template or {}), job or {}
     if not any(key in own for key in _MAIN_REQUESTS):
-        own.update({key: job[key] for key in FIRST_FORMS if key in job} if job else {})
+        own.update({key: given[key] for key in FIRST_FORMS if key in given})
+    own = {**{key: given[key] for key in _REFINEMENTS if key in given}, **own}
     for first, current in FIRST_FORMS.items():
         if first in own:
             own.setdefault(current, own.pop(first))
@@ -112,9 +120,10 @@ def topology_request(
     }
     known = {key: value for key, value in labels.items() if value is not None}
     main = _main_request(said)
-    if not main and not known and not _has_slices(said):
+    shaped = _constraints(said)
+    if not main and not known and not shaped and not _has_slices(said):
         return None
-    return TopologyRequest(**main, **_slices(said, multi_layer), **known, **_group(said))
+    return TopologyRequest(**main, **_slices(said, multi_layer), **shaped, **_relaxation(said), **known, **_group(said))
 
 
 def asks_for_topology(annotations: Mapping[str, str] | None, job_annotations: Mapping[str, str] | None = None) -> bool:
@@ -170,6 +179,39 @@ def _layers(text: str) -> tuple[SliceConstraint, ...]:
         problem = f"topology constraints must contain between 1 and {MAX_LAYERS} entries: got {len(layers)}"
         raise _unreadable(names.SLICE_CONSTRAINTS, text, problem)
     return layers
+
+
+def _constraints(said: Mapping[str, str]) -> dict[str, object]:
+    text = said.get(names.PLACEMENT_CONSTRAINTS)
+    if text is None:
+        return {}
+    found = constraints.read(text)
+    for fault in found.faults:
+        place = "".join(f"[{part}]" for part in fault.path)
+        raise InvalidObject(f"metadata.annotations[{names.PLACEMENT_CONSTRAINTS}]{place}", fault.given, fault.allowed)
+    return {"constraints": found.constraints}
+
+
+def _relaxation(said: Mapping[str, str]) -> dict[str, object]:
+    """The period, where a level is required that could give way."""
+    text = said.get(names.RELAX_TOPOLOGY_AFTER)
+    if text is None or names.REQUIRED_TOPOLOGY not in said:
+        return {}
+    try:
+        return {"relax_after_seconds": parse_period(text)}
+    except ValueError as bad:
+        raise _unreadable(names.RELAX_TOPOLOGY_AFTER, text, str(bad)) from None
+
+
+def parse_period(text: str) -> int:
+    """The seconds of a period: a Go duration of whole seconds. Raises ValueError that says what is allowed."""
+    try:
+        seconds = duration.seconds(text)
+    except ValueError:
+        raise ValueError(duration.FORM) from None
+    if not (seconds.is_integer() and 1 <= seconds < _INT32.stop):
+        raise ValueError(f"{duration.FORM}, of whole seconds, at least 1s")
+    return int(seconds)
 
 
 def _group(said: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from api.meta import Condition, KubeModel, KubeObject
 from api.names import ADMITTED, API_VERSION, GROUP, QUOTA_RESERVED
 from api.schema import (
     CONDITIONS,
+    LABEL_KEY,
     POD_TEMPLATE,
     TOLERATIONS,
     Int32,
@@ -29,6 +30,7 @@ from api.schema import (
 )
 
 MAX_POD_SETS = 18
+MAX_CONSTRAINTS = 16
 
 
 class SliceConstraint(KubeModel):
@@ -36,6 +38,25 @@ class SliceConstraint(KubeModel):
 
     topology: LevelName
     size: Annotated[int, schema("Pods of one slice.", mandatory=True, format="int32", minimum=1)] = 0
+
+
+class PlacementConstraint(KubeModel):
+    """What is wanted at one level of the topology."""
+
+    level: Annotated[
+        str,
+        schema(
+            "Label key of the level, or its last part.", mandatory=True, minLength=1, maxLength=316, pattern=LABEL_KEY
+        ),
+    ] = ""
+    type: Annotated[
+        str, schema("Onto few units of the level, or evenly onto many.", default=None, enum=["pack", "spread"])
+    ] = "pack"
+    partitions: Annotated[int | None, schema("Onto so many units exactly.", format="int32", minimum=1)] = None
+    min: Annotated[int | None, schema("Fewest pods on a used unit.", format="int32", minimum=1)] = None
+    max: Annotated[int | None, schema("Most pods on a used unit.", format="int32", minimum=1)] = None
+    factor: Annotated[int | None, schema("Pods on a used unit are a multiple.", format="int32", minimum=1)] = None
+    hard: Annotated[bool, schema("Violated never; else as little as can be.")] = False
 
 
 class TopologyRequest(KubeModel):
@@ -58,6 +79,21 @@ class TopologyRequest(KubeModel):
     podset_slice_required_topology_constraints: Annotated[
         tuple[SliceConstraint, ...] | None, schema("Layers of slices, widest first.", **atomic(maxItems=3))
     ] = None
+    constraints: Annotated[
+        tuple[PlacementConstraint, ...] | None,
+        schema(
+            "What is wanted at each level (an extension of Stowage).",
+            **map_by("level", minItems=1, maxItems=MAX_CONSTRAINTS),
+        ),
+    ] = None
+    relax_after_seconds: Annotated[
+        int | None,
+        schema(
+            "A required level climbs by one each time so much time has passed (an extension of Stowage).",
+            format="int32",
+            minimum=1,
+        ),
+    ] = None
 
     @property
     def explicit(self) -> bool:
@@ -71,7 +107,7 @@ class TopologyRequest(KubeModel):
                 self.pod_set_slice_required_topology,
                 self.pod_set_slice_size,
             )
-        ) or bool(self.podset_slice_required_topology_constraints)
+        ) or bool(self.podset_slice_required_topology_constraints or self.constraints)
 
 
 class PodSet(KubeModel):

@@ -43,6 +43,30 @@ BLOCK, RACK = "cloud.com/block", "cloud.com/rack"
             {"required": BLOCK, "podSetGroupName": "g"},
             id="group-with-the-jobs-level",
         ),
+        pytest.param(
+            {names.PLACEMENT_CONSTRAINTS: '{"rack": {"factor": 2}}'},
+            {},
+            {"constraints": [{"level": "rack", "factor": 2}]},
+            id="constraints-alone-ask-for-topology",
+        ),
+        pytest.param(
+            {names.PLACEMENT_CONSTRAINTS: '{"rack": {"factor": 2}}'},
+            {names.REQUIRE_TOPOLOGY: BLOCK, names.PLACEMENT_CONSTRAINTS: '{"rack": {"factor": 3}}'},
+            {"required": BLOCK, "constraints": [{"level": "rack", "factor": 2}]},
+            id="the-templates-own-constraints-win",
+        ),
+        pytest.param(
+            {names.REQUIRED_TOPOLOGY: RACK},
+            {names.PLACEMENT_CONSTRAINTS: '{"rack": {"hard": true}}', names.RELAX_TOPOLOGY_AFTER: "10m"},
+            {"required": RACK, "constraints": [{"level": "rack", "hard": True}], "relaxAfterSeconds": 600},
+            id="a-job-refines-what-its-templates-ask",
+        ),
+        pytest.param(
+            {names.PREFERRED_TOPOLOGY: RACK},
+            {names.REQUIRE_TOPOLOGY: BLOCK, names.RELAX_TOPOLOGY_AFTER: "10m"},
+            {"preferred": RACK},
+            id="what-is-only-preferred-needs-no-relaxation",
+        ),
     ],
 )
 def test_request(template: dict[str, str], job: dict[str, str], want: dict[str, Any] | None) -> None:
@@ -73,6 +97,13 @@ def test_effective_annotations_leave_the_others_alone() -> None:
     ("annotations", "field"),
     [
         pytest.param({names.UNCONSTRAINED_TOPOLOGY: "yes"}, names.UNCONSTRAINED_TOPOLOGY, id="bool"),
+        pytest.param({names.PLACEMENT_CONSTRAINTS: "["}, names.PLACEMENT_CONSTRAINTS, id="constraints"),
+        pytest.param(
+            {names.REQUIRED_TOPOLOGY: RACK, names.RELAX_TOPOLOGY_AFTER: "soon"}, names.RELAX_TOPOLOGY_AFTER, id="period"
+        ),
+        pytest.param(
+            {names.REQUIRED_TOPOLOGY: RACK, names.RELAX_TOPOLOGY_AFTER: "500ms"}, names.RELAX_TOPOLOGY_AFTER, id="short"
+        ),
         pytest.param({names.SLICE_REQUIRED_TOPOLOGY: RACK, names.SLICE_SIZE: "4 "}, names.SLICE_SIZE, id="int"),
         pytest.param(
             {names.SLICE_REQUIRED_TOPOLOGY: RACK, names.SLICE_SIZE: "2147483648"}, names.SLICE_SIZE, id="int32"

@@ -7,11 +7,11 @@ Plays the stages of hack/controlplane/kwok-stages.yaml: a pod runs for ever unle
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import ClassVar
 
+from api.duration import seconds
 from api.fake.status import Obj
 from api.fake.store import DeleteOptions, Store
 from api.fake.table import Event
@@ -21,8 +21,6 @@ from api.kube.resources import NODES, PODS, Resource
 RUN_FOR, EXIT_CODE, DOWN = "stowage.test/run-for", "stowage.test/exit-code", "stowage.test/node-down"
 _SIZE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 _NOW = DeleteOptions(grace=0)
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
 
 
 class Kubelet(Worker):
@@ -115,14 +113,6 @@ class Kubelet(Worker):
     def _write(self, pod: Obj, status: Obj) -> None:
         meta = pod["metadata"]
         self.store.patch(PODS, meta["name"], {"status": status}, meta["namespace"], subresource="status")
-
-
-def seconds(duration: str) -> float:
-    """A Go duration such as `1m30s` or `200ms`. Raises ValueError."""
-    parts = _PART.findall(duration)
-    if duration != "0" and (not parts or "".join(map("".join, parts)) != duration):
-        raise ValueError(f"{RUN_FOR}: {duration!r}: must be a duration such as 5s, 200ms or 1m30s")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _epoch(time: str) -> float:

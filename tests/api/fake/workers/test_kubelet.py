@@ -8,7 +8,6 @@ import pytest
 
 from api.fake.store import Store
 from api.fake.workers.driver import Workers
-from api.fake.workers.kubelet import seconds
 from api.kube.resources import JOBS, NODES
 from tests.api.fake.workers.cluster import Cluster, job, pod, pod_template
 
@@ -55,19 +54,6 @@ def test_pods_end_as_annotated(cluster: Cluster, annotations: dict[str, str], ph
     state = found["status"]["containerStatuses"][0]["state"]
     assert state.get("terminated", {}).get("reason", "") == reason
     assert cluster.conditions(found)["PodScheduled"] == "True"
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"), [("5s", 5.0), ("200ms", 0.2), ("1m30s", 90.0), ("1.5h", 5400.0), ("0", 0.0)]
-)
-def test_go_durations(text: str, wanted: float) -> None:
-    assert seconds(text) == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize("text", ["", "5", "5 s", "s5", "1x"])
-def test_no_go_durations(text: str) -> None:
-    with pytest.raises(ValueError, match="must be a duration"):
-        seconds(text)
 
 
 async def test_in_real_time_the_store_wakes_the_workers() -> None:
