@@ -52,7 +52,7 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
         case AddNodes():
             like = ledger.capacity.nodes[change.like].node
             if like is not None:
-                for node in clones(like, ledger.capacity.nodes, change.count):
+                for node in clones(like, ledger.capacity.nodes, change):
                     ledger.apply(node)
         case _:
             return asked_otherwise(workload, change, ledger.flavors.values())
@@ -87,13 +87,15 @@ def quota_of(queue: ClusterQueue, flavor: str, resource: str) -> Quota | None:
     return next((quota for quota in found if quota is not None), None)
 
 
-def clones(node: Node, taken: Collection[str], number: int) -> Iterator[Node]:
-    """So many nodes like this one, with names of their own."""
+def clones(node: Node, taken: Collection[str], change: AddNodes) -> Iterator[Node]:
+    """So many nodes like this one, with names of their own; what daemons will take is not there."""
+    daemons = dict(change.daemons)
+    offers = {name: amount - daemons.get(name, 0) for name, amount in node.allocatable.items()}
     names = (f"{node.name}-more-{index}" for index in count(1))
     free = (name for name in names if name not in taken)
-    for _, name in zip(range(number), free, strict=False):
+    for _, name in zip(range(change.count), free, strict=False):
         labels = {**node.labels, HOSTNAME_LABEL: name} if HOSTNAME_LABEL in node.labels else node.labels
-        yield replace(node, name=name, labels=labels, usable=True)
+        yield replace(node, name=name, labels=labels, allocatable=offers)
 
 
 # ---- the workload asks for something else

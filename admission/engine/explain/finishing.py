@@ -1,7 +1,7 @@
 """Which admitted workloads would have to finish: a set that suffices and of which none can be left out.
 
 When workloads end nobody knows, so "soonest" is taken as "least": candidates are let go of one after the other until the
-workload fits, once beginning with those that hold least and once with those that hold most; then each that turns out to be
+workload fits, once beginning with those that hold most and once with those that hold least; then each that turns out to be
 superfluous stays, the largest first. Candidates are those who use the quota in question, or stand in the same one of the
 domains that an empty cluster would offer. Of all sets found the one with the fewest members wins, of those the one that
 holds least. Called by remedies.py.
@@ -45,9 +45,13 @@ def finishing(trying: Trying, sites: Sequence[Site], short: Sequence[FlavorResou
     """The least set. `short`: the quotas that are not enough."""
     holders = _holders(trying, short)
     sets: list[tuple[int, int, tuple[str, ...]]] = []
-    for weights in _candidates(sites, holders):
-        for ordered in (sorted(weights, key=lambda key: (weights[key], key)), _heaviest(weights)):
-            chosen = _least(trying, ordered, weights)
+    for first, others in _candidates(sites, holders):
+        weights = {**others, **first}
+        then = _heaviest({key: weights[key] for key in others.keys() - first.keys()})
+        for ordered in (_heaviest(first), _lightest(first)):
+            chosen = _least(trying, [*ordered, *then], weights, min(sets)[0] if sets else MEMBERS)
+            if chosen and len(chosen) == 1:
+                chosen = _lighter(trying, _lightest(weights), chosen[0])
             if chosen:
                 sets.append((len(chosen), sum(weights[key] for key in chosen), tuple(sorted(chosen))))
     return Finish(min(sets)[2]) if sets else None
@@ -57,6 +61,19 @@ def _heaviest(weights: Weights) -> list[str]:
     return sorted(weights, key=lambda key: (-weights[key], key))
 
 
+def _lightest(weights: Weights) -> list[str]:
+    return sorted(weights, key=lambda key: (weights[key], key))
+
+
+def _lighter(trying: Trying, ordered: Sequence[str], alone: str) -> list[str]:
+    """The lightest that suffices alone, as `alone` does, taken that what is heavier suffices too."""
+    low, high = -1, ordered.index(alone)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if trying.admits(Finish((ordered[middle],))) else (middle, high)
+    return [ordered[high]]
+
+
 def _holders(trying: Trying, short: Sequence[FlavorResource]) -> Weights:
     if not short:
         return {}
@@ -64,14 +81,14 @@ def _holders(trying: Trying, short: Sequence[FlavorResource]) -> Weights:
     return {taker.name: taker.amount for taker in users_of(trying.ledger, family, short)}
 
 
-def _candidates(sites: Sequence[Site], holders: Weights) -> Iterator[Weights]:
-    """Sets of workloads among which the answer may be: those in one domain, with those that use the quota."""
+def _candidates(sites: Sequence[Site], holders: Weights) -> Iterator[tuple[Weights, Weights]]:
+    """Workloads among which the answer may be, those to look at first, and others: who uses the quota, who stands there."""
     if holders:
-        yield holders
+        yield holders, {}
     for site in sites:
         for weights in _by_domain(site):
             if weights:
-                yield {**dict.fromkeys(holders, 0), **weights}
+                yield weights, holders
 
 
 def _by_domain(site: Site) -> Iterator[Weights]:
@@ -101,12 +118,14 @@ def _worth(site: Site, rooms: Rooms, level: int, slots: Sequence[int]) -> Weight
     }
 
 
-def _least(trying: Trying, ordered: Sequence[str], weights: Weights) -> list[str] | None:
-    """The first of them that suffice together, without those that need not go."""
-    ordered = ordered[:MEMBERS]
-    if not ordered or not trying.admits(Finish(tuple(ordered))):
-        return None
-    low, high = 0, len(ordered)
+def _least(trying: Trying, ordered: Sequence[str], weights: Weights, limit: int) -> list[str] | None:
+    """The first of them that suffice together, at most `limit`, without those that need not go."""
+    most = min(limit, len(ordered))
+    low, high = 0, min(1, most)
+    while high and not trying.admits(Finish(tuple(ordered[:high]))):
+        if high == most:
+            return None
+        low, high = high, min(most, 2 * high)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if trying.admits(Finish(tuple(ordered[:middle]))) else (middle, high)

@@ -13,6 +13,7 @@ from functools import partial
 from admission.engine.explain.attempt import Outcome, attempt
 from admission.engine.explain.changes import quota_of
 from admission.engine.explain.finishing import DOMAINS, Site
+from admission.engine.explain.rooms import in_slices
 from admission.engine.explain.takers import rows_of
 from admission.engine.explain.trying import Trying
 from admission.engine.explain.value import AddNodes, Change, RaiseQuota
@@ -21,7 +22,8 @@ from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Counter
 
 BOUNDLESS = 1 << 60
-MOST_NODES = 1024
+MOST_NODES = 256
+"""Of more nodes than this no advice is made."""
 
 
 def missing_quota(trying: Trying) -> tuple[tuple[RaiseQuota, ...], bool]:
@@ -70,28 +72,44 @@ def _raise(trying: Trying, fr: FlavorResource, by: int) -> RaiseQuota:
 def more_nodes(trying: Trying, sites: Sequence[Site]) -> Change | None:
     """The smallest number of nodes in the first domain where nodes help, like those that are there."""
     for site in sites:
-        for like, domain in _typical(site):
+        daemons = _daemons(site)
+        for like, domain, holds in _typical(site, daemons):
             levels = site.rooms.tree.shape.levels[: len(domain)]
-            flavor = site.group.workers.flavor
-            change = trying.least(partial(AddNodes, flavor, like.name, levels, domain), _plenty(like, site.ask))
+            add = partial(AddNodes, site.group.workers.flavor, like.name, levels, domain, daemons)
+            change = trying.least(add, *_guess(like, daemons, site.ask, holds))
             if change is not None:
                 return change
     return None
 
 
-def _typical(site: Site) -> Iterator[tuple[Node, tuple[str, ...]]]:
-    """A typical node and the domain it stands in: of the best domains of the level that the nodes are to go to."""
+def _daemons(site: Site) -> tuple[tuple[str, int], ...]:
+    """What pods that belong to nobody take of every single node: daemons, which come to new nodes as well."""
+    rows = site.rooms.usable(site.ask).nonzero()[0].tolist()
+    books = [site.rooms.book(name) for row in rows for name in site.rooms.tree.members(row)]
+    columns = site.rooms.tree.columns
+    least = {c: min(book.foreign.get(c, 0) for book in books) for c in (books[0].foreign if books else ())}
+    return tuple(sorted((columns.names[column], amount) for column, amount in least.items() if amount > 0))
+
+
+def _typical(site: Site, daemons: tuple[tuple[str, int], ...]) -> Iterator[tuple[Node, tuple[str, ...], int]]:
+    """A typical node, the domain it stands in, and what that or what counts in its place holds now.
+
+    Of the best domains of the level that the nodes are to go to.
+    """
     rooms, ask, tree = site.rooms, site.ask, site.rooms.tree
     level = _level(ask, tree.depth, by_host=tree.shape.by_host)
-    for slot in rooms.best(ask, level, Counter(tree, ask).levels()[level])[:DOMAINS]:
+    numbers = Counter(tree, ask).levels()
+    counts = rooms.counts(ask, level, numbers[level])
+    for slot in rooms.best(ask, level, numbers[level])[:DOMAINS]:
         usable = rows_of(tree, level, slot) & rooms.usable(ask)
         names = sorted(name for row in usable.nonzero()[0].tolist() for name in tree.members(row))
-        nodes = [node for name in names if (node := rooms.node(name)) is not None and _holds(node, ask)]
+        nodes = [node for name in names if (node := rooms.node(name)) is not None and _each(node, daemons, ask)]
         if nodes:
             kinds = Tally(tuple(sorted(node.allocatable.items())) for node in nodes)
             usual = max(kinds.values())
             like = next(n for n in nodes if kinds[tuple(sorted(n.allocatable.items()))] == usual)
-            yield like, tree.levels[level].paths[slot]
+            holds = int(counts[slot]) if ask.required else int(counts[tree.levels[level].ids()].sum())
+            yield like, tree.levels[level].paths[slot], holds * (ask.slice_size if in_slices(ask, level) else 1)
 
 
 def _level(ask: Ask, depth: int, *, by_host: bool) -> int:
@@ -100,14 +118,18 @@ def _level(ask: Ask, depth: int, *, by_host: bool) -> int:
     return min(ask.level, lowest)
 
 
-def _plenty(like: Node, ask: Ask) -> int:
-    """So many such nodes would hold everything by themselves: if they do not do, no more of them will."""
-    each = min(like.allocatable.get(resource, 0) // amount for resource, amount in ask.request.items() if amount > 0)
-    size = ask.slice_size
-    nodes = -(-ask.need // (each // size)) if each >= size else ask.need * -(-size // each)
-    return min(MOST_NODES, nodes + ask.leaders)
+def _guess(like: Node, daemons: tuple[tuple[str, int], ...], ask: Ask, holds: int) -> tuple[int, int]:
+    """How many such nodes may be needed where `holds` pods fit already, and how many hold everything by themselves.
+
+    If those do not do, no more of them will.
+    """
+    each, size = _each(like, daemons, ask), ask.slice_size
+    alone = -(-ask.need // (each // size)) if each >= size else ask.need * -(-size // each)
+    return max(1, -(-(ask.need * size - holds) // each)), min(MOST_NODES, alone + ask.leaders)
 
 
-def _holds(node: Node, ask: Ask) -> bool:
-    """Whether the empty node holds one pod."""
-    return all(node.allocatable.get(resource, 0) >= amount for resource, amount in ask.request.items())
+def _each(node: Node, daemons: tuple[tuple[str, int], ...], ask: Ask) -> int:
+    """How many pods such a node holds beside its daemons."""
+    taken, offers = dict(daemons), node.allocatable
+    fits = ((offers.get(name, 0) - taken.get(name, 0)) // amount for name, amount in ask.request.items() if amount > 0)
+    return max(0, min(fits))

@@ -21,6 +21,7 @@ from admission.engine.topology.count import Counter, Numbers, count_in
 from admission.engine.topology.level import Bools, Ints
 from admission.engine.topology.match import taint_text, untolerated
 from admission.engine.topology.tree import Tree
+from admission.engine.topology.usage import NodeBook
 
 
 def groups_of(requests: Sequence[PlacementRequest]) -> list[Group]:
@@ -101,10 +102,13 @@ class Rooms:
             leader=leader,
         )
 
+    def book(self, name: str) -> NodeBook:
+        """What is known of one of the tree's nodes."""
+        return self._ledger.capacity.nodes[name]
+
     def node(self, name: str) -> Node | None:
-        """The node of that name."""
-        book = self._ledger.capacity.nodes.get(name)
-        return None if book is None else book.node
+        """One of the tree's nodes."""
+        return self.book(name).node
 
     # ---- what limits a domain
 

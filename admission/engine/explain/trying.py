@@ -82,13 +82,17 @@ class Trying:
             low, high = (middle, high) if self.admits(change(middle)) else (low, middle - 1)
         return change(low)
 
-    def least(self, change: Callable[[int], Change], limit: int) -> Change | None:
-        """The change with the smallest number in 1..limit that admits; None where none does."""
-        low, high = 0, 1
+    def least(self, change: Callable[[int], Change], guess: int, limit: int) -> Change | None:
+        """The change with the smallest number in 1..limit that admits, looked for from `guess` on; None where none does."""
+        step, high = 1, max(1, min(guess, limit))
+        low = high - 1
         while not self.admits(change(high)):
             if high == limit or self.budget.spent:
                 return None
-            low, high = high, min(limit, 2 * high)
+            low, high, step = high, min(limit, high + step), 2 * step
+        step = 1
+        while low and low >= high - step and self.admits(change(low)):
+            low, high, step = max(0, low - 2 * step), low, 2 * step
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if self.admits(change(middle)) else (middle, high)

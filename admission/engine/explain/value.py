@@ -238,12 +238,16 @@ class RaiseQuota:
 
 @dataclass(frozen=True, slots=True)
 class AddNodes:
-    """`count` more nodes like `like` come to its domain (`domain`: its values of these levels), empty."""
+    """`count` more nodes like `like` come to its domain (`domain`: its values of these levels).
+
+    `daemons`: what of each resource is taken on every node of the flavor, and so will be on the new ones.
+    """
 
     flavor: str
     like: str
     levels: tuple[str, ...]
     domain: tuple[str, ...]
+    daemons: tuple[tuple[str, int], ...]
     count: int
 
 

@@ -39,7 +39,9 @@ def _record(value: DataclassInstance, resource: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in fields(value):
         item = getattr(value, field.name)
-        if resource is not None and field.name in amounts:
+        if field.name == "daemons":
+            found["daemons"] = {name: to_text(name, amount) for name, amount in item}
+        elif resource is not None and field.name in amounts:
             found[_camel(field.name)] = to_text(resource, item)
         else:
             found[_camel(field.name)] = _plain(item, resource)

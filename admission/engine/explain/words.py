@@ -6,6 +6,7 @@ The status, the event and the command line all take their words from here, so th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from admission.engine.decision import Reason
 from admission.engine.explain.value import (
@@ -31,11 +32,11 @@ from admission.engine.explain.value import (
     Tolerate,
     Verdict,
 )
-from admission.engine.model import CPU
 from admission.engine.model import to_text as amount_text
 from admission.engine.topology.match import taint_text
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _NAMED = 3
 """A line names so many of a kind; the rest is counted."""
 
@@ -69,7 +70,7 @@ def nearest(explanation: Explanation) -> str:
         for pod_set in flavor.pod_sets:
             level = decisive(pod_set)
             if level is not None:
-                return f"flavor {flavor.flavor}: {level_text(level)}"
+                return f"flavor {flavor.flavor}: {level_text(level, takers=False)}"
         if flavor.message:
             return flavor.message
     return explanation.message
@@ -83,21 +84,21 @@ def decisive(view: PodSetView) -> LevelView | None:
 # ---- what is in the way
 
 
-def level_text(view: LevelView) -> str:
-    """What the best domain offers and what limits it."""
+def level_text(view: LevelView, *, takers: bool = True) -> str:
+    """What the best domain offers and what limits it, with or without who takes the room."""
     if not view.domain:
         return f"{view.level}: no domain at all"
-    limits = "; ".join(limit_texts(view))
+    limits = "; ".join(limit_texts(view, takers=takers))
     text = f"{view.level} {'/'.join(view.domain)} holds {view.fits} of {view.wanted} {view.unit}"
     return f"{text} ({limits})" if limits and view.fits < view.wanted else text
 
 
-def limit_texts(view: LevelView) -> Iterator[str]:
+def limit_texts(view: LevelView, *, takers: bool = True) -> Iterator[str]:
     """Each thing that limits the best domain."""
     if not view.leader:
         yield "no node for the leader"
     for shortage in view.shortages:
-        yield shortage_text(shortage)
+        yield shortage_text(shortage if takers else replace(shortage, takers=()))
     if view.fragmented:
         yield "enough is free, but not together"
     yield from map(exclusion_text, view.exclusions)
@@ -174,14 +175,14 @@ def change_text(change: Change) -> str:
         case RaiseQuota(queue, flavor, resource, by, nominal):
             more, total = quantity(resource, by), quantity(resource, nominal)
             return f"ClusterQueue {queue} had {more} more {resource} of flavor {flavor} (nominalQuota {total})"
-        case AddNodes(_, like, _, domain, number):
+        case AddNodes(_, like, _, domain, _, number):
             return f"{_counted(number, 'more node')} like {like} came to {'/'.join(domain)}"
 
 
 def quantity(resource: str, amount: int) -> str:
-    """The amount as the API writes it; large whole ones with a binary unit where that is exact."""
+    """The amount as the API writes it; bytes with a binary unit where that is exact."""
     power = 0
-    while resource != CPU and amount and amount % 1024 == 0 and power + 1 < len(_BINARY):
+    while resource.startswith(_BYTES) and amount and amount % 1024 == 0 and power + 1 < len(_BINARY):
         amount, power = amount // 1024, power + 1
     return f"{amount}{_BINARY[power]}" if power else amount_text(resource, amount)
 

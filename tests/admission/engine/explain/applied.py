@@ -1,0 +1,131 @@
+"""A remedy carried out as its users would: by telling the cluster of it, without the engine's own way of trying changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from admission.engine.explain.value import (
+    AddNodes,
+    Change,
+    DropAffinity,
+    DropSelector,
+    FewerPods,
+    Finish,
+    LowerRequest,
+    RaiseQuota,
+    RelaxTopology,
+    Remedy,
+    SoftenConstraint,
+    Tolerate,
+)
+from admission.engine.model import (
+    ClusterQueue,
+    FlavorQuotas,
+    Gone,
+    Node,
+    PodSet,
+    Quota,
+    Removed,
+    Toleration,
+    TopologyAsk,
+    Workload,
+)
+from tests.admission.engine.making import HOST, Cluster, admitted
+
+
+def admits(cluster: Cluster, workload: Workload, remedy: Remedy, now: float = 0.0) -> bool:
+    """Whether the cycle admits the workload once the remedy is applied; it is considered first."""
+    for change in remedy.changes:
+        workload = apply(cluster, workload, change)
+    others = [w for w in cluster.queues.workloads() if w.key != workload.key]
+    for other in others:
+        cluster.queues.remove(other.key)
+    cluster.queues.remove(workload.key)
+    cluster.queues.put(workload)
+    return workload.key in admitted(cluster.cycle(now=now))
+
+
+def apply(cluster: Cluster, workload: Workload, change: Change) -> Workload:
+    """Carries out one change; returns the workload as its owner has it then."""
+    match change:
+        case Finish(workloads):
+            for key in workloads:
+                for pod in [p for p in cluster.ledger.bookings.pods.values() if p.workload == key]:
+                    cluster.tell(Gone(Removed.POD, pod.key))
+                cluster.finish(key)
+        case RaiseQuota():
+            cluster.tell(_raised(cluster, change))
+        case AddNodes():
+            cluster.tell(*_nodes(cluster, change))
+        case _:
+            return replace(workload, pod_sets=tuple(_asking(pod_set, change) for pod_set in workload.pod_sets))
+    return workload
+
+
+def _raised(cluster: Cluster, change: RaiseQuota) -> ClusterQueue:
+    spec = cluster.ledger.quota.spec(change.cluster_queue)
+    assert spec is not None
+
+    def quotas(of: FlavorQuotas) -> dict[str, Quota]:
+        return {
+            name: replace(quota, nominal=quota.nominal + change.by)
+            if (of.flavor, name) == (change.flavor, change.resource)
+            else quota
+            for name, quota in of.quotas.items()
+        }
+
+    groups = [replace(g, flavors=tuple(FlavorQuotas(q.flavor, quotas(q)) for q in g.flavors)) for g in spec.groups]
+    return replace(spec, groups=tuple(groups))
+
+
+def _nodes(cluster: Cluster, change: AddNodes) -> list[Node]:
+    like = cluster.ledger.capacity.nodes[change.like].node
+    assert like is not None
+    where = dict(zip(change.levels, change.domain, strict=True))
+    room = {name: amount - dict(change.daemons).get(name, 0) for name, amount in like.allocatable.items()}
+    names = [f"new-{number}" for number in range(change.count)]
+    return [Node(name, {**like.labels, **where, HOST: name}, room, like.taints) for name in names]
+
+
+def _asking(pod_set: PodSet, change: Change) -> PodSet:
+    ask = pod_set.topology or TopologyAsk()
+    match change:
+        case RelaxTopology(names, _, to, True) if pod_set.name in names:
+            return replace(pod_set, topology=replace(ask, required=to))
+        case RelaxTopology(names, _, to, False) if pod_set.name in names:
+            return replace(pod_set, topology=replace(ask, required=None, preferred=to))
+        case SoftenConstraint(name, level) if pod_set.name == name:
+            soft = tuple(replace(c, hard=c.hard and c.level != level) for c in ask.constraints)
+            return replace(pod_set, topology=replace(ask, constraints=soft))
+        case LowerRequest(name, resource, asked, fits) if pod_set.name == name:
+            assert pod_set.requests[resource] == asked > fits > 0
+            return replace(pod_set, requests={**pod_set.requests, resource: fits})
+        case FewerPods(name, asked, fits) if pod_set.name == name:
+            assert pod_set.count == asked > fits > 0
+            return replace(pod_set, count=fits)
+        case Tolerate(taint):
+            more = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
+            return replace(pod_set, tolerations=(*pod_set.tolerations, more))
+        case DropSelector(key, value) if pod_set.node_selector.get(key) == value:
+            return replace(pod_set, node_selector={k: v for k, v in pod_set.node_selector.items() if k != key})
+        case DropAffinity(name) if pod_set.name == name:
+            return replace(pod_set, affinity=None)
+        case _:
+            return pod_set
+
+
+def one_less(change: Change) -> Change | None:
+    """The same change a little smaller, which must not do; None where it has no size."""
+    match change:
+        case LowerRequest():
+            return replace(change, fits=change.fits + 1) if change.fits + 1 < change.asked else None
+        case FewerPods():
+            return replace(change, fits=change.fits + 1) if change.fits + 1 < change.asked else None
+        case RaiseQuota():
+            return replace(change, by=change.by - 1, nominal=change.nominal - 1)
+        case AddNodes():
+            return replace(change, count=change.count - 1)
+        case Finish():
+            return replace(change, workloads=change.workloads[1:])
+        case _:
+            return None

@@ -1,0 +1,172 @@
+"""Made situations: a small cluster in which the workload `ns/w` waits, each for another reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from admission.engine.model import (
+    BoundPod,
+    Event,
+    Flavor,
+    Node,
+    NodeSelectorTerm,
+    PodSet,
+    Quota,
+    Requirement,
+    SliceLayer,
+    Taint,
+    TopologyAsk,
+    Workload,
+)
+from tests.admission.engine.making import CPU, HOST, RACK, Cluster, group, host, queue, racks, workload
+
+BLOCK = "block"
+IN_A_RACK = TopologyAsk(required=RACK)
+W = "ns/w"
+MAINTENANCE = Taint(key="maintenance", effect="NoSchedule", value="soon")
+
+
+def blocks(flavor: str = "tas") -> Flavor:
+    """A flavor of blocks of racks of hosts."""
+    return Flavor(flavor, {"pool": flavor}, topology="default", levels=(BLOCK, RACK, HOST))
+
+
+def tree(cpus: int = 4, *, block: int = 1, rack: int = 2, hosts: int = 2) -> list[Node]:
+    """Hosts of `cpus` in `block` blocks of `rack` racks of `hosts`."""
+    return [_host(f"b{b}", f"r{b}{r}", h, cpus) for b in range(block) for r in range(rack) for h in range(hosts)]
+
+
+def _host(block: str, rack: str, number: int, cpus: int) -> Node:
+    node = host(f"{rack}-{number}", rack, cpus)
+    return replace(node, labels={**node.labels, BLOCK: block})
+
+
+def waiting(*events: Event, pods: int = 4, cpus: int = 1, ask: TopologyAsk | None = IN_A_RACK) -> Cluster:
+    """A cluster of these events with all admitted that can be, and then with the workload that waits."""
+    return beside(workload(W, pods, cpus, ask=ask, queued=9), *events)
+
+
+def beside(made: Workload, *events: Event) -> Cluster:
+    """The same with any workload."""
+    cluster = Cluster(*events)
+    cluster.cycle()
+    cluster.tell(made)
+    return cluster
+
+
+def full_racks() -> Cluster:
+    """Two racks, each with a workload that leaves too little; two small ones stand in the second."""
+    others = [workload("ns/a", 6, ask=IN_A_RACK, queued=1)]
+    others += [workload(f"ns/s{i}", 3, ask=IN_A_RACK, queued=2 + i) for i in range(2)]
+    return waiting(blocks(), *tree(), queue(tas=100), *others, pods=5)
+
+
+def rack_too_small() -> Cluster:
+    """More pods than a rack ever holds, room enough in the block."""
+    return waiting(blocks(), *tree(block=2), queue(tas=100), pods=9)
+
+
+def borrowed_away() -> Cluster:
+    """A relative borrows the quota."""
+    queues = (queue("q", cohort="all", tas=8), queue("other", cohort="all", tas=4))
+    used = (workload("ns/b1", 5, to="other", queued=1), workload("ns/b2", 3, to="other", queued=2))
+    return waiting(blocks(), *tree(8), *queues, *used, pods=7)
+
+
+def beyond_all_quota() -> Cluster:
+    """More than the queue may ever use."""
+    return waiting(blocks(), *tree(8), queue(tas=6), pods=7)
+
+
+def foreign() -> Cluster:
+    """Pods that belong to nobody fill the racks, and daemons stand on every node."""
+    nodes = tree()
+    pods = [BoundPod(f"kube-system/d-{node.name}", node.name, {"cpu": CPU // 2}) for node in nodes]
+    pods += [BoundPod(f"ns/loose-{i}", nodes[i].name, {"cpu": 2 * CPU}) for i in (0, 1, 2)]
+    return waiting(blocks(), *nodes, *pods, queue(tas=100), pods=6)
+
+
+def tainted() -> Cluster:
+    """One rack is to be serviced, the other is too small."""
+    nodes = [replace(node, taints=(MAINTENANCE,)) for node in tree(4, rack=1)] + [_host("b0", "r9", 0, 4)]
+    return waiting(blocks(), *nodes, queue(tas=100), pods=7)
+
+
+def selected() -> Cluster:
+    """The selector leaves one host of each rack; affinity would be met by all."""
+    nodes = [replace(n, labels={**n.labels, "disk": "ssd" if n.name.endswith("0") else "hdd"}) for n in tree()]
+    pod_set = PodSet(
+        "main",
+        5,
+        {"cpu": CPU},
+        topology=IN_A_RACK,
+        node_selector={"disk": "ssd"},
+        affinity=(NodeSelectorTerm(match_expressions=(Requirement("disk", "In", ("ssd", "hdd")),)),),
+    )
+    return beside(Workload(W, "uid", "ns/q", "q", (pod_set,)), blocks(), *nodes, queue(tas=100))
+
+
+def a_little_memory() -> Cluster:
+    """Memory is what is short, by a little for each pod."""
+    gib = 1 << 30
+    nodes = [replace(n, allocatable={**n.allocatable, "memory": 15 * gib}) for n in tree(8)]
+    pod_set = PodSet("main", 8, {"cpu": CPU, "memory": 4 * gib}, topology=IN_A_RACK)
+    quota = group({"tas": {"cpu": 100 * CPU, "memory": 1000 * gib}})
+    made = Workload(W, "uid", "ns/q", "q", (pod_set,))
+    return beside(made, blocks(), *nodes, replace(queue(), groups=(quota,)))
+
+
+def quota_and_room() -> Cluster:
+    """Quota is used up and the racks are full, by the same and by others."""
+    used = (workload("ns/a", 7, ask=IN_A_RACK, queued=1), workload("ns/b", 5, ask=IN_A_RACK, queued=2))
+    return waiting(blocks(), *tree(), queue(tas=14), *used, pods=4)
+
+
+def torn_slices() -> Cluster:
+    """Four pods of a slice belong on one host; enough is free, but torn."""
+    used = [workload(f"ns/u{i}", 3 + i, ask=TopologyAsk(required=HOST), queued=i) for i in range(2)]
+    ask = TopologyAsk(required=BLOCK, slices=(SliceLayer(HOST, 4),))
+    return waiting(blocks(), *tree(6, rack=1), queue(tas=100), *used, pods=4, ask=ask)
+
+
+def two_pod_sets() -> Cluster:
+    """Both pod sets want a rack; one finds none."""
+    used = workload("ns/a", 3, ask=IN_A_RACK, queued=1)
+    large, small = (PodSet(f"of-{pods}", pods, {"cpu": CPU}, topology=IN_A_RACK) for pods in (8, 6))
+    return beside(Workload(W, "uid", "ns/q", "q", (large, small)), blocks(), *tree(), queue(tas=100), used)
+
+
+def second_flavor() -> Cluster:
+    """The first flavor has room and no quota, the second quota and no room."""
+    nodes = [host("n1", "r1", 8, "near"), host("f1", "r1", 4, "far")]
+    quotas = queue(near=Quota(2 * CPU), far=10)
+    return waiting(racks("near", topology="near"), racks("far", topology="far"), *nodes, quotas, pods=5)
+
+
+def no_nodes() -> Cluster:
+    """The flavor has not a single node."""
+    return waiting(blocks(), queue(tas=100))
+
+
+def no_such_level() -> Cluster:
+    """The flavor has no rows."""
+    return waiting(blocks(), *tree(), queue(tas=100), ask=TopologyAsk(required="row"))
+
+
+SITUATIONS: tuple[Callable[[], Cluster], ...] = (
+    full_racks,
+    rack_too_small,
+    borrowed_away,
+    beyond_all_quota,
+    foreign,
+    tainted,
+    selected,
+    a_little_memory,
+    quota_and_room,
+    torn_slices,
+    two_pod_sets,
+    second_flavor,
+    no_nodes,
+    no_such_level,
+)

@@ -1,0 +1,205 @@
+"""Explanations of made situations: the condition's own words, remedies that hold when applied, verdicts that are true."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import pytest
+
+from admission.engine.decision import Reason
+from admission.engine.explain.explain import explain
+from admission.engine.explain.value import (
+    AddNodes,
+    Explanation,
+    FewerPods,
+    Finish,
+    LowerRequest,
+    RaiseQuota,
+    RelaxTopology,
+    Remedy,
+    Tolerate,
+    Verdict,
+)
+from admission.engine.explain.words import headline
+from admission.engine.model import Taint
+from tests.admission.engine.dump import dump
+from tests.admission.engine.explain import situations
+from tests.admission.engine.explain.applied import admits, one_less
+from tests.admission.engine.explain.bruteforce import could_run
+from tests.admission.engine.explain.situations import MAINTENANCE, SITUATIONS, W
+from tests.admission.engine.making import CPU, Cluster, waits
+
+Make = Callable[[], Cluster]
+each = pytest.mark.parametrize("make", SITUATIONS, ids=lambda make: make.__name__)
+
+
+def explained(cluster: Cluster) -> Explanation:
+    """The waiting workload's explanation."""
+    waiting = cluster.queues.workload(W)
+    assert waiting is not None
+    return explain(cluster.ledger, waiting, 0.0)
+
+
+@each
+def test_it_says_what_the_condition_says_and_leaves_the_ledger_as_it_was(make: Make) -> None:
+    cluster = make()
+    before = dump(cluster.ledger)
+    found = explained(cluster)
+    assert dump(cluster.ledger) == before
+    assert cluster.ledger.audit() == []
+    assert waits(cluster.cycle()) == {W: f"{found.reason}: {found.message}"}
+    assert found.complete
+    assert explained(make()) == found, "the same cluster is explained the same way"
+
+
+@functools.cache
+def explanation_of(make: Make) -> Explanation:
+    """Of a situation freshly made."""
+    return explained(make())
+
+
+@each
+def test_every_remedy_applied_admits_the_workload(make: Make) -> None:
+    for remedy in explanation_of(make).remedies:
+        cluster = make()
+        waiting = cluster.queues.workload(W)
+        assert waiting is not None
+        assert admits(cluster, waiting, remedy), remedy
+
+
+@each
+def test_a_little_less_than_a_remedy_does_not_do(make: Make) -> None:
+    for remedy in explanation_of(make).remedies:
+        for index, change in enumerate(remedy.changes):
+            less = one_less(change)
+            if less is not None:
+                cluster = make()
+                waiting = cluster.queues.workload(W)
+                assert waiting is not None
+                changes = (*remedy.changes[:index], less, *remedy.changes[index + 1 :])
+                assert not admits(cluster, waiting, Remedy(changes)), (remedy, less)
+
+
+@each
+def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(make: Make) -> None:
+    cluster = make()
+    waiting = cluster.queues.workload(W)
+    assert waiting is not None
+    assert (explained(cluster).verdict is Verdict.CANNOT_RUN) == (not could_run(cluster.ledger, waiting))
+
+
+@pytest.mark.parametrize(
+    ("make", "verdict", "codes", "kinds"),
+    [
+        pytest.param(
+            situations.full_racks,
+            Verdict.WAITS,
+            {Reason.TOPOLOGY_PLACEMENT_FAILED, Reason.INSUFFICIENT_RESOURCE, Reason.ADMITTED_WORKLOADS},
+            [Finish(("ns/s0",)), LowerRequest("main", "cpu", CPU, 400), FewerPods("main", 5, 2)],
+            id="full racks",
+        ),
+        pytest.param(
+            situations.rack_too_small,
+            Verdict.CANNOT_RUN,
+            {Reason.CANNOT_RUN, Reason.INSUFFICIENT_RESOURCE},
+            [RelaxTopology(("main",), "rack", "block", True)],
+            id="rack too small",
+        ),
+        pytest.param(
+            situations.borrowed_away,
+            Verdict.WAITS,
+            {Reason.WAITING_FOR_QUOTA},
+            [Finish(("ns/b2",)), RaiseQuota("q", "tas", "cpu", 3 * CPU, 11 * CPU)],
+            id="borrowed away",
+        ),
+        pytest.param(
+            situations.beyond_all_quota,
+            Verdict.CANNOT_RUN,
+            {Reason.EXCEEDS_MAX_QUOTA, Reason.CANNOT_RUN},
+            [RaiseQuota("q", "tas", "cpu", CPU, 7 * CPU)],
+            id="beyond all quota",
+        ),
+        pytest.param(
+            situations.foreign,
+            Verdict.CANNOT_RUN,
+            {Reason.FOREIGN_PODS, Reason.INSUFFICIENT_RESOURCE},
+            [AddNodes("tas", "r01-0", ("block", "rack"), ("b0", "r01"), (("cpu", CPU // 2), ("pods", 1)), 1)],
+            id="foreign pods",
+        ),
+        pytest.param(
+            situations.tainted, Verdict.CANNOT_RUN, {Reason.UNTOLERATED_TAINT}, [Tolerate(MAINTENANCE)], id="tainted"
+        ),
+        pytest.param(
+            situations.a_little_memory,
+            Verdict.CANNOT_RUN,
+            {Reason.INSUFFICIENT_RESOURCE},
+            [LowerRequest("main", "memory", 4 << 30, 15 << 28)],
+            id="a little memory",
+        ),
+        pytest.param(
+            situations.torn_slices, Verdict.WAITS, {Reason.FRAGMENTED}, [Finish(("ns/u0",))], id="torn slices"
+        ),
+        pytest.param(situations.no_nodes, Verdict.CANNOT_RUN, {Reason.NO_DOMAINS}, [], id="no nodes"),
+        pytest.param(situations.no_such_level, Verdict.CANNOT_RUN, {Reason.LEVEL_MISMATCH}, [], id="no such level"),
+    ],
+)
+def test_it_names_verdict_codes_and_the_remedy_that_one_would_look_for(
+    make: Make, verdict: Verdict, codes: set[Reason], kinds: list[object]
+) -> None:
+    found = explanation_of(make)
+    assert found.verdict is verdict
+    assert codes <= set(found.codes)
+    changes = [change for remedy in found.remedies for change in remedy.changes if len(remedy.changes) == 1]
+    assert [change for change in kinds if change not in changes] == []
+    assert bool(found.remedies) == bool(kinds)
+
+
+def test_where_quota_and_room_are_short_a_remedy_says_both() -> None:
+    found = explanation_of(situations.quota_and_room())
+    both = [remedy for remedy in found.remedies if len(remedy.changes) == 2]
+    assert [{type(change) for change in remedy.changes} for remedy in both] == [
+        {RaiseQuota, RelaxTopology},
+        {RaiseQuota, AddNodes},
+    ]
+
+
+def test_the_levels_say_what_the_best_domain_offers_and_who_stands_there() -> None:
+    [flavor] = explanation_of(situations.full_racks()).flavors
+    [pod_set] = flavor.pod_sets
+    views = [(view.level, view.domain, view.fits, view.everywhere, view.asked) for view in pod_set.levels]
+    assert views == [
+        ("block", ("b0",), 4, 4, False),
+        ("rack", ("b0", "r00"), 2, 4, True),
+        ("kubernetes.io/hostname", ("b0", "r00", "r00-1"), 2, 4, False),
+    ]
+    [shortage] = pod_set.levels[1].shortages
+    assert (shortage.asked, shortage.free, shortage.pods, shortage.short) == (5 * CPU, 2 * CPU, 2, 3 * CPU)
+    assert [(taker.name, taker.amount) for taker in shortage.takers] == [("ns/a", 6 * CPU)]
+
+
+def test_excluded_nodes_are_counted_with_the_room_they_have() -> None:
+    [flavor] = explanation_of(situations.tainted()).flavors
+    whole = flavor.pod_sets[0].levels[0]
+    assert [(e.code, e.what, e.nodes, e.pods) for e in whole.exclusions] == [
+        (Reason.UNTOLERATED_TAINT, "maintenance=soon:NoSchedule", 2, 8)
+    ]
+    assert Taint(key="maintenance", effect="NoSchedule", value="soon") == MAINTENANCE
+
+
+def test_the_quota_view_names_who_borrows() -> None:
+    [flavor] = explanation_of(situations.borrowed_away()).flavors
+    [view] = flavor.quota
+    assert (view.asked, view.nominal, view.available, view.most, view.short) == (7000, 8000, 4000, 12000, 3000)
+    assert [(user.cluster_queue, user.amount, user.borrowed) for user in view.users] == [("other", 8000, 4000)]
+    assert [(taker.name, taker.amount) for taker in view.workloads] == [("ns/b1", 5000), ("ns/b2", 3000)]
+
+
+def test_the_line_for_people() -> None:
+    assert headline(explanation_of(situations.full_racks())) == (
+        "flavor tas: rack b0/r00 holds 2 of 5 pods (cpu: 2 free, 3 short); would be admitted if ns/s0 finished, "
+        "or if each pod of main asked for 400m cpu, not 1, or if main had 2 pods instead of 5"
+    )
+    assert headline(explanation_of(situations.no_nodes())) == (
+        "cannot run as it is: it would not fit even if no other workload were admitted"
+    )
