@@ -156,7 +156,7 @@ def test_it_names_verdict_codes_and_the_remedy_that_one_would_look_for(
 
 
 def test_where_quota_and_room_are_short_a_remedy_says_both() -> None:
-    found = explanation_of(situations.quota_and_room())
+    found = explanation_of(situations.quota_and_room)
     both = [remedy for remedy in found.remedies if len(remedy.changes) == 2]
     assert [{type(change) for change in remedy.changes} for remedy in both] == [
         {RaiseQuota, RelaxTopology},
@@ -165,7 +165,7 @@ def test_where_quota_and_room_are_short_a_remedy_says_both() -> None:
 
 
 def test_the_levels_say_what_the_best_domain_offers_and_who_stands_there() -> None:
-    [flavor] = explanation_of(situations.full_racks()).flavors
+    [flavor] = explanation_of(situations.full_racks).flavors
     [pod_set] = flavor.pod_sets
     views = [(view.level, view.domain, view.fits, view.everywhere, view.asked) for view in pod_set.levels]
     assert views == [
@@ -179,7 +179,7 @@ def test_the_levels_say_what_the_best_domain_offers_and_who_stands_there() -> No
 
 
 def test_excluded_nodes_are_counted_with_the_room_they_have() -> None:
-    [flavor] = explanation_of(situations.tainted()).flavors
+    [flavor] = explanation_of(situations.tainted).flavors
     whole = flavor.pod_sets[0].levels[0]
     assert [(e.code, e.what, e.nodes, e.pods) for e in whole.exclusions] == [
         (Reason.UNTOLERATED_TAINT, "maintenance=soon:NoSchedule", 2, 8)
@@ -188,7 +188,7 @@ def test_excluded_nodes_are_counted_with_the_room_they_have() -> None:
 
 
 def test_the_quota_view_names_who_borrows() -> None:
-    [flavor] = explanation_of(situations.borrowed_away()).flavors
+    [flavor] = explanation_of(situations.borrowed_away).flavors
     [view] = flavor.quota
     assert (view.asked, view.nominal, view.available, view.most, view.short) == (7000, 8000, 4000, 12000, 3000)
     assert [(user.cluster_queue, user.amount, user.borrowed) for user in view.users] == [("other", 8000, 4000)]
@@ -196,10 +196,10 @@ def test_the_quota_view_names_who_borrows() -> None:
 
 
 def test_the_line_for_people() -> None:
-    assert headline(explanation_of(situations.full_racks())) == (
+    assert headline(explanation_of(situations.full_racks)) == (
         "flavor tas: rack b0/r00 holds 2 of 5 pods (cpu: 2 free, 3 short); would be admitted if ns/s0 finished, "
         "or if each pod of main asked for 400m cpu, not 1, or if main had 2 pods instead of 5"
     )
-    assert headline(explanation_of(situations.no_nodes())) == (
+    assert headline(explanation_of(situations.no_nodes)) == (
         "cannot run as it is: it would not fit even if no other workload were admitted"
     )
