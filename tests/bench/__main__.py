@@ -1,10 +1,10 @@
-"""`python -m tests.bench [placement | jobs | coldstart | webhook] ...`: prints figures; nothing here passes or fails."""
+"""`python -m tests.bench [placement | simulate | jobs | coldstart | webhook] ...`: prints figures; nothing here passes or fails."""
 
 from __future__ import annotations
 
 import typer
 
-from tests.bench import coldstart, jobs, placement, webhook
+from tests.bench import coldstart, jobs, placement, simulate, webhook
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -34,11 +34,18 @@ def webhook_command() -> None:
     webhook.run()
 
 
+@app.command("simulate")
+def simulate_command(profile: str = "Exact", top: int = 0) -> None:
+    """The peer's performance load on virtual time."""
+    simulate.main(["--profile", profile, "--top", str(top)])
+
+
 @app.callback(invoke_without_command=True)
 def everything(context: typer.Context) -> None:
     """Without a command: all of it."""
     if context.invoked_subcommand is None:
         placement.main([])
+        simulate.main([])
         coldstart.run()
         webhook.run()
         jobs.run([])
