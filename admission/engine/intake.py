@@ -15,13 +15,15 @@ import msgspec
 
 from admission.engine import model
 from admission.engine.charging import PLAIN, ResourceRules
-from api import assignment, pods, quantity, queues, topology, workloads
+from api import assignment, constraints, pods, quantity, queues, topology, workloads
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
     EVICTED,
     JOB_UID_LABEL,
+    PLACEMENT_PROFILE,
     PODSET_LABEL,
+    PROFILES,
     QUOTA_RESERVED,
     TOPOLOGY_PODSET,
     TOPOLOGY_WORKLOAD,
@@ -95,6 +97,7 @@ def workload(
             blocked=blocked,
             admission=_admission(status.admission, done) if reserved and status.admission else None,
             evicted=is_true(status.conditions, EVICTED),
+            profile=_profile(meta.annotations),
             reserved=_since(w, QUOTA_RESERVED) if reserved else None,
             job_uid=meta.labels.get(JOB_UID_LABEL, ""),
         )
@@ -103,6 +106,16 @@ def workload(
 def _since(w: workloads.Workload, kind: str) -> float | None:
     condition = find_condition(w.status.conditions, kind)
     return None if condition is None else parse_time(condition.last_transition_time)
+
+
+def _profile(annotations: Mapping[str, str]) -> model.Profile | None:
+    """The placement profile that the object's annotation names."""
+    text = annotations.get(PLACEMENT_PROFILE)
+    if text is None:
+        return None
+    if text not in PROFILES:
+        raise InvalidObject(f"metadata.annotations[{PLACEMENT_PROFILE}]", text, f"must be one of {', '.join(PROFILES)}")
+    return model.Profile(text)
 
 
 def _queued(w: workloads.Workload) -> float:
@@ -116,6 +129,7 @@ def _queued(w: workloads.Workload) -> float:
 def _pod_set(pod_set: workloads.PodSet, field: str, done: int, rules: ResourceRules) -> model.PodSet:
     spec = _template_spec(pod_set.template, f"{field}.template")
     required, preferred = _node_affinity(spec)
+    asked = pod_set.topology_request
     requests = _requests(spec, f"{field}.template.spec")
     return model.PodSet(
         name=pod_set.name,
@@ -123,7 +137,7 @@ def _pod_set(pod_set: workloads.PodSet, field: str, done: int, rules: ResourceRu
         requests=requests,
         charged=rules.charged(requests),
         min_count=pod_set.min_count,
-        topology=_topology_ask(pod_set.topology_request) if pod_set.topology_request else None,
+        topology=_topology_ask(asked, pod_set.count, f"{field}.topologyRequest") if asked else None,
         node_selector=spec.node_selector,
         affinity=required,
         preferred_affinity=preferred,
@@ -158,21 +172,41 @@ def _node_affinity(
     return required.node_selector_terms if required else None, preferred
 
 
-def _topology_ask(request: workloads.TopologyRequest) -> model.TopologyAsk:
+def _topology_ask(request: workloads.TopologyRequest, pods: int, field: str) -> model.TopologyAsk:
     slices = tuple(
         model.SliceLayer(layer.topology, layer.size)
         for layer in request.podset_slice_required_topology_constraints or ()
     )
     if not slices and request.pod_set_slice_required_topology is not None:
         slices = (model.SliceLayer(request.pod_set_slice_required_topology, request.pod_set_slice_size or 0),)
+    shaped = request.constraints or ()
+    for fault in constraints.contradictions(shaped, pods):
+        place = "".join(f"[{part}]" for part in fault.path)
+        raise InvalidObject(f"{field}.constraints{place}", fault.given, fault.allowed)
+    # constraints alone shape what may lie anywhere
+    anywhere = True if shaped and request.required is None and request.preferred is None else request.unconstrained
     return model.TopologyAsk(
         required=request.required,
         preferred=request.preferred,
-        unconstrained=request.unconstrained,
+        unconstrained=anywhere,
         group=request.pod_set_group_name,
         slices=slices,
         slice_topology_only=bool(slices) and request.required is None and request.preferred is None,
         explicit=request.explicit,
+        constraints=tuple(map(_level_constraint, shaped)),
+        relax_after=request.relax_after_seconds,
+    )
+
+
+def _level_constraint(given: workloads.PlacementConstraint) -> model.LevelConstraint:
+    return model.LevelConstraint(
+        level=given.level,
+        spreading=model.Spreading(given.type),
+        partitions=given.partitions,
+        minimum=given.min,
+        maximum=given.max,
+        factor=given.factor,
+        hard=given.hard,
     )
 
 
@@ -244,6 +278,7 @@ def cluster_queue(queue: queues.ClusterQueue, *, inactive: str | None = None) ->
             weight_milli=_weight(spec.fair_sharing),
             checks=tuple(rule.name for rule in strategy.admission_checks) if strategy else (),
             inactive=inactive,
+            profile=_profile(queue.metadata.annotations),
         )
 
 

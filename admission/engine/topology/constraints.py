@@ -23,6 +23,7 @@ from admission.engine.model import (
     SliceLayer,
     TopologyAsk,
 )
+from admission.engine.topology.levelnames import resolve
 from admission.engine.topology.match import Wants
 from admission.engine.topology.selectors import malformed
 from admission.engine.topology.tree import Tree, Values
@@ -181,9 +182,11 @@ def _shaped(tree: Tree, constraints: tuple[LevelConstraint, ...]) -> dict[int, L
     """The constraints by level."""
     found: dict[int, LevelConstraint] = {}
     for constraint in constraints:
-        level = tree.level_of(constraint.level)
-        if level is None:
-            return f"no topology level for placement constraint: {constraint.level}"
+        level = resolve(constraint.level, tree.shape.levels)
+        if isinstance(level, str):
+            return f"placement constraint: {level}"
+        if level in found:
+            return f"placement constraint: levels {found[level].level} and {constraint.level} are the same"
         found[level] = constraint
     return found
 

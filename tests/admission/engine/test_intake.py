@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from admission.engine import intake, model
 from api import pods, queues, topology, workloads
 from api.errors import InvalidObject
-from api.names import QUOTA_RESERVED
+from api.names import PLACEMENT_PROFILE, QUOTA_RESERVED
 
 CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 EPOCH = 1767225600.0
@@ -358,3 +358,66 @@ def test_a_bad_node_and_a_bad_pod_are_named() -> None:
     spec = {"nodeName": "n", "overhead": {"cpu": "x"}}
     with pytest.raises(InvalidObject, match=r"^Pod ns/p: spec: overhead\[cpu\]: 'x'"):
         intake.bound_pod(msgspec.convert({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}, pods.Pod))
+
+
+# ---- placement: constraints, relaxation, profile
+
+
+def asking(count: int = 8, **request: Any) -> dict[str, Any]:
+    return {"name": "main", "count": count, "template": template(cpu="1"), "topologyRequest": request}
+
+
+def ask_of(pod_set: dict[str, Any]) -> model.TopologyAsk:
+    ask = intake.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology
+    assert ask is not None
+    return ask
+
+
+def test_constraints_and_the_period_come_with_the_request() -> None:
+    shaped = [
+        {"level": "rack", "type": "spread", "partitions": 2, "hard": True},
+        {"level": "node", "min": 2, "max": 4, "factor": 2},
+    ]
+    ask = ask_of(asking(required="block", constraints=shaped, relaxAfterSeconds=600))
+    assert (ask.required, ask.unconstrained, ask.relax_after) == ("block", None, 600)
+    assert ask.constraints == (
+        model.LevelConstraint("rack", model.Spreading.SPREAD, partitions=2, hard=True),
+        model.LevelConstraint("node", minimum=2, maximum=4, factor=2),
+    )
+
+
+def test_constraints_alone_shape_what_may_lie_anywhere() -> None:
+    ask = ask_of(asking(constraints=[{"level": "rack"}]))
+    assert (ask.unconstrained, ask.explicit) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "said"),
+    [
+        pytest.param(
+            {"type": "spread", "partitions": 9}, "[partitions]: 9: contradicts the size of the pod set", id="size"
+        ),
+        pytest.param({"min": 4, "max": 2}, "[min]: 4: contradicts max 2", id="range"),
+        pytest.param({"factor": 4, "max": 2}, "[factor]: 4: contradicts max 2", id="factor"),
+    ],
+)
+def test_contradictions_are_named_by_object_and_field(constraint: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        ask_of(asking(constraints=[{"level": "rack", **constraint}]))
+    assert str(caught.value).startswith(f"Workload ns/w: spec.podSets[0].topologyRequest.constraints[rack]{said}")
+
+
+@pytest.mark.parametrize("profile", model.Profile)
+def test_the_profile_is_the_annotation_of_workload_and_queue(profile: model.Profile) -> None:
+    annotations = {PLACEMENT_PROFILE: profile.value}
+    given = wire_workload(asking())
+    given = given.model_copy(update={"metadata": given.metadata.model_copy(update={"annotations": annotations})})
+    assert intake.workload(given, cluster_queue="cq").profile is profile
+    queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}})
+    assert intake.cluster_queue(queue).profile is profile
+
+
+def test_no_other_profile_is_taken() -> None:
+    queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": {PLACEMENT_PROFILE: "Best"}}})
+    with pytest.raises(InvalidObject, match=r"ClusterQueue cq: .*'Best': must be one of Exact, Compatible, LeastFree"):
+        intake.cluster_queue(queue)
