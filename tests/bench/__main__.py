@@ -1,4 +1,4 @@
-"""`python -m tests.bench [placement | simulate | jobs | coldstart | webhook] ...`: prints figures; nothing here passes or fails."""
+"""`python -m tests.bench [PART ...]`: prints figures of one part or of all; nothing here passes or fails."""
 
 from __future__ import annotations
 
