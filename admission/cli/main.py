@@ -115,3 +115,18 @@ def snapshot(
     budget, options = now.controller.cycle_budget, now.placement.options()
     code = command.run(output, options, files=files or (), kubeconfig=kubeconfig, context=context, budget=budget)
     raise typer.Exit(code)
+
+
+@app.command()
+def explain(
+    name: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Of a Workload, or of the job it belongs to.")],
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    snapshot: Annotated[Path | None, typer.Option(help="A snapshot instead of the live cluster.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Why a workload waits, level by level, and which changes would admit it: each was tried. Only reads the cluster."""
+    from admission.cli import explain as command
+
+    asked = command.Asked(name, as_json=as_json, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
+    raise typer.Exit(command.run(asked, settings().placement.options()))

@@ -1,0 +1,110 @@
+"""`stowage explain NAMESPACE/NAME`: why a workload waits and what would let it in, of a live cluster or of a snapshot.
+
+The name is a Workload's or that of the job it belongs to. Reads once and writes nothing. Exit codes: 0 when it was explained,
+2 when it could not be: no such workload, a name that is none, a cluster that does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from admission.cli.connection import connect
+from admission.cli.explanation import show
+from admission.engine.explain.explain import explain
+from admission.engine.explain.value import Explanation
+from admission.engine.explain.wire import to_wire
+from admission.engine.model import PlacementOptions, Workload
+from admission.world.cluster import from_cluster
+from admission.world.files import from_files
+from admission.world.world import World
+from api.errors import StowageError
+
+EXPLAINED, NOT_EXPLAINED = 0, 2
+_WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line. `snapshot` None: the live cluster."""
+
+    name: str
+    as_json: bool = False
+    snapshot: Path | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+class Unknown(StowageError):
+    """What was given names no workload, or more than one; the text says what was given."""
+
+
+def run(asked: Asked, options: PlacementOptions, out: Console | None = None, err: Console | None = None) -> int:
+    """The command; its exit code."""
+    out, err = out or _console(), err or Console(stderr=True)
+    try:
+        _checked(asked.name)
+        world = from_files([asked.snapshot]) if asked.snapshot else asyncio.run(_live(asked, options))
+        key = found(world, asked.name)
+        explanation = explained(world, key)
+    except (StowageError, OSError, TimeoutError) as failed:
+        err.print(f"cannot explain: {failed}", style="red", markup=False, soft_wrap=True, highlight=False)
+        return NOT_EXPLAINED
+    if asked.as_json:
+        out.file.write(json.dumps({"title": world.title(key), **to_wire(explanation)}, indent=2) + "\n")
+    else:
+        show(explanation, world.title(key), out)
+    return EXPLAINED
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH)
+
+
+async def _live(asked: Asked, options: PlacementOptions) -> World:
+    async with await connect(asked.kubeconfig, asked.context) as kube:
+        return await from_cluster(kube, options)
+
+
+def _checked(name: str) -> None:
+    namespace, slash, rest = name.partition("/")
+    if not (namespace and slash and rest) or "/" in rest:
+        raise Unknown(f"{name!r} is no workload: allowed is NAMESPACE/NAME, of a Workload or of its job")
+
+
+def found(world: World, name: str) -> str:
+    """The key of the workload of that name, or of the job of that name. Raises Unknown."""
+    if world.workload(name) is not None:
+        return name
+    keys = sorted(key for key, about in world.about.items() if about.title.split(" ", 1)[1:] == [name])
+    known = [key for key in keys if world.workload(key) is not None]
+    if len(known) == 1:
+        return known[0]
+    if known:
+        raise Unknown(
+            f"{name!r} is the name of several: {', '.join(map(world.title, known))}; give one of {', '.join(known)}"
+        )
+    if faults := [str(fault) for fault in world.faults if any(key in fault.object for key in (name, *keys))]:
+        raise Unknown(f"{name!r} was not taken in: {'; '.join(faults)}")
+    if keys:
+        raise Unknown(f"{name!r} is neither waiting nor admitted: its Workload {keys[0]} is finished")
+    raise Unknown(f"{name!r} is not known: neither a Workload nor a job with a queue name is called so")
+
+
+def explained(world: World, key: str) -> Explanation:
+    """The explanation of a workload that the world knows."""
+    workload = world.workload(key)
+    if workload is None:
+        raise Unknown(f"{key!r} is not known")
+    return explain(world.ledger, workload, world.now, ahead=_ahead(world, workload))
+
+
+def _ahead(world: World, workload: Workload) -> list[str]:
+    """Who will be considered before it in its queue."""
+    active = [other.key for other in world.queues.active(workload.cluster_queue)]
+    return active[: active.index(workload.key)] if workload.key in active else []

@@ -1,0 +1,113 @@
+"""How `stowage explain` looks: the verdict, a table of levels, a table of quota, and the remedies.
+
+Words are those of engine/explain/words.py, so that the status and the event say the same. Called by explain.py.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from admission.engine.explain import words
+from admission.engine.explain.value import Explanation, FlavorView, LevelView, QuotaView, Verdict
+
+_STYLES = {
+    Verdict.ADMITTED: "green",
+    Verdict.FITS: "cyan",
+    Verdict.WAITS: "yellow",
+    Verdict.BLOCKED: "yellow",
+    Verdict.CANNOT_RUN: "red",
+}
+
+
+def show(explanation: Explanation, title: str, out: Console) -> None:
+    """The whole explanation. `title`: what people call the workload."""
+    state = Text(str(explanation.verdict), style=_STYLES[explanation.verdict])
+    head = Text(f"{title} in ClusterQueue {explanation.cluster_queue}: ").append(state)
+    out.print(head.append(f" ({', '.join(explanation.codes)})" if _told(explanation) else ""), soft_wrap=True)
+    if explanation.verdict is Verdict.CANNOT_RUN:
+        _line(out, words.NEVER)
+    text = explanation.message or words.headline(explanation)
+    _line(out, text)
+    for flavor in explanation.flavors:
+        _flavor(flavor, out)
+    _remedies(explanation, out)
+
+
+def _told(explanation: Explanation) -> bool:
+    return explanation.verdict not in (Verdict.ADMITTED, Verdict.FITS)
+
+
+def _line(out: Console, text: str) -> None:
+    out.print(Padding(Text(text), (0, 0, 0, 2)))
+
+
+# ---- what stands in the way
+
+
+def _flavor(view: FlavorView, out: Console) -> None:
+    out.print()
+    topology = f" (topology {view.topology})" if view.topology else ""
+    out.print(Text(f"flavor {view.flavor}{topology}", style="bold").append(f": {view.message}" if view.message else ""))
+    if view.quota:
+        out.print(Padding(_quota_table(view.quota), (0, 0, 0, 2)))
+    for pod_set in view.pod_sets:
+        _line(out, f"pod set {', '.join(pod_set.pod_sets)}: {pod_set.message}")
+        if pod_set.levels:
+            out.print(Padding(_level_table(pod_set.levels), (0, 0, 0, 2)))
+    if not view.message and not view.pod_sets and view.topology:
+        _line(out, "its nodes hold all pods")
+
+
+def _table(*headings: str) -> Table:
+    table = Table(expand=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _quota_table(views: tuple[QuotaView, ...]) -> Table:
+    table = _table("quota of", "asked", "available", "at most", "short", "used by queues", "used by workloads")
+    for view in views:
+        amounts = [words.quantity(view.resource, n) for n in (view.asked, view.available, view.most, view.short)]
+        users = (
+            f"{user.cluster_queue} {words.quantity(view.resource, user.amount)}"
+            + (f" ({words.quantity(view.resource, user.borrowed)} borrowed)" if user.borrowed else "")
+            for user in view.users
+        )
+        takers = (words.taker_text(view.resource, taker) for taker in view.workloads)
+        style = "yellow" if view.short else ""
+        table.add_row(view.resource, *amounts, ", ".join(users), ", ".join(takers), style=style)
+    return table
+
+
+def _level_table(views: tuple[LevelView, ...]) -> Table:
+    table = _table("level", "best domain", "holds", "everywhere", "what limits it")
+    for view in views:
+        limits = "\n".join(words.limit_texts(view)) if view.fits < view.wanted or not view.leader else ""
+        if not view.domain:
+            limits = "no domain at all"
+        holds = f"{view.fits} of {view.wanted} {view.unit}"
+        name = f"{view.level} (asked)" if view.asked else view.level
+        style = "yellow" if view.asked else ""
+        table.add_row(name, "/".join(view.domain), holds, str(view.everywhere), limits, style=style)
+    return table
+
+
+# ---- what would help
+
+
+def _remedies(explanation: Explanation, out: Console) -> None:
+    if not _told(explanation) or not explanation.flavors:
+        return
+    out.print()
+    if explanation.remedies:
+        out.print("It would be admitted, all else equal, if")
+        for number, remedy in enumerate(explanation.remedies, start=1):
+            out.print(Padding(Text(f"{number}. {words.remedy_text(remedy)}"), (0, 0, 0, 2)))
+    else:
+        out.print("No single change that was tried would admit it.")
+    if not explanation.complete:
+        out.print("The search was cut off at its budget; there may be other ways.")
