@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from admission.engine.cohorts import Node
 from admission.engine.decision import Claim, Victim
 from admission.engine.ledger import Ledger
-from admission.engine.model import PlacementRequest, Profile
+from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, Question
 from admission.engine.topology.lift import Standing
 
@@ -43,7 +43,7 @@ class Hole:
         self._ledger = ledger
         self._question = question
         self._borrowing = borrowing
-        self._requests = [_quick(request) for request in question.requests]
+        self._requests = _quick(question.requests)
         self._pending: dict[str, None] = {}
         self._lifted: set[str] = set()
         self._standing: Standing | None = None
@@ -84,18 +84,36 @@ class Hole:
 
     def _quota_fits(self) -> bool:
         node, usage = self._question.node, self._question.usage
-        if not self._borrowing and any(_borrows(node, *one) for one in usage.items()):
+        if not self._borrowing and any(_beyond(node, fr, amount) > 0 for fr, amount in usage.items()):
             return False
         return self._ledger.quota.fits(self._question.queue.name, usage)
+
+    def quota_lacks(self) -> list[tuple[FlavorResource, int]]:
+        """By how much each quota is short; zero or less where it would do."""
+        quota, node = self._ledger.quota, self._question.node
+        return [
+            (
+                fr,
+                max(
+                    amount - quota.available(self._question.queue.name, fr),
+                    0 if self._borrowing else _beyond(node, fr, amount),
+                ),
+            )
+            for fr, amount in self._question.usage.items()
+        ]
+
+    def settle(self) -> None:
+        """Bring the nodes in line with who is out."""
+        for key in self._pending:
+            self._ledger.lift(key)
+        self._lifted.update(self._pending)
+        self._pending.clear()
 
     def placement_fits(self) -> bool:
         """Whether its pods find their places."""
         if not self._requests:
             return True
-        for key in self._pending:
-            self._ledger.lift(key)
-        self._lifted.update(self._pending)
-        self._pending.clear()
+        self.settle()
         if self._standing is not None and self._standing.holds():
             return True
         result = self._ledger.place(self._requests)
@@ -155,10 +173,13 @@ class Hole:
         return kept
 
 
-def _borrows(node: Node, fr: tuple[str, str], amount: int) -> bool:
-    return node.quota(fr).nominal < node.usage.get(fr, 0) + amount
+def _beyond(node: Node, fr: FlavorResource, amount: int) -> int:
+    """By how much the queue would pass its own quota."""
+    return node.usage.get(fr, 0) + amount - node.quota(fr).nominal
 
 
-def _quick(request: PlacementRequest) -> PlacementRequest:
-    """The same question where only yes or no counts: whatever fits at all fits by the peer's rules of placement."""
-    return replace(request, profile=Profile.COMPATIBLE)
+def _quick(requests: Sequence[PlacementRequest]) -> list[PlacementRequest]:
+    """The same question where only yes or no counts: one pod set that fits at all fits by the peer's rules as well."""
+    if len(requests) > 1:
+        return list(requests)
+    return [replace(request, profile=Profile.COMPATIBLE) for request in requests]

@@ -21,33 +21,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.engine.assign import FlavorAssignment, Mode
-from admission.engine.decision import Victim
+from admission.engine.decision import Certificate, Proof, Victim
 from admission.engine.fairness import FairSharing
 from admission.engine.ledger import Ledger
-from admission.engine.model import FlavorResource, Workload
+from admission.engine.model import FlavorResource, Profile, Workload
 from admission.engine.preemption.candidates import Question
+from admission.engine.preemption.cheapest import Choice, cheapest
 from admission.engine.preemption.classical import classical
+from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.fair import fair
 from admission.engine.preemption.hole import Taken
 from admission.engine.requests import placement_requests
 
+BUDGET = 4_000
+"""Sets of victims that one search looks at, unless told otherwise."""
+
 
 class Preemptor:
-    """Answers for one ledger at one moment (`now`: epoch seconds). `sharing`: None where fair sharing is off."""
+    """Answers for one ledger at one moment (`now`: epoch seconds). `sharing`: None where fair sharing is off.
 
-    def __init__(self, ledger: Ledger, now: float, sharing: FairSharing | None = None) -> None:
+    `budget`: sets of victims looked at for the cheapest one; at most the options' `exact_budget`.
+    """
+
+    def __init__(self, ledger: Ledger, now: float, sharing: FairSharing | None = None, budget: int = BUDGET) -> None:
         self._ledger, self._now, self._sharing = ledger, now, sharing
+        self._budget = min(budget, ledger.options.exact_budget)
 
     def about(self, workload: Workload) -> Inquiry:
         """A `Preemption` for this workload."""
-        return Inquiry(self._ledger, workload, self._now, self._sharing)
+        return Inquiry(self._ledger, workload, self._now, self._sharing, self._budget)
 
 
 class Inquiry:
     """Whom this workload could evict. Implements `Preemption` of assign.py."""
 
-    def __init__(self, ledger: Ledger, workload: Workload, now: float, sharing: FairSharing | None) -> None:
+    def __init__(
+        self, ledger: Ledger, workload: Workload, now: float, sharing: FairSharing | None, budget: int
+    ) -> None:
         self._ledger, self._workload, self._now, self._sharing = ledger, workload, now, sharing
+        self._budget = budget
 
     def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
         """NO_CANDIDATES, PREEMPT (own workloads among them) or RECLAIM, and the borrowing level then; by quota alone."""
@@ -68,13 +80,23 @@ class Inquiry:
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
         """Whom to evict so that the workload fits, in the order chosen; none if nothing helps."""
+        choice = self.choice(workload, assignment)
+        return () if choice is None else tuple(one.victim for one in choice.taken)
+
+    def choice(self, workload: Workload, assignment: FlavorAssignment) -> Choice | None:
+        """The same with what is proved of it. None where the workload's queue is not known."""
         quota = self._ledger.quota
         spec, node = quota.spec(workload.cluster_queue), quota.node(workload.cluster_queue)
         if spec is None or node is None:
-            return ()
+            return None
         requests = placement_requests(workload, spec, assignment, self._ledger.flavors, self._now)
         question = Question(workload, spec, node, assignment.usage, needed(assignment), requests, self._now)
-        return tuple(one.victim for one in self._peers(question))
+        profile = workload.profile or spec.profile or self._ledger.options.profile
+        if self._sharing is None and profile is Profile.EXACT:
+            return cheapest(self._ledger, question, self._budget)
+        taken = tuple(self._peers(question))
+        cost = cost_of((one.candidate.workload for one in taken), self._now) if taken else ()
+        return Choice(taken, Certificate(Proof.FEASIBLE, cost))
 
     def _peers(self, question: Question) -> list[Taken]:
         if self._sharing is not None:
