@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tests.bench import coldstart, jobs, placement, simulate, webhook
+from tests.bench import coldstart, exact, jobs, placement, simulate, webhook
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -20,6 +20,12 @@ def jobs_command(loads: list[str] = typer.Argument(default=None), floor: bool = 
 def placement_command(sizes: str = SIZES, repeat: int = 15) -> None:
     """One placement decision on the peer's clusters."""
     placement.main(["--sizes", sizes, "--repeat", str(repeat)])
+
+
+@app.command("exact")
+def exact_command(one: int = 4000, three: int = 1000) -> None:
+    """Profile Exact on random trees, balanced placement, encoding."""
+    exact.main(["--one", str(one), "--three", str(three)])
 
 
 @app.command("coldstart")
@@ -45,6 +51,7 @@ def everything(context: typer.Context) -> None:
     """Without a command: all of it."""
     if context.invoked_subcommand is None:
         placement.main([])
+        exact.main([])
         simulate.main([])
         coldstart.run()
         webhook.run()

@@ -3,8 +3,11 @@
 A label says: this much can be held by opening these domains of one subtree, at this cost. Of two labels of a subtree the one
 that holds no less and costs no more will do in every whole answer, since what else is opened costs the same beside both; so a
 subtree keeps a staircase: holding more costs more. A subtree's labels are its children's, added up one child after the
-other; then the subtree's own domain is opened for all but the empty one. A label is dropped when even the cheapest rest
-that could complete it costs as much as an answer that is known: so many domains of each level at least, by the largest.
+other; then the subtree's own domain is opened for all but the empty one. A label is dropped when it cannot become a better
+answer than the one that is known: when even the cheapest rest that could complete it costs as much (so many domains of each
+level at least, by the largest); or when it wastes too much. An answer opens k domains of the asked level and may fall short
+of the k largest by the slack (flat.py); so what a label's domains hold, each less t, may by the slack fall short of what is
+over t in all domains that were looked at.
 
 The budget counts the pairs of labels that are looked at. When it is spent, the best answer found so far stands unproved.
 """
@@ -17,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from admission.engine.topology.level import Ints
+from admission.engine.topology.optimum.flat import Top
 from admission.engine.topology.optimum.objective import Problem, Scale
 
 Choice = tuple["Choice | int", "Choice | int"] | None
@@ -34,20 +38,29 @@ class Labels:
     """One run. `candidates`: slots per level; `least`: of each level the fewest domains that any answer opens."""
 
     def __init__(
-        self, problem: Problem, scale: Scale, candidates: Sequence[Ints], least: Sequence[int], known: int, budget: int
+        self,
+        problem: Problem,
+        scale: Scale,
+        top: Top,
+        candidates: Sequence[Ints],
+        least: Sequence[int],
+        known: int,
+        budget: int,
     ) -> None:
-        self._problem, self._scale = problem, scale
+        self._problem, self._scale, self._top = problem, scale, top
         self._capacity = [
             dict(zip(slots.tolist(), problem.capacity[level][slots].tolist(), strict=True))
             for level, slots in enumerate(candidates)
         ]
         self._children = self._families(candidates)
+        self._over = self._over_edge(candidates)
         self._sums = [np.cumsum(-np.sort(-problem.capacity[at][slots])).tolist() for at, slots in enumerate(candidates)]
         floor = [least[at] * scale.count(at) + problem.need * scale.room(at) for at in range(len(candidates))]
         self._fixed = [sum(floor[:level]) for level in range(len(candidates) + 1)]
         self._rests: list[dict[int, int | None]] = [{} for _ in range(len(candidates) + 1)]
         self._known = known
         self._budget = budget
+        self._asked_unit = scale.count(problem.asked)
         self.best: Choice | int = None
         self.expanded = 0
         self.spent = False
@@ -59,6 +72,20 @@ class Labels:
         except _SpentError:
             self.spent = True
         return None if self.best is None else np.array(sorted(_leaves(self.best)), dtype=np.int64)
+
+    def _over_edge(self, candidates: Sequence[Ints]) -> list[dict[int, int]]:
+        """Per level down to the asked one: what is over t in the domains of the asked level inside."""
+        problem, asked = self._problem, self._problem.asked
+        slots = candidates[asked]
+        over = np.zeros(len(problem.capacity[asked]), dtype=np.int64)
+        over[slots] = np.maximum(problem.capacity[asked][slots] - self._top.last, 0)
+        found = [dict(zip(slots.tolist(), over[slots].tolist(), strict=True))]
+        for level in range(asked, 0, -1):
+            size = len(problem.capacity[level - 1])
+            over = np.bincount(problem.parent[level], weights=over, minlength=size).astype(np.int64)
+            slots = candidates[level - 1]
+            found.insert(0, dict(zip(slots.tolist(), over[slots].tolist(), strict=True)))
+        return found
 
     def _families(self, candidates: Sequence[Ints]) -> list[dict[int, list[int]]]:
         """Per level and parent's slot the children, largest first, then by name; above the widest level there is one."""
@@ -76,9 +103,18 @@ class Labels:
     def _merged(self, level: int, parent: int, above: int) -> list[Label]:
         """What the children of a domain can hold together. `level`: theirs; `above`: what opening their ancestors costs."""
         found = [_EMPTY]
+        over = -self._top.slack
         for slot in self._children[level].get(parent, ()):
             found = self._added(found, self._labels(level, slot, above), level, above)
+            if level <= self._problem.asked:
+                over += self._over[level][slot]
+                found = [label for label in found if self._thrifty(label, over)]
         return found
+
+    def _thrifty(self, label: Label, least: int) -> bool:
+        """Whether its domains hold at least so much, each less t."""
+        held, cost, _ = label
+        return held - self._top.last * (cost // self._asked_unit) >= least
 
     def _labels(self, level: int, slot: int, above: int) -> list[Label]:
         capacity = self._capacity[level][slot]

@@ -141,12 +141,15 @@ class _Solver:
         """Take the best answer among these domains. False: it may have been missed."""
         problem = self._problem
         candidates = self._candidates(among)
+        top = fewest(kinds_of(self._capacity[among]), problem.need)
+        if top is None or top.k > self._figures[0]:
+            return True
         if sum(map(len, candidates)) * _LEAST_PAIRS > budget:
             return False
         widest = max(int(self._capacity.sum()), sum(map(len, candidates)))
         values = {*self._capacity[among].tolist(), *self._capacity[problem.opened(self._slots)[problem.asked]].tolist()}
         scale = Scale(problem, values, widest)
-        labels = Labels(problem, scale, candidates, self._least(), scale.cost(problem, self._slots), budget)
+        labels = Labels(problem, scale, top, candidates, self._least(), scale.cost(problem, self._slots), budget)
         found = labels.run()
         self._expanded += labels.expanded
         if found is not None:
