@@ -230,7 +230,7 @@ class _Builder:
         else:
             self.objects.add(WORKLOADS, msgspec.json.encode(workload.to_wire()))
             if (misfit := self.objects.misfit(workload)) is not None:
-                raise Misfit(misfit)
+                raise Misfit(misfit.removeprefix(f"Workload {workload.key}: "))
         self._world.about[workload.key] = known
         self._titles[known.title] = workload.key
 
