@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tests.bench import coldstart, exact, jobs, placement, simulate, webhook
+from tests.bench import coldstart, exact, jobs, placement, shaping, simulate, webhook
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -44,6 +44,12 @@ def webhook_command() -> None:
 def simulate_command(profile: str = "Exact", top: int = 0) -> None:
     """The peer's performance load on virtual time."""
     simulate.main(["--profile", profile, "--top", str(top)])
+
+
+@app.command("shaping")
+def shaping_command(sizes: str = "5000,15000", repeat: int = 5) -> None:
+    """One placement decision under placement constraints."""
+    shaping.run(sizes, repeat)
 
 
 @app.callback(invoke_without_command=True)

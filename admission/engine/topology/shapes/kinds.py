@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from admission.engine.topology.level import Ints
+import numpy as np
+
+from admission.engine.topology.level import Bools, Ints
 from admission.engine.topology.shapes.law import Law
 from admission.engine.topology.tree import Tree
 
@@ -97,15 +99,24 @@ class Kind:
                 found |= self.options(kid)
             return found
         steps = self.cap // law.step
-        for small in range(1, steps + 1):
-            low, high, either = self._takers(small)
+        some, more, both = self._all_takers(steps)
+        for small in range(1, (steps // law.partitions if law.partitions else steps) + 1):
+            low, high, either = some[small], more[small], both[small]
             top = min(either, steps // small)
-            some = range(1, top + 1) if law.partitions is None else (law.partitions,)
-            for parts in some:
+            for parts in range(1, top + 1) if law.partitions is None else (law.partitions,):
                 least, most = max(0, parts - low), min(parts, high)
                 if parts <= top and least <= most:
                     found |= _strided(most - least + 1, law.step) << (parts * small + least) * law.step
         return found
+
+    def _all_takers(self, steps: int) -> tuple[list[int], list[int], list[int]]:
+        """The same for each number of steps."""
+        low, either = np.zeros(steps + 2, dtype=np.int64), np.zeros(steps + 2, dtype=np.int64)
+        for kid, many in self.kids:
+            can = _flags(self.options(kid), (steps + 2) * self.law.step)[:: self.law.step]
+            low += many * can
+            either[:-1] += many * (can[:-1] | can[1:])
+        return low.tolist(), [*low[1:].tolist(), 0], either.tolist()
 
     # ---- soft: any shares that the children can take
 
@@ -119,6 +130,12 @@ class Kind:
                     break
                 found = more
         return found
+
+
+def _flags(bits: int, size: int) -> Bools:
+    """The bits as an array of this size."""
+    raw = np.frombuffer((bits & ((1 << size) - 1)).to_bytes(-(-size // 8), "little"), dtype=np.uint8)
+    return np.unpackbits(raw, bitorder="little", count=size).astype(np.bool_)
 
 
 def _strided(many: int, step: int) -> int:

@@ -53,6 +53,11 @@ class Law:
         return lcm(self.slices, self.factor or 1) if self.hard else self.slices
 
     @property
+    def stride(self) -> int:
+        """What all shares are multiples of where no pod is outside."""
+        return lcm(self.slices, self.factor or 1)
+
+    @property
     def bounded(self) -> bool:
         """Whether a single share can be outside."""
         return self.minimum is not None or self.maximum is not None or self.factor is not None
@@ -69,20 +74,17 @@ class Law:
         return (share if low or high else 0) + (share % self.factor if self.factor else 0)
 
     @cached_property
-    def allowed(self) -> int:
-        """The shares that a used unit may have, as bits."""
-        step = self.slices
-        some: Iterable[int] = range(step, self.total + 1, step)
-        if step == 1 and not (self.hard and self.bounded):
-            return (1 << (self.total + 1)) - 2
-        return sum(1 << share for share in some if not self.hard or not self.outside(share))
+    def lawful(self) -> int:
+        """The shares that break no slice and have no pod outside, as bits."""
+        low, high = max(self.minimum or 1, 1), min(self.total, self.maximum or self.total)
+        return _multiples(low, high, self.stride)
 
     @cached_property
-    def lawful(self) -> int:
-        """Of the allowed shares those with no pod outside, as bits."""
-        if not self.bounded or self.hard:
-            return self.allowed
-        return sum(1 << share for share in range(1, self.total + 1) if not self.outside(share)) & self.allowed
+    def allowed(self) -> int:
+        """The shares that a used unit may have, as bits."""
+        if self.hard:
+            return self.lawful
+        return _multiples(1, self.total, self.slices)
 
     def alone(self) -> bool:
         """Whether all pods may be on one unit."""
@@ -154,6 +156,13 @@ class Law:
         if self.factor is not None:
             parts.append(f"multiples of {self.factor}")
         return ", ".join(parts)
+
+
+def _multiples(low: int, high: int, step: int) -> int:
+    """The multiples of a step in this range, as bits."""
+    if step == 1:
+        return (1 << (high + 1)) - (1 << low) if low <= high else 0
+    return sum(1 << share for share in range(-(-low // step) * step, high + 1, step))
 
 
 def laws_of(shaped: Mapping[int, LevelConstraint], layers: Iterable[Layer], depth: int, total: int) -> tuple[Law, ...]:

@@ -3,18 +3,19 @@
 A plan gives each kind of child its choices; every placement that is best at this level keeps to one of the plans, so
 split.py only has to look at these, with the levels below. The cases, cheapest first:
 
-- hard: the used units differ by one at most, so their number fixes the shares.
-- plain (soft, neither range nor factor, children that take any share): among all ways to share out, one multiset of shares is
-  extreme in the order of majorization, and the figures are strictly convex, so it is the only best one. Pack: the roomiest
-  full, the rest on one more. Spread: water filling. Partition: water filling of the roomiest. Where as many units can take at
-  least v as there are shares of at least v, each of them must.
+- even (a hard pack, spread or partition): the shares differ by one step at most, so the number of used units fixes them.
+- smooth: no pod need be outside. The shares are multiples of a step, from the minimum to what a child can take and the maximum
+  allows. Among all ways to share out such, one multiset of shares is extreme in the order of majorization, and the figures are
+  strictly convex, so it is the only best one. Pack: the roomiest full, the rest on one more. Spread: water filling of as many
+  as the minimum allows. Partition: water filling of the roomiest. It is the answer where every child with room for one of
+  these shares can take it. Where just as many units can take at least v as there are shares of at least v, each of them must.
 - else a table over children and pods (and used units, for partitions) of the least figures, and back along all best ways.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,18 +63,19 @@ def plans(kind: Kind, share: int, budget: Budget) -> list[Plan]:
     """All plans for a share that the kind can take; several where that many numbers of used units are equally good."""
     law = kind.law
     if law.even:
-        return [_hard(kind, law, share)]
-    if law.plain and all(kid.whole for kid, _ in kind.kids):
-        return [_plain(kind, law, share)]
+        return [_even(kind, law, share)]
+    smooth = _smooth(kind, law, share)
+    if smooth is not None:
+        return [smooth]
     if law.width > 61:
         raise Spent
     return list(_parted(kind, law, share, budget)) if law.partitions is not None else [_table(kind, law, share, budget)]
 
 
-# ---- hard
+# ---- even
 
 
-def _hard(kind: Kind, law: Law, share: int) -> Plan:
+def _even(kind: Kind, law: Law, share: int) -> Plan:
     parts = kind.parts(share)
     counts = even(law, share, parts)
     options: dict[Kind, tuple[int, ...]] = {}
@@ -100,73 +102,100 @@ def _price(law: Law, counts: Mapping[int, int]) -> int:
     return sum(law.price(size) * many for size, many in counts.items()) + law.missing(sum(counts.values()))
 
 
-# ---- plain
+# ---- smooth
 
 
-def _plain(kind: Kind, law: Law, share: int) -> Plan:
-    counts = _packed(kind, share)
+@dataclass(frozen=True, slots=True)
+class _Able:
+    """Children of one kind: the most steps that one can take with no pod outside, how many there are, the shares as bits."""
+
+    most: int
+    many: int
+    kid: Kind
+    sizes: int
+
+
+def _smooth(kind: Kind, law: Law, share: int) -> Plan | None:
+    step = law.stride
+    steps, rest = divmod(share, step)
+    if rest:
+        return None
+    some = ((kid, many, kind.options(kid) & law.lawful) for kid, many in kind.kids)
+    able = [_Able((sizes.bit_length() - 1) // step, many, kid, sizes) for kid, many, sizes in some if sizes]
+    able.sort(key=lambda one: (-one.most, one.kid.rank))
+    if sum(one.most * one.many for one in able) < steps:
+        return None
+    counts = _packed(able, steps)
     if not law.packs:
-        parts = min(share, kind.units)
+        lowest = -(-max(law.minimum or 1, 1) // step)
+        parts = min(steps // lowest, sum(one.many for one in able))
         if law.partitions is not None:
             parts = min(parts, max(law.partitions, sum(counts.values())))
-        counts = _level(kind, share, parts)
+        if parts < sum(counts.values()):
+            return None
+        counts = _level(able, steps, parts)
+    sized = {size * step: many for size, many in counts.items()}
+    for one in able:
+        if any(size <= one.most * step and not one.sizes >> size & 1 for size in sized):
+            return None
     parts_asked = sum(counts.values()) if law.partitions is not None else None
-    return Plan(_price(law, counts), parts_asked, _tight(kind, counts), counts)
+    return Plan(_price(law, sized), parts_asked, _tight(able, sized, step), sized)
 
 
-def _packed(kind: Kind, share: int) -> Counter[int]:
+def _packed(able: Sequence[_Able], steps: int) -> Counter[int]:
     counts: Counter[int] = Counter()
-    for kid, many in kind.kids:
-        full = min(many, share // kid.cap)
-        counts[kid.cap] += full
-        share -= full * kid.cap
-        if full < many and share:
-            counts[share] += 1
-            share = 0
-        if not share:
+    for one in able:
+        full = min(one.many, steps // one.most)
+        counts[one.most] += full
+        steps -= full * one.most
+        if full < one.many and steps:
+            counts[steps] += 1
+            steps = 0
+        if not steps:
             break
     return +counts
 
 
-def _level(kind: Kind, share: int, parts: int) -> Counter[int]:
+def _level(able: Sequence[_Able], steps: int, parts: int) -> Counter[int]:
     """Water filling of the roomiest `parts` children."""
     used: list[tuple[int, int]] = []
     left = parts
-    for kid, many in kind.kids:
-        used.append((kid.cap, min(many, left)))
-        left -= min(many, left)
+    for one in able:
+        used.append((one.most, min(one.many, left)))
+        left -= used[-1][1]
     counts: Counter[int] = Counter()
-    for cap, many in reversed(used):
-        if cap * parts > share:
+    for most, many in reversed(used):
+        if most * parts > steps:
             break
-        counts[cap] += many
-        share, parts = share - cap * many, parts - many
+        counts[most] += many
+        steps, parts = steps - most * many, parts - many
     if parts:
-        small, large = divmod(share, parts)
+        small, large = divmod(steps, parts)
         counts[small] += parts - large
         counts[small + 1] += large
     return +counts
 
 
-def _tight(kind: Kind, counts: Mapping[int, int]) -> dict[Kind, tuple[int, ...]]:
+def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[Kind, tuple[int, ...]]:
+    """The shares of each kind; a tight share is one that every child with room for it must have, or more."""
     sizes = sorted(counts, reverse=True)
     tight = set()
     need = 0
     for size in sizes:
         need += counts[size]
-        if need == sum(many for kid, many in kind.kids if kid.cap >= size):
+        if need == sum(one.many for one in able if one.most * step >= size):
             tight.add(size)
     options: dict[Kind, tuple[int, ...]] = {}
-    for kid, _ in kind.kids:
+    for one in able:
         some: list[int] = []
         for size in sizes:
-            if size <= kid.cap:
+            if size <= one.most * step:
                 some.append(size)
                 if size in tight:
                     break
         else:
             some.append(0)
-        options[kid] = tuple(some)
+        options[one.kid] = tuple(some)
     return {kid: some for kid, some in options.items() if some != (0,)}
 
 
@@ -179,13 +208,16 @@ class _Choice:
 
     kid: Kind
     prices: tuple[tuple[int, int], ...]
+    arrays: tuple[Ints, Ints]
 
 
 def _choices(kind: Kind, law: Law, share: int) -> Iterator[_Choice]:
     for kid, many in kind.kids:
         sizes = [size for at, length in runs(kind.options(kid)) for size in range(at, at + length) if size <= share]
         if sizes:
-            choice = _Choice(kid, tuple((size, law.price(size)) for size in sizes))
+            prices = [law.price(size) for size in sizes]
+            arrays = (np.array(sizes, dtype=np.int64), np.array(prices, dtype=np.int64))
+            choice = _Choice(kid, tuple(zip(sizes, prices, strict=True)), arrays)
             for _ in range(min(many, share // sizes[0])):
                 yield choice
 
@@ -201,30 +233,27 @@ def _table(kind: Kind, law: Law, share: int, budget: Budget) -> Plan:
         for size, price in choice.prices:
             np.minimum(best[size:], before[: share + 1 - size] + price, out=best[size:])
         steps.append(best)
-    target = np.zeros(share + 1, dtype=np.bool_)
-    target[share] = True
-    marked = _marked(choices, steps, target)
-    return Plan(int(steps[-1][share]), None, marked)
+    return Plan(int(steps[-1][share]), None, _marked(choices, steps, share, share + 1))
 
 
-def _marked(choices: list[_Choice], steps: list[Ints], target: np.ndarray) -> dict[Kind, tuple[int, ...]]:
-    """The shares on any best way to the target, walked from its end."""
+def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> dict[Kind, tuple[int, ...]]:
+    """The shares on any best way to a cell, walked from its end. Cells of a row are `width` apart where units are counted."""
     marks: dict[Kind, set[int]] = {choice.kid: set() for choice in choices}
-    parted = target.ndim == 2
-    for at in range(len(choices) - 1, -1, -1):
-        choice, before, after = choices[at], steps[at], steps[at + 1]
-        same = target & (before == after)
-        if same.any():
+    cells = np.array([end], dtype=np.int64)
+    counted = steps[0].ndim == 2
+    for choice, before, after in zip(reversed(choices), steps[-2::-1], reversed(steps[1:]), strict=True):
+        prior, best = before.ravel(), after.ravel()[cells]
+        sizes, prices = choice.arrays
+        source = cells[:, None] - (sizes + width if counted else sizes)
+        fits = (cells % width)[:, None] >= sizes
+        if counted:
+            fits &= source >= 0
+        hit = fits & (prior[np.where(fits, source, 0)] + prices == best[:, None])
+        same = cells[prior[cells] == best]
+        if len(same):
             marks[choice.kid].add(0)
-        source = same
-        for size, price in choice.prices:
-            here = (slice(1, None), slice(size, None)) if parted else (slice(size, None),)
-            there = (slice(None, -1), slice(None, -size)) if parted else (slice(None, -size),)
-            hit = target[here] & (before[there] + price == after[here])
-            if hit.any():
-                marks[choice.kid].add(size)
-                source[there] |= hit
-        target = source
+        marks[choice.kid].update(sizes[hit.any(axis=0)].tolist())
+        cells = np.unique(np.concatenate((same, source[hit])))
     return {kid: tuple(sorted(some, reverse=True)) for kid, some in marks.items() if some and some != {0}}
 
 
@@ -244,6 +273,5 @@ def _parted(kind: Kind, law: Law, share: int, budget: Budget) -> Iterator[Plan]:
     least = min(totals.values())
     for parts, price in totals.items():
         if price == least:
-            target = np.zeros(start.shape, dtype=np.bool_)
-            target[parts, share] = True
-            yield Plan(price, parts, _marked(choices, steps, target))
+            end = parts * (share + 1) + share
+            yield Plan(price, parts, _marked(choices, steps, end, share + 1))
