@@ -25,6 +25,7 @@ from heapq import heappop, heappush
 
 from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, PodSetFlavors, PreemptionOracle
 from admission.engine.decision import Admit, Decision, PlacementResult, Reason, Wait
+from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.line import Order, order_of
@@ -39,6 +40,8 @@ from admission.engine.model import (
 )
 from admission.engine.queue import Notice, PendingQueues
 from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
+
+_MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class CycleReport:
 class _Head:
     """A queue's head. `level` is how far it borrows, or the least it could while `assignment` is None.
 
-    `refused`: flavors whose nodes did not hold a pod set, with the placement's message.
+    `refused`: flavors whose nodes did not hold a pod set, with the placement's message; `hopeless`: not even empty ones.
     """
 
     workload: Workload
@@ -75,6 +78,7 @@ class _Head:
     level: int = 0
     assignment: FlavorAssignment | None = None
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
+    hopeless: bool = True
 
 
 def run_cycle(
@@ -181,6 +185,7 @@ class _Cycle:
         if result.fits:
             return self._admit(head, queue, assignment, result.assignments)
         empty = self._ledger.place(requests, simulate_empty=True)
+        head.hopeless &= not empty.fits
         for request in requests:
             name = request.pod_set.name
             if (failure := result.failures.get(name)) is not None:
@@ -222,7 +227,8 @@ class _Cycle:
             again = next_step(workload, queue, self._ledger.flavors, self._now)
         stays = self._queues.refuse(workload.key, reason, again)
         self._advance(workload.cluster_queue)
-        return Wait(workload.key, reason, message, stays, requested(workload, queue))
+        never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
+        return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
 
 
 def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:

@@ -133,7 +133,8 @@ class Wait:
     """The workload stays in the queue. `message` is what its QuotaReserved=False condition says.
 
     `retry`: stays in the heap for the next cycle; otherwise it sleeps among the inadmissible until something that could
-    help it changes. `requested` is the total per pod set, for the status.
+    help it changes. `requested` is the total per pod set, for the status. `never`: it cannot run as it is, since it would
+    not fit if it were alone (explain/attempt.py).
     """
 
     workload: str
@@ -141,6 +142,7 @@ class Wait:
     message: str
     retry: bool = False
     requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    never: bool = False
 
 
 class Claim(StrEnum):

@@ -8,7 +8,7 @@ not the question here. Called by explain.py and remedies/; `cannot_run` also by 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from admission.engine.assign import FlavorAssignment, Mode, NoPreemption
 from admission.engine.decision import Reason
@@ -78,11 +78,17 @@ def _failed(
 def cannot_run(ledger: Ledger, workload: Workload) -> Outcome | None:
     """Why the workload would not fit if it were alone, with all quota free and every level relaxed that ever will be.
 
-    None where it would. Nodes, pods that belong to nobody, quotas and flavors are as they are now.
+    None where it would, be it with as few pods as it can start with. Nodes, pods that belong to nobody, quotas and flavors
+    are as they are now.
     """
     with ledger.trial():
         for name in {workload.cluster_queue, *ledger.quota.relatives(workload.cluster_queue)}:
             ledger.quota.remove(name, ledger.quota.usage(name))
-        alone = attempt(ledger, workload, workload.queued + FOREVER, empty=True)
-    never = (Reason.MISCONFIGURED, Reason.SUSPENDED)
-    return None if alone.fits or alone.reason in never else alone
+        alone = attempt(ledger, _fewest(workload), workload.queued + FOREVER, empty=True)
+    passing = (Reason.MISCONFIGURED, Reason.SUSPENDED)
+    return None if alone.fits or alone.reason in passing else alone
+
+
+def _fewest(workload: Workload) -> Workload:
+    pod_sets = (p if p.min_count is None else replace(p, count=min(p.count, p.min_count)) for p in workload.pod_sets)
+    return replace(workload, pod_sets=tuple(pod_sets))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from admission.engine.decision import Reason
+from admission.engine.decision import Reason, Wait
 from admission.engine.explain.explain import explain
 from admission.engine.explain.value import (
     AddNodes,
@@ -48,7 +48,11 @@ def test_it_says_what_the_condition_says_and_leaves_the_ledger_as_it_was(make: M
     found = explained(cluster)
     assert dump(cluster.ledger) == before
     assert cluster.ledger.audit() == []
-    assert waits(cluster.cycle()) == {W: f"{found.reason}: {found.message}"}
+    report = cluster.cycle()
+    assert waits(report) == {W: f"{found.reason}: {found.message}"}
+    [wait] = report.decisions
+    assert isinstance(wait, Wait)
+    assert wait.never == (found.verdict is Verdict.CANNOT_RUN), "the verdict comes with the decision"
     assert found.complete
     assert explained(make()) == found, "the same cluster is explained the same way"
 
