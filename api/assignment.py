@@ -75,22 +75,23 @@ def _assignment(levels: tuple[str, ...], runs: Iterable[Sequence[Domain]]) -> To
 
 
 def _compact(domains: Sequence[Domain]) -> AssignmentSlice:
-    columns = zip(*(values for values, _ in domains), strict=True)
+    columns = [[values[level] for values, _ in domains] for level in range(len(domains[0][0]))]
     return AssignmentSlice(
         domain_count=len(domains),
-        values_per_level=tuple(_fold(column) for column in columns),
-        pod_counts=_fold_counts(tuple(count for _, count in domains)),
+        values_per_level=tuple(map(_fold, columns)),
+        pod_counts=_fold_counts([count for _, count in domains]),
     )
 
 
-def _fold(values: tuple[str, ...]) -> LevelValues:
-    if values.count(values[0]) == len(values):
+def _fold(values: Sequence[str]) -> LevelValues:
+    if values[0] == values[-1] and values.count(values[0]) == len(values):
         return LevelValues(universal=values[0])
-    prefix = _common_prefix(values)
-    suffix = _common_prefix([value[::-1] for value in values])[::-1]
+    prefix, suffix = _common_prefix(values), _common_suffix(values)
     # Prefix and suffix may overlap in the shortest value; the prefix gives way.
-    prefix = prefix[: min(map(len, values)) - len(suffix)]
-    roots = tuple(value[len(prefix) : len(value) - len(suffix)] for value in values)
+    if prefix and suffix:
+        prefix = prefix[: min(map(len, values)) - len(suffix)]
+    start, end = len(prefix), len(suffix)
+    roots = tuple([value[start : len(value) - end] for value in values] if end else [value[start:] for value in values])
     around = {"prefix": prefix} if prefix else {}
     if suffix:
         around["suffix"] = suffix
@@ -99,14 +100,28 @@ def _fold(values: tuple[str, ...]) -> LevelValues:
 
 def _common_prefix(values: Sequence[str]) -> str:
     # What the first and the last in order share, all between them share too.
-    low, high = min(values), max(values)
-    length = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    return low[:length]
+    return _shared(min(values), max(values))
 
 
-def _fold_counts(counts: tuple[int, ...]) -> PodCounts:
+def _common_suffix(values: Sequence[str]) -> str:
+    # The first and the last mostly differ at the end already, and then no other has to be looked at.
+    suffix = _shared(values[0][::-1], values[-1][::-1])[::-1]
+    while suffix:
+        other = next((value for value in values if not value.endswith(suffix)), None)
+        if other is None:
+            break
+        suffix = _shared(suffix[::-1], other[::-1])[::-1]
+    return suffix
+
+
+def _shared(one: str, other: str) -> str:
+    length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return one[:length]
+
+
+def _fold_counts(counts: Sequence[int]) -> PodCounts:
     same = counts.count(counts[0]) == len(counts)
-    return PodCounts(universal=counts[0]) if same else PodCounts(individual=counts)
+    return PodCounts(universal=counts[0]) if same else PodCounts(individual=tuple(counts))
 
 
 def _json_size(assignment: TopologyAssignment) -> int:
@@ -123,7 +138,7 @@ def _runs(keys: Sequence[str]) -> Iterator[tuple[int, int]]:
     """(start, length) of each stretch of equal neighbours."""
     start = 0
     for _, group in groupby(keys):
-        length = sum(1 for _ in group)
+        length = len(list(group))
         yield start, length
         start += length
 
@@ -133,18 +148,26 @@ def _run_keys(levels: Sequence[str], domains: Sequence[Domain]) -> list[str]:
     no_split = [""] * len(domains)
     if len(domains) < 2 or levels[-1] != HOSTNAME_LABEL:
         return no_split
-    candidates = [_dash_prefixes(values[-1]) for values, _ in domains]
-    uses = Counter(prefix for own in candidates for prefix in own)
-    for depth in range(max(map(len, candidates)), 0, -1):
-        keys = [_longest_reused(own[:depth], uses) for own in candidates]
+    # Hosts with the same longest prefix have all prefixes in common, so what follows is worked out once for each of these.
+    # They stand for it without its '-': no label begins with one, so the empty text is free to mean that there is none.
+    own = [values[-1][:-1].rpartition("-")[0] for values, _ in domains]
+    counts = Counter(own)
+    prefixes = {longest: _dash_prefixes(longest) for longest in counts}
+    uses: Counter[str] = Counter()
+    for longest, count in counts.items():
+        for prefix in prefixes[longest]:
+            uses[prefix] += count
+    for depth in range(max(map(len, prefixes.values())), 0, -1):
+        key_of = {longest: _longest_reused(some[:depth], uses) for longest, some in prefixes.items()}
+        keys = list(map(key_of.__getitem__, own))
         if _slice_count(keys) <= MAX_SLICES:
             return keys
     return no_split
 
 
-def _dash_prefixes(hostname: str) -> list[str]:
-    """Every prefix that ends in '-', shortest first; not the whole name."""
-    return [hostname[: i + 1] for i, char in enumerate(hostname[:-1]) if char == "-"]
+def _dash_prefixes(longest: str) -> list[str]:
+    """Every prefix that ends in '-', shortest first, of the longest one, which is given without it."""
+    return [longest[:i] + "-" for i, char in enumerate(longest) if char == "-"] + ([longest + "-"] if longest else [])
 
 
 def _longest_reused(prefixes: Sequence[str], uses: Counter[str]) -> str:
