@@ -73,18 +73,20 @@ def read(text: str) -> Read:
     return Read(faults=tuple(faults)) if faults else Read(constraints)
 
 
-def contradictions(constraints: Sequence[PlacementConstraint], pods: int | None = None) -> list[Fault]:
-    """Where the constraints contradict each other or the number of pods (None: not known)."""
-    found = [fault for constraint in constraints for fault in _contradiction(constraint, pods)]
+def contradictions(
+    constraints: Sequence[PlacementConstraint], pods: int | None = None, pod_set: str = "main"
+) -> list[Fault]:
+    """Where the constraints contradict each other or the number of pods of that pod set (None: not known)."""
+    found = [fault for constraint in constraints for fault in _contradiction(constraint, pods, pod_set)]
     return found + [fault for one, other in combinations(constraints, 2) for fault in _same_level(one, other)]
 
 
-def _contradiction(given: PlacementConstraint, pods: int | None) -> Iterator[Fault]:
+def _contradiction(given: PlacementConstraint, pods: int | None, pod_set: str) -> Iterator[Fault]:
     at, parts, least, most, factor = given.level, given.partitions, given.min, given.max, given.factor
     if parts is not None and given.type != "spread":
         yield Fault((at, "partitions"), parts, f'contradicts type "{given.type}": only "spread" has partitions')
     if parts is not None and pods is not None and parts > pods:
-        yield Fault((at, "partitions"), parts, f"contradicts the size of the pod set: {pods} pod(s)")
+        yield Fault((at, "partitions"), parts, f'contradicts the size of pod set "{pod_set}": {pods} pod(s)')
     if least is not None and most is not None and least > most:
         yield Fault((at, "min"), least, f"contradicts max {most}: must not be greater")
     elif factor is not None and most is not None and most // factor * factor < (least or 1):

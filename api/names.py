@@ -137,7 +137,10 @@ FIELD_MANAGER: Final = "stowage"
 PLACEMENT_CONSTRAINTS: Final = f"{STOWAGE}/placement-constraints"
 RELAX_TOPOLOGY_AFTER: Final = f"{STOWAGE}/relax-topology-after"
 PLACEMENT_PROFILE: Final = f"{STOWAGE}/placement-profile"
-PROFILES: Final = ("Exact", "Compatible", "LeastFree")
+EXACT: Final = "Exact"
+COMPATIBLE: Final = "Compatible"
+LEAST_FREE: Final = "LeastFree"
+PROFILES: Final = (EXACT, COMPATIBLE, LEAST_FREE)
 # read by `stowage simulate` alone: how long a job runs there, and how long after its beginning it comes (Go durations)
 SIMULATED_DURATION: Final = f"{STOWAGE}/simulated-duration"
 SIMULATED_ARRIVAL: Final = f"{STOWAGE}/simulated-arrival"

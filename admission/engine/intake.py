@@ -137,7 +137,7 @@ def _pod_set(pod_set: workloads.PodSet, field: str, done: int, rules: ResourceRu
         requests=requests,
         charged=rules.charged(requests),
         min_count=pod_set.min_count,
-        topology=_topology_ask(asked, pod_set.count, f"{field}.topologyRequest") if asked else None,
+        topology=_topology_ask(asked, pod_set, f"{field}.topologyRequest") if asked else None,
         node_selector=spec.node_selector,
         affinity=required,
         preferred_affinity=preferred,
@@ -172,7 +172,7 @@ def _node_affinity(
     return required.node_selector_terms if required else None, preferred
 
 
-def _topology_ask(request: workloads.TopologyRequest, pods: int, field: str) -> model.TopologyAsk:
+def _topology_ask(request: workloads.TopologyRequest, of: workloads.PodSet, field: str) -> model.TopologyAsk:
     slices = tuple(
         model.SliceLayer(layer.topology, layer.size)
         for layer in request.podset_slice_required_topology_constraints or ()
@@ -180,7 +180,7 @@ def _topology_ask(request: workloads.TopologyRequest, pods: int, field: str) -> 
     if not slices and request.pod_set_slice_required_topology is not None:
         slices = (model.SliceLayer(request.pod_set_slice_required_topology, request.pod_set_slice_size or 0),)
     shaped = request.constraints or ()
-    for fault in constraints.contradictions(shaped, pods):
+    for fault in constraints.contradictions(shaped, of.count, of.name):
         place = "".join(f"[{part}]" for part in fault.path)
         raise InvalidObject(f"{field}.constraints{place}", fault.given, fault.allowed)
     # constraints alone shape what may lie anywhere

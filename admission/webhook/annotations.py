@@ -10,42 +10,21 @@ Pure. What the annotations come to is api/requests.py's; the counts of pods come
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from admission.webhook.fields import OMIT, Errors, FieldError, Path, duplicate, forbidden, invalid, required
 from admission.webhook.formats import label_name
+from admission.webhook.template import Annotations, Template
 from api import names
 from api.requests import FIRST_FORMS, MAX_LAYERS, effective_annotations, parse_bool, parse_int32, parse_layers
 from api.workloads import SliceConstraint
-
-Annotations = Mapping[str, str]
 
 _CURRENT: Final = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
 _FIRST: Final = tuple(FIRST_FORMS)
 _LAYERS_FORM: Final = f"topology constraints must contain between 1 and {MAX_LAYERS} entries"
 _AT_LEAST_ONE: Final = "must be greater than or equal to 1"
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A pod template of a job: where it stands (`path`, of the template itself), which pod set it is, how many pods."""
-
-    path: Path
-    pod_set: str
-    count: int
-    body: dict[str, Any]
-
-    @property
-    def metadata(self) -> Path:
-        """Path of the template's metadata."""
-        return self.path.child("metadata")
-
-    @property
-    def annotations(self) -> Annotations:
-        """The template's annotations."""
-        return (self.body.get("metadata") or {}).get("annotations") or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,16 +203,31 @@ def slice_bound(metadata: Path, given: Annotations, count: int) -> Errors:
     return [invalid(at.key(names.SLICE_SIZE), size, detail)] if number is not None and number > count else []
 
 
-def groups(templates: Sequence[Template], job: Annotations | None = None) -> Errors:
-    """The errors of placement groups: two pod sets each, one of them a single pod, both with the same request."""
+def groups(templates: Sequence[Template], job: Annotations | None = None, *, exact: bool = False) -> Errors:
+    """The errors of placement groups: two pod sets each, one of them a single pod, both with the same request.
+
+    With `exact`, the profile that solves them together, there may be more of them and of any size.
+    """
     members: dict[str, list[Template]] = {}
     for template in templates:
         if (name := template.annotations.get(names.PODSET_GROUP_NAME)) is not None:
             members.setdefault(name, []).append(template)
-    return [error for name, group in members.items() for error in _placement_group(name, group, job)]
+    judge = _any_group if exact else _pair
+    return [error for name, group in members.items() for error in judge(name, group, job)]
 
 
-def _placement_group(name: str, group: Sequence[Template], job: Annotations | None) -> Errors:
+def _any_group(name: str, group: Sequence[Template], job: Annotations | None) -> Errors:
+    if len(group) < 2:
+        size = f"can only define groups of at least 2 pod sets, got: {len(group)} pod set(s)"
+        return [invalid(_group_path(one), name, size) for one in group]
+    first, *others = group
+    differ = [other for other in others if _levels(first, job) != _levels(other, job)]
+    return [
+        error for other in differ for error in (_inconsistent(name, first, other), _inconsistent(name, other, first))
+    ]
+
+
+def _pair(name: str, group: Sequence[Template], job: Annotations | None) -> Errors:
     if len(group) != 2:
         size = f"can only define groups of exactly 2 pod sets, got: {len(group)} pod set(s)"
         return [invalid(_group_path(one), name, size) for one in group]
@@ -250,9 +244,11 @@ def _placement_group(name: str, group: Sequence[Template], job: Annotations | No
     return errors
 
 
-def _levels(template: Template, job: Annotations | None) -> tuple[str | None, str | None]:
+def _levels(template: Template, job: Annotations | None) -> tuple[str | None, ...]:
     said = effective_annotations(template.annotations, job)
-    return said.get(names.REQUIRED_TOPOLOGY), said.get(names.PREFERRED_TOPOLOGY)
+    return tuple(
+        said.get(key) for key in (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.RELAX_TOPOLOGY_AFTER)
+    )
 
 
 def _group_path(template: Template) -> Path:

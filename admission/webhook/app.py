@@ -56,7 +56,8 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
         process.ready = missing
-        handlers = Handlers(lookups, Rules(in_use_finalizer=True), ready=lambda: missing() is None)
+        rules = Rules(in_use_finalizer=True, profile=settings.placement.profile)
+        handlers = Handlers(lookups, rules, ready=lambda: missing() is None)
 
         async def serve() -> None:
             await loaded.wait()

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.webhook.annotations import Template
 from admission.webhook.jobs import Job, Kind, annotations_of, is_part, is_suspended, prebuilt_workload, queue_name
 from admission.webhook.lookups import MULTIKUEUE_CONTROLLER, Lookups
 from admission.webhook.rules import Rules
+from admission.webhook.template import Template
 from api import names
 from api.labels import matches
 from api.meta import object_key

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from admission.integrations.job import MAIN, pods_of
-from admission.webhook.annotations import Template
 from admission.webhook.fields import Errors, Path, forbidden, invalid
 from admission.webhook.jobs import Job, Kind, annotations_of, integer, is_suspended
 from admission.webhook.rules import Rules
+from admission.webhook.template import Template
 from api import names
 from api.requests import effective_annotations, parse_bool
 
@@ -87,6 +87,8 @@ def _elastic_topology(job: Job, given: Sequence[Template]) -> Errors:
         for key, word in ((names.REQUIRED_TOPOLOGY, "required"), (names.PREFERRED_TOPOLOGY, "preferred")):
             if key in said:
                 errors.append(forbidden(at.child(key), f"{word} topology is not supported with elastic jobs"))
+        if (key := names.PLACEMENT_CONSTRAINTS) in said:
+            errors.append(forbidden(at.key(key), "placement constraints are not supported with elastic jobs"))
     return errors
 
 

@@ -10,16 +10,17 @@ Pure; review.py calls it, job.py and jobset.py describe the kinds, defaults.py c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.webhook import annotations as topology
-from admission.webhook import gates
-from admission.webhook.annotations import QueueLevels, Template
+from admission.webhook import gates, shaping
+from admission.webhook.annotations import QueueLevels
 from admission.webhook.fields import Errors, Path, invalid, unchanged
 from admission.webhook.formats import subdomain
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import Rules
+from admission.webhook.template import Template
 from api import names
 from api.requests import parse_int32
 
@@ -102,6 +103,14 @@ def queue_levels(job: Job, namespace: str, lookups: Lookups) -> QueueLevels | No
     return None if queue is None or levels is None else QueueLevels(queue.metadata.name, levels)
 
 
+def with_profile(rules: Rules, job: Job, namespace: str, lookups: Lookups) -> Rules:
+    """The rules with the placement profile that holds for the job: its own, else its queue's as far as that is known."""
+    key = names.PLACEMENT_PROFILE
+    queue = lookups.cluster_queue_of(namespace, queue_name(job))
+    named = annotations_of(job).get(key) or (queue.metadata.annotations.get(key) if queue else None)
+    return rules if named is None else replace(rules, profile=named)
+
+
 def asks_anew(old: Job, new: Job, kind: Kind) -> bool:
     """Whether an update changes the queue or any annotation that may name a level."""
     return queue_name(old) != queue_name(new) or _asked(old, kind) != _asked(new, kind)
@@ -113,15 +122,18 @@ def _asked(job: Job, kind: Kind) -> list[Mapping[str, str]]:
 
 def _topology(job: Job, templates: Sequence[Template], rules: Rules, known: QueueLevels | None) -> Errors:
     asked = annotations_of(job)
-    errors = topology.first_forms(_METADATA, asked, known)
+    errors = [*topology.first_forms(_METADATA, asked, known), *shaping.refinements(_METADATA, asked)]
+    errors += shaping.profile(_METADATA, asked)
     for template in templates:
+        errors += shaping.refinements(template.metadata, template.annotations)
         errors += topology.first_forms(template.metadata, template.annotations, known)
         errors += topology.template_annotations(
             template.metadata, template.annotations, asked, multi_layer=rules.multi_layer
         )
     if errors:
         return errors
-    return [e for t in templates for e in topology.slice_bound(t.metadata, t.annotations, t.count)]
+    errors = [e for t in templates for e in topology.slice_bound(t.metadata, t.annotations, t.count)]
+    return [*errors, *shaping.combinations(_METADATA, asked, templates)]
 
 
 def _queue(job: Job) -> Errors:

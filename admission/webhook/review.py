@@ -100,6 +100,7 @@ def _mutate_job(kind: jobs.Kind) -> Mutator:
 def _validate_job(kind: jobs.Kind) -> Validator:
     def validate(request: Request, lookups: Lookups, rules: Rules) -> Errors:
         new, old = request.new, request.old
+        rules = jobs.with_profile(rules, new, request.namespace, lookups)
         if request.operation == CREATE:
             return jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
         anew = jobs.asks_anew(old, new, kind)

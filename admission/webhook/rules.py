@@ -1,9 +1,10 @@
 """The settings of the webhook's rules, as one frozen value: what is on, which namespaces and owners are managed.
 
 Read once by the application and passed into every review; a conformance case makes its own from its feature gates.
-The defaults are ours, which differ from the peer's in `gate_at_creation` (the first forms ask for it), `multikueue`
-(there is no MultiKueue here: handing a job to it by spec.managedBy, which is immutable, would strand the job) and
-`in_use_finalizer` (only on where a controller takes the finalizer away again).
+The defaults are ours, which differ from the peer's in `profile` (Exact: placement groups may be larger),
+`gate_at_creation` (the first forms ask for it), `multikueue` (there is no MultiKueue here: handing a job to it by
+spec.managedBy, which is immutable, would strand the job) and `in_use_finalizer` (only on where a controller takes the
+finalizer away again).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from api.names import EXACT
 
 Selector = Mapping[str, Any]
 GroupKind = tuple[str, str]
@@ -43,6 +46,8 @@ class Rules:
     # the topology gate goes into the templates of a job when it is created, not only when it starts
     gate_at_creation: bool = True
     in_use_finalizer: bool = False
+    # the placement profile that holds where neither the job nor its queue names one
+    profile: str = EXACT
     manage_jobs_without_queue_name: bool = False
     # jobs in other namespaces are left alone, whatever labels they bear; None manages all
     managed_namespaces: Selector | None = field(default_factory=lambda: _unmanaged("kube-system", "stowage-system"))

@@ -16,6 +16,7 @@ from admission.webhook.formats import annotation_keys, labels
 from admission.webhook.jobs import annotations_of
 from admission.webhook.pods import template_faults, template_resources
 from admission.webhook.rules import Rules
+from admission.webhook.shaping import fault_error, profile
 from admission.webhook.workload_status import (
     admission_change,
     admission_errors,
@@ -29,7 +30,7 @@ from admission.webhook.workload_status import (
     reclaimable_change,
     reclaimable_errors,
 )
-from api import names
+from api import constraints, names
 from api.requests import parse_int32
 
 Wire = Mapping[str, Any]
@@ -84,7 +85,7 @@ def warnings(workload: Wire) -> list[str]:
 
 
 def _common(workload: Wire, rules: Rules) -> Errors:
-    errors: Errors = []
+    errors = profile(Path("metadata"), annotations_of(workload))
     for i, pod_set in enumerate(pod_sets_of(workload)):
         errors += _pod_set(_PODSETS.item(i), pod_set, rules)
     errors += _min_counts(workload, rules)
@@ -104,8 +105,22 @@ def _pod_set(at: Path, pod_set: Wire, rules: Rules) -> Errors:
         errors += labels(where.child("labels"), metadata.get("labels"))
         errors += annotation_keys(where.child("annotations"), metadata.get("annotations"))
     errors += template_resources(at.child("template", "spec"), template.get("spec") or {}, rules.non_negative_resources)
-    if rules.slice_sizes and pod_set.get("topologyRequest"):
-        errors += _slices(at.child("topologyRequest"), pod_set["topologyRequest"])
+    if request := pod_set.get("topologyRequest"):
+        errors += _slices(at.child("topologyRequest"), request) if rules.slice_sizes else []
+        errors += _shape(at.child("topologyRequest"), request, pod_set)
+    return errors
+
+
+def _shape(at: Path, request: Wire, pod_set: Wire) -> Errors:
+    """Constraints that contradict each other, their pod set or its group, and a period with nothing to relax."""
+    shaped, where = request.get("constraints") or (), at.child("constraints")
+    pods, name = pod_set.get("count", 1), pod_set.get("name", "main")
+    faults = constraints.contradictions(constraints.from_wire(shaped), pods, name)
+    errors = [fault_error(where, fault) for fault in faults]
+    if shaped and request.get("podSetGroupName") is not None:
+        errors.append(forbidden(where, "may not be set when podSetGroupName is specified"))
+    if request.get("relaxAfterSeconds") is not None and request.get("required") is None:
+        errors.append(forbidden(at.child("relaxAfterSeconds"), "may not be set when required is not specified"))
     return errors
 
 

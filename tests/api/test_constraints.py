@@ -123,7 +123,7 @@ def test_more_partitions_than_pods() -> None:
     assert contradictions((constraint,), 3) == []
     (fault,) = contradictions((constraint,), 2)
     assert (fault.path, fault.given) == (("rack", "partitions"), 3)
-    assert fault.allowed == "contradicts the size of the pod set: 2 pod(s)"
+    assert fault.allowed == 'contradicts the size of pod set "main": 2 pod(s)'
 
 
 small = st.none() | st.integers(1, 9)

@@ -19,7 +19,7 @@ from api.workloads import PodSet, PriorityClassRef, Workload, WorkloadSpec
 
 _SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 _COPIED_PREFIX: Final = "provreq.kueue.x-k8s.io/"
-_COPIED: Final = frozenset((names.ADMISSION_GATED_BY,))
+_COPIED: Final = (names.ADMISSION_GATED_BY, names.PLACEMENT_PROFILE)
 
 
 class PriorityClassMissing(StowageError):
@@ -165,9 +165,9 @@ def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, 
     if "podSets" in spec and normal(old.get("podSets")) == normal(new["podSets"]):
         del spec["podSets"]
     patch: dict[str, Any] = {"spec": spec} if spec else {}
-    gates = names.ADMISSION_GATED_BY
-    if (wanted_gates := annotations_of(job).get(gates)) != workload.metadata.annotations.get(gates):
-        patch["metadata"] = {"annotations": {gates: wanted_gates}}
+    asked, copied = annotations_of(job), workload.metadata.annotations
+    if changed := {key: asked.get(key) for key in _COPIED if asked.get(key) != copied.get(key)}:
+        patch["metadata"] = {"annotations": changed}
     return patch
 
 

@@ -395,7 +395,7 @@ def test_constraints_alone_shape_what_may_lie_anywhere() -> None:
     ("constraint", "said"),
     [
         pytest.param(
-            {"type": "spread", "partitions": 9}, "[partitions]: 9: contradicts the size of the pod set", id="size"
+            {"type": "spread", "partitions": 9}, '[partitions]: 9: contradicts the size of pod set "main": 8 pod(s)', id="size"
         ),
         pytest.param({"min": 4, "max": 2}, "[min]: 4: contradicts max 2", id="range"),
         pytest.param({"factor": 4, "max": 2}, "[factor]: 4: contradicts max 2", id="factor"),

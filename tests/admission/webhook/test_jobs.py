@@ -272,7 +272,8 @@ def test_the_jobs_level_is_enough_for_a_group() -> None:
 )
 def test_groups(counts: list[int], want: str) -> None:
     said = {names.PODSET_GROUP_NAME: "g", names.REQUIRED_TOPOLOGY: RACK}
-    errors = validate_create(jobset(None, **{f"j{i}": (n, 1, said) for i, n in enumerate(counts)}), JOBSET, RULES)
+    rules = Rules(profile=names.COMPATIBLE)
+    errors = validate_create(jobset(None, **{f"j{i}": (n, 1, said) for i, n in enumerate(counts)}), JOBSET, rules)
     assert {error.detail for error in errors} == {want}
     assert len(errors) == len(counts)
 

@@ -1,4 +1,7 @@
-"""Defaults and validation of batch/v1 Jobs; errors are compared whole, in any order."""
+"""Defaults and validation of batch/v1 Jobs; errors are compared whole, in any order.
+
+They run with the placement profile Compatible: with Exact, our default, placement groups may be larger than the peer's.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from admission.webhook.jobs import Kind, validate_create, validate_update
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import JOBSET, Rules
 from api.meta import KubeObject
+from api.names import COMPATIBLE
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
 from tests.conformance import runner
 from tests.conformance.suites.topology_request_from_annotations import wire
@@ -47,6 +51,7 @@ def rules_of(case: dict[str, Any]) -> Rules:
         concurrent_admission=gates["ConcurrentAdmission"],
         multikueue=gates["MultiKueue"],
         gate_at_creation=False,
+        profile=COMPATIBLE,
         manage_jobs_without_queue_name=case["input"].get("manageJobsWithoutQueueName", False),
         managed_namespaces=None,
         managed_owners=frozenset((JOBSET, MPI_JOB)),

@@ -1,4 +1,7 @@
-"""Defaults and validation of JobSets; errors are compared whole, in any order."""
+"""Defaults and validation of JobSets; errors are compared whole, in any order.
+
+The rules are those of webhooks_job.py, with the placement profile Compatible: placement groups are pairs.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,97 @@
+"""Whether our own annotations may stand as they are: placement constraints, time-boxed relaxation, placement profile.
+
+Constraints and relaxation stand on a job (for each of its pod sets) or on a pod template (for that one, before the job's).
+What a text says is api/constraints.py's and api/requests.py's; here is what it may stand beside: constraints of one pod
+set are of no use to a placement group, which is placed as one, and only a required level can give way. Whether the levels
+exist is a matter of placement: the workload waits and says which levels there are. Pure; jobs.py and queues.py call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from admission.webhook.fields import Errors, FieldError, Path, forbidden, invalid, not_supported
+from admission.webhook.template import Annotations, Template
+from api import constraints, names
+from api.constraints import Fault
+from api.requests import effective_annotations, parse_period
+
+_CONSTRAINTS, _RELAX = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER
+_NOT_REQUIRED: Final = (
+    f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
+)
+
+
+def refinements(metadata: Path, given: Annotations) -> Errors:
+    """What is wrong with the texts on one object (a job or a template), whatever they are beside."""
+    at = metadata.child("annotations")
+    errors: Errors = []
+    if (text := given.get(_CONSTRAINTS)) is not None:
+        errors += [fault_error(at.key(_CONSTRAINTS), fault) for fault in constraints.read(text).faults]
+    if (text := given.get(_RELAX)) is not None:
+        try:
+            parse_period(text)
+        except ValueError as bad:
+            errors.append(invalid(at.key(_RELAX), text, str(bad)))
+    return errors
+
+
+def fault_error(at: Path, fault: Fault) -> FieldError:
+    """A fault of the language as a field error."""
+    for part in fault.path[:1]:
+        at = at.key(part)
+    return invalid(at.child(*fault.path[1:]) if fault.path[1:] else at, fault.given, fault.allowed)
+
+
+def combinations(metadata: Path, job: Annotations, templates: Sequence[Template]) -> Errors:
+    """What of the texts, readable each, does not go together: with the size of the pod set, a group, another request."""
+    errors: Errors = []
+    for template in templates:
+        errors += _sizes(metadata, job, template)
+        errors += _beside_group(metadata, job, template)
+        if _RELAX in template.annotations and not _requires(job, template):
+            errors.append(forbidden(_key(template.metadata, _RELAX), _NOT_REQUIRED))
+    if _RELAX in job and not any(_requires(job, template) for template in templates):
+        errors.append(forbidden(_key(metadata, _RELAX), _NOT_REQUIRED))
+    return errors
+
+
+def _key(metadata: Path, key: str) -> Path:
+    return metadata.child("annotations").key(key)
+
+
+def _holder(metadata: Path, job: Annotations, template: Template) -> tuple[Path, str] | None:
+    """Where the template's constraints stand, and their text."""
+    for where, given in ((template.metadata, template.annotations), (metadata, job)):
+        if (text := given.get(_CONSTRAINTS)) is not None:
+            return _key(where, _CONSTRAINTS), text
+    return None
+
+
+def _sizes(metadata: Path, job: Annotations, template: Template) -> Errors:
+    held = _holder(metadata, job, template)
+    if held is None:
+        return []
+    at, text = held
+    faults = constraints.contradictions(constraints.read(text).constraints, template.count, template.pod_set)
+    return [fault_error(at, fault) for fault in faults]
+
+
+def _beside_group(metadata: Path, job: Annotations, template: Template) -> Errors:
+    held = _holder(metadata, job, template)
+    if held is None or names.PODSET_GROUP_NAME not in template.annotations:
+        return []
+    return [forbidden(held[0], f"may not be set when '{names.PODSET_GROUP_NAME}' is specified")]
+
+
+def _requires(job: Annotations, template: Template) -> bool:
+    return names.REQUIRED_TOPOLOGY in effective_annotations(template.annotations, job)
+
+
+def profile(metadata: Path, given: Mapping[str, str]) -> Errors:
+    """An error where the object names a placement profile that there is none of."""
+    text = given.get(names.PLACEMENT_PROFILE)
+    if text is None or text in names.PROFILES:
+        return []
+    return [not_supported(_key(metadata, names.PLACEMENT_PROFILE), text, names.PROFILES)]

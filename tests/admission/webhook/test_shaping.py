@@ -1,0 +1,217 @@
+"""Our own annotations at the webhook: constraints, relaxation, profiles, and groups by profile; to the exact answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.webhook import queues, workloads
+from admission.webhook.defaults import set_defaults
+from admission.webhook.job import JOB
+from admission.webhook.jobs import validate_create, with_profile
+from admission.webhook.jobset import JOBSET
+from admission.webhook.rules import Rules
+from api import names
+from tests.admission.webhook.objects import BLOCK, RACK, job, jobset, lookups
+from tests.admission.webhook.test_jobs import lines
+
+RULES = Rules()
+SHAPED, RELAX, PROFILE = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.PLACEMENT_PROFILE
+ON_JOB, ON_TEMPLATE = "metadata.annotations", "spec.template.metadata.annotations"
+PARTS = '{"rack": {"type": "spread", "partitions": 2}, "node": {"type": "pack"}}'
+NUMBER = "must be a whole number from 1 to 2147483647"
+NOT_REQUIRED = f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "template", "want"),
+    [
+        pytest.param({SHAPED: PARTS}, {}, [], id="on-the-job"),
+        pytest.param({}, {SHAPED: PARTS}, [], id="on-the-template"),
+        pytest.param({names.REQUIRE_TOPOLOGY: BLOCK, SHAPED: PARTS, RELAX: "10m"}, {}, [], id="with-a-required-level"),
+        pytest.param(
+            {SHAPED: PARTS}, {names.SLICE_REQUIRED_TOPOLOGY: RACK, names.SLICE_SIZE: "2"}, [], id="with-slices"
+        ),
+        pytest.param({RELAX: "1h30m"}, {names.REQUIRED_TOPOLOGY: RACK}, [], id="the-job-relaxes-its-template"),
+        pytest.param(
+            {SHAPED: "{"}, {},
+            [f'{ON_JOB}[{SHAPED}]: Invalid value: "{{": must be a JSON object by level: '
+             "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"],
+            id="no-json",
+        ),
+        pytest.param(
+            {}, {SHAPED: '{"rack": {"factor": 0}}'},
+            [f"{ON_TEMPLATE}[{SHAPED}][rack].factor: Invalid value: 0: {NUMBER}"],
+            id="factor-0",
+        ),
+        pytest.param(
+            {SHAPED: '{"rack": {"min": 3, "max": 2}}'}, {},
+            [f"{ON_JOB}[{SHAPED}][rack].min: Invalid value: 3: contradicts max 2: must not be greater"],
+            id="contradiction",
+        ),
+        pytest.param(
+            {SHAPED: '{"rack": {"type": "spread", "partitions": 5}}'}, {},
+            [f'{ON_JOB}[{SHAPED}][rack].partitions: Invalid value: 5: contradicts the size of pod set "main": 4 pod(s)'],
+            id="more-partitions-than-pods",
+        ),
+        pytest.param(
+            {}, {SHAPED: PARTS, names.PODSET_GROUP_NAME: "g", names.REQUIRED_TOPOLOGY: RACK},
+            [f"{ON_TEMPLATE}[{SHAPED}]: Forbidden: may not be set when '{names.PODSET_GROUP_NAME}' is specified"],
+            id="in-a-group",
+        ),
+        pytest.param(
+            {RELAX: "10m"}, {}, [f"{ON_JOB}[{RELAX}]: Forbidden: {NOT_REQUIRED}"], id="nothing-to-relax"
+        ),
+        pytest.param(
+            {names.PREFER_TOPOLOGY: RACK, RELAX: "10m"}, {},
+            [f"{ON_JOB}[{RELAX}]: Forbidden: {NOT_REQUIRED}"], id="preferred-needs-no-relaxation",
+        ),
+        pytest.param(
+            {names.REQUIRE_TOPOLOGY: RACK}, {names.PREFERRED_TOPOLOGY: RACK, RELAX: "10m"},
+            [f"{ON_TEMPLATE}[{RELAX}]: Forbidden: {NOT_REQUIRED}"], id="template-prefers",
+        ),
+        pytest.param(
+            {names.REQUIRE_TOPOLOGY: RACK, RELAX: "soon"}, {},
+            [f'{ON_JOB}[{RELAX}]: Invalid value: "soon": must be a duration such as 90s, 10m or 1h30m'], id="no-duration",
+        ),
+        pytest.param(
+            {names.REQUIRE_TOPOLOGY: RACK, RELAX: "0"}, {},
+            [f'{ON_JOB}[{RELAX}]: Invalid value: "0": '
+             "must be a duration such as 90s, 10m or 1h30m, of whole seconds, at least 1s"], id="no-time-at-all",
+        ),
+        pytest.param(
+            {names.ELASTIC_JOB: "true", SHAPED: PARTS}, {},
+            [f"{ON_TEMPLATE}[{SHAPED}]: Forbidden: placement constraints are not supported with elastic jobs"], id="elastic",
+        ),
+        pytest.param({PROFILE: "Compatible"}, {}, [], id="profile"),
+        pytest.param(
+            {PROFILE: "exact"}, {},
+            [f'{ON_JOB}[{PROFILE}]: Unsupported value: "exact": supported values: "Compatible", "Exact", "LeastFree"'],
+            id="no-such-profile",
+        ),
+    ],
+)  # fmt: skip
+def test_job(annotations: dict[str, str], template: dict[str, str], want: list[str]) -> None:
+    assert lines(validate_create(job(annotations=annotations, template=template), JOB, RULES)) == want
+
+
+def test_constraints_of_a_jobset_are_held_against_each_of_its_pod_sets() -> None:
+    given = jobset({SHAPED: PARTS}, driver=(1, 1, {}), workers=(2, 4, {}))
+    assert lines(validate_create(given, JOBSET, RULES)) == [
+        f'{ON_JOB}[{SHAPED}][rack].partitions: Invalid value: 2: contradicts the size of pod set "driver": 1 pod(s)'
+    ]
+    own = jobset({}, driver=(1, 1, {}), workers=(2, 4, {SHAPED: PARTS}))
+    assert lines(validate_create(own, JOBSET, RULES)) == []
+
+
+def test_constraints_alone_gate_the_pods() -> None:
+    given = job(annotations={SHAPED: PARTS})
+    set_defaults(given, "ns", JOB, lookups(RACK), RULES)
+    assert given["spec"]["template"]["spec"]["schedulingGates"] == [{"name": names.TOPOLOGY_GATE}]
+
+
+# ---- Workloads and ClusterQueues
+
+
+def workload(annotations: dict[str, str] | None = None, **request: Any) -> dict[str, Any]:
+    pod_set = {"name": "main", "count": 4, "template": {"spec": {"containers": []}}, "topologyRequest": request}
+    return {"metadata": {"name": "w", "annotations": annotations or {}}, "spec": {"podSets": [pod_set]}}
+
+
+ASKED = "spec.podSets[0].topologyRequest"
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        pytest.param(
+            workload(required=RACK, relaxAfterSeconds=5, constraints=[{"level": "node", "max": 2}]), [], id="good"
+        ),
+        pytest.param(
+            workload(constraints=[{"level": "rack", "type": "spread", "partitions": 5}]),
+            [
+                f'{ASKED}.constraints[rack].partitions: Invalid value: 5: contradicts the size of pod set "main": 4 pod(s)'
+            ],
+            id="more-partitions-than-pods",
+        ),
+        pytest.param(
+            workload(constraints=[{"level": RACK}, {"level": "rack"}]),
+            [f'{ASKED}.constraints[rack]: Invalid value: "rack": names the same level as "{RACK}"'],
+            id="level-twice",
+        ),
+        pytest.param(
+            workload(required=RACK, podSetGroupName="g", constraints=[{"level": "rack"}]),
+            [f"{ASKED}.constraints: Forbidden: may not be set when podSetGroupName is specified"],
+            id="in-a-group",
+        ),
+        pytest.param(
+            workload(preferred=RACK, relaxAfterSeconds=5),
+            [f"{ASKED}.relaxAfterSeconds: Forbidden: may not be set when required is not specified"],
+            id="nothing-to-relax",
+        ),
+        pytest.param(
+            workload({PROFILE: "Best"}),
+            [f'{ON_JOB}[{PROFILE}]: Unsupported value: "Best": supported values: "Compatible", "Exact", "LeastFree"'],
+            id="no-such-profile",
+        ),
+    ],
+)
+def test_workload(given: dict[str, Any], want: list[str]) -> None:
+    assert lines(workloads.validate_create(given, RULES)) == want
+
+
+def test_cluster_queue() -> None:
+    queue = {"metadata": {"name": "q", "annotations": {PROFILE: "Best"}}, "spec": {}}
+    want = [f'{ON_JOB}[{PROFILE}]: Unsupported value: "Best": supported values: "Compatible", "Exact", "LeastFree"']
+    assert lines(queues.validate_cluster_queue(queue, RULES)) == want
+    assert lines(queues.validate_cluster_queue_update(queue, queue, RULES)) == want
+
+
+# ---- placement groups by profile
+
+PAIR = {names.REQUIRED_TOPOLOGY: RACK, names.PODSET_GROUP_NAME: "g"}
+
+
+@pytest.mark.parametrize("profile", names.PROFILES)
+@pytest.mark.parametrize(
+    ("sizes", "by_exact", "by_others"),
+    [
+        pytest.param((1, 4), "", "", id="leader-and-workers"),
+        pytest.param((2, 4), "", "only 1 replica", id="no-leader"),
+        pytest.param((1, 4, 4), "", "exactly 2 pod sets", id="three"),
+        pytest.param((4,), "at least 2 pod sets", "exactly 2 pod sets", id="alone"),
+    ],
+)
+def test_only_exact_knows_groups_of_any_size(
+    sizes: tuple[int, ...], by_exact: str, by_others: str, profile: str
+) -> None:
+    given = jobset({}, **{f"p{i}": (1, size, PAIR) for i, size in enumerate(sizes)})
+    errors = lines(validate_create(given, JOBSET, replace(RULES, profile=profile)))
+    want = by_exact if profile == names.EXACT else by_others
+    assert bool(errors) is bool(want)
+    assert all(want in line for line in errors)
+
+
+def test_members_of_a_large_group_ask_for_the_same() -> None:
+    other = {names.REQUIRED_TOPOLOGY: BLOCK, names.PODSET_GROUP_NAME: "g"}
+    errors = lines(validate_create(jobset({}, a=(1, 2, PAIR), b=(1, 2, PAIR), c=(1, 2, other)), JOBSET, RULES))
+    assert len(errors) == 2
+    assert all("consistent with" in line for line in errors)
+
+
+def test_members_of_a_pair_relax_together() -> None:
+    given = jobset({}, a=(1, 1, {**PAIR, RELAX: "10m"}), b=(1, 2, PAIR))
+    assert len(lines(validate_create(given, JOBSET, RULES))) == 2
+
+
+def test_the_profile_is_the_jobs_else_its_queues_else_the_settings() -> None:
+    known = lookups(RACK)
+    own = job(annotations={PROFILE: names.LEAST_FREE})
+    assert with_profile(RULES, job(), "ns", known).profile == names.EXACT
+    queue = known.cluster_queues["cq"]
+    metadata = queue.metadata.model_copy(update={"annotations": {PROFILE: names.COMPATIBLE}})
+    known = replace(known, cluster_queues={"cq": queue.model_copy(update={"metadata": metadata})})
+    assert with_profile(RULES, job(), "ns", known).profile == names.COMPATIBLE
+    assert with_profile(RULES, own, "ns", known).profile == names.LEAST_FREE
