@@ -56,7 +56,7 @@ def draw(ledger: Ledger, moment: float, path: Path) -> None:
     width, height = max(box.width for box in boxes), sum(box.height for box in boxes)
     inch = max(_LEAST, min(_MOST, _WIDE / width, _TALL / height))
     figure = Figure(
-        figsize=(max(5.0, width * inch + 1.5), height * inch + 0.5 * len(boxes) + 0.8), layout="constrained"
+        figsize=(max(7.0, width * inch + 1.5), height * inch + 0.5 * len(boxes) + 0.8), layout="constrained"
     )
     with mpl.rc_context({"svg.hashsalt": "stowage", "svg.fonttype": "none"}):
         axes = figure.subplots(len(trees), 1, squeeze=False, height_ratios=[box.height for box in boxes])

@@ -166,6 +166,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
     world.ledger.set_rooms({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
     for workload in snapshot.pending:
         world.apply(_endless(workload))
+    world.queues.due(snapshot.at)  # whose backoff is over may have been refused since
     for refusal in snapshot.refused:
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again)
     world.queues.take_notices()  # they were told in the original's life
