@@ -58,6 +58,7 @@ def everything(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         placement.main([])
         exact.main([])
+        shaping.run()
         simulate.main([])
         coldstart.run()
         webhook.run()

@@ -41,8 +41,9 @@ class Budget:
 
     def spend(self, states: int) -> None:
         """Raises Spent where that is too much."""
-        self.spent += states
-        if self.spent > self._limit:
+        wanted = self.spent + states
+        self.spent = min(wanted, self._limit)
+        if wanted > self._limit:
             raise Spent
 
 

@@ -8,6 +8,7 @@ pods, the cheapest steps up are taken (an exchange argument); else states (pods 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from admission.engine.topology.shapes.kinds import Kind
 from admission.engine.topology.shapes.plans import Budget, Plan, plans
@@ -54,6 +55,7 @@ class Splitter:
         shift = self._shifts[kind.level + 1]
         ways = []
         for plan in self.plans(kind, share):
+            plan = self._narrowed(kind, plan)
             costs = {
                 kid: {size: ((law.price(size) << shift) + self.cost(kid, size)) if size else 0 for size in sizes}
                 for kid, sizes in plan.options.items()
@@ -62,6 +64,18 @@ class Splitter:
             cost, shares = self._way(plan, order, costs, share)
             ways.append((cost + extra, [-part for part in shares]))
         return ways
+
+    def _narrowed(self, kind: Kind, plan: Plan) -> Plan:
+        """Where some children get the same share and the others none: only those whose own children can look best with it."""
+        if plan.counts is None or len(plan.counts) > 1 or any(0 not in sizes for sizes in plan.options.values()):
+            return plan
+        [(size, many)] = plan.counts.items()
+        tops = {kid: self.top(kid, size) for kid in plan.options}
+        last, left = 0, many
+        for kid, some in sorted(kind.kids, key=lambda one: tops.get(one[0], 0)):
+            if kid in tops and left > 0:
+                last, left = tops[kid], left - some
+        return replace(plan, options={kid: sizes for kid, sizes in plan.options.items() if tops[kid] <= last})
 
     def _way(self, plan: Plan, order: Sequence[Kind], costs: Costs, share: int) -> tuple[int, list[int]]:
         places = _places(plan, order, share)
