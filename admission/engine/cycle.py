@@ -1,4 +1,4 @@
-"""One admission cycle: who of the pending workloads starts now, in which flavors, on which nodes.
+"""One admission cycle: who of the pending workloads starts now, in which flavors, on which nodes, and who has to go for it.
 
 The steps, repeated until nothing more fits or the budget is used up:
 
@@ -6,39 +6,37 @@ The steps, repeated until nothing more fits or the budget is used up:
 2. *order*: the head that borrows least, then has the highest priority, then is the oldest (cycle.md 4.2). How far a head
    borrows is found out when its turn comes at the earliest: until then it counts as not borrowing at all, which is the
    least it can be. So a cycle looks only at heads that could be next.
-3. *flavors* and *quota*: flavors.py. No fit: it waits.
+3. *flavors* and *quota*: flavors.py. No fit: step 6.
 4. *place*: domains for its pod sets (ledger.place). No place: the flavor that failed is refused and step 3 tries the next
    one. Where even an empty cluster would not hold it, the message counts what an empty cluster would.
-5. *admit*: charged to the ledger at once, and the next workload of that queue is a head. Or *wait*: a BestEffortFIFO queue
-   goes on with its next workload, a StrictFIFO queue stops.
+5. *admit*: charged to the ledger at once, and the next workload of that queue is a head.
+6. *make room*: where its queue may evict others, or it can start with fewer pods, it is nominated for that (nominate.py), as
+   things will stand when the victims of earlier ones have left and what those were promised is taken.
+   - *preempt*: its victims have to leave; what it then gets is promised to it, in this cycle and the next ones, until
+     something changes that lets it be considered anew. Whoever comes after it starts only if it fits now and also then.
+   - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops.
 
 Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
 moment. Usage only grows during a cycle, so who does not fit now will not fit later in it. The shell writes the decisions;
-if that fails it calls `ledger.release` and puts the workload back into the queues.
+if that fails it calls `ledger.release` and puts the workload back into the queues. The peer's own cycle is round.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, PodSetFlavors, PreemptionOracle
-from admission.engine.decision import Admit, Decision, PlacementResult, Reason, Wait
+from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
+from admission.engine.decision import Admit, Decision, PlacementResult, Preempt, Reason, Wait
 from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.line import Order, order_of
-from admission.engine.model import (
-    Admission,
-    Assignment,
-    ClusterQueue,
-    PodSet,
-    PodSetAdmission,
-    StopPolicy,
-    Workload,
-)
-from admission.engine.queue import Notice, PendingQueues
+from admission.engine.model import Admission, Assignment, ClusterQueue, StopPolicy, Workload
+from admission.engine.nominate import DEFERRED, Nomination, Nominator
+from admission.engine.queue import Notice, PendingQueues, Promise
 from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
 
 _MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
@@ -82,33 +80,51 @@ class _Head:
 
 
 def run_cycle(
-    ledger: Ledger, queues: PendingQueues, now: float, budget: int, oracle: PreemptionOracle | None = None
+    ledger: Ledger, queues: PendingQueues, now: float, budget: int, preemptions: Preemptions | None = None
 ) -> CycleReport:
-    """Decide on up to `budget` workloads (at least one), admissions and waits together; `now` is epoch seconds."""
+    """Decide on up to `budget` workloads (at least one), admissions and waits together; `now` is epoch seconds.
+
+    Without `preemptions` nobody is evicted.
+    """
     queues.due(now)
-    cycle = _Cycle(ledger, queues, now, oracle or NoPreemption(ledger.quota))
+    cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota))
     decisions = cycle.run(max(1, budget))
     return CycleReport(tuple(decisions), tuple(queues.take_notices()), cycle.more())
 
 
 class _Cycle:
-    def __init__(self, ledger: Ledger, queues: PendingQueues, now: float, oracle: PreemptionOracle) -> None:
-        self._ledger, self._queues, self._now, self._oracle = ledger, queues, now, oracle
+    def __init__(self, ledger: Ledger, queues: PendingQueues, now: float, preemptions: Preemptions) -> None:
+        self._ledger, self._queues, self._now, self._preemptions = ledger, queues, now, preemptions
+        self._nobody = NoPreemption(ledger.quota)
+        self._nominator = Nominator(ledger, preemptions, now)
         self._heads: dict[str, _Head] = {}
         self._borrowers: dict[str, set[str]] = {}
         self._line: list[tuple[int, Order, str]] = []
+        self._woke = False
+        self._leaving: set[str] = set()
+        self._held: list[str] = []
+        self._promised: list[Admission] = []
+        self._promises: list[tuple[int, Order, Workload, Admission]] = []
+        for workload, promise in queues.promises():
+            self._leaving |= promise.victims
+            self._promises.append((promise.level, order_of(workload), workload, promise.admission))
+        self._promises.sort(key=lambda each: each[:2], reverse=True)
         for workload in queues.heads():
             self._enter(workload)
 
     def more(self) -> bool:
-        return bool(self._heads)
+        return bool(self._heads) or self._woke
 
     def run(self, budget: int) -> list[Decision]:
         decisions: list[Decision] = []
-        while len(decisions) < budget and (head := self._next()) is not None:
-            decision = self._consider(head)
-            if decision is not None:
-                decisions.append(decision)
+        try:
+            while len(decisions) < budget and (head := self._next()) is not None:
+                decision = self._consider(head)
+                if decision is not None:
+                    decisions.append(decision)
+        finally:
+            for key in self._held:
+                self._ledger.release(key)
         return decisions
 
     # ---- steps 1 and 2: heads, in order
@@ -126,8 +142,38 @@ class _Cycle:
             level, order, queue = heappop(self._line)
             head = self._heads.get(queue)
             if head is not None and head.order == order and head.level == level:
+                self._keep_promises(level, order)
                 return head
         return None
+
+    def _keep_promises(self, level: int, order: Order) -> None:
+        """What was promised to those whose turn is before this one is not free for it."""
+        while self._promises and self._promises[-1][:2] < (level, order):
+            *_, workload, admission = self._promises.pop()
+            self._hold(workload, admission)
+
+    def _hold(self, workload: Workload, admission: Admission) -> None:
+        """Nobody else is placed there. Its quota is counted in `_afterwards`: until the victims leave, they have that."""
+        places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
+        self._ledger.hold(workload, replace(admission, pod_sets=places))
+        self._held.append(workload.key)
+        self._promised.append(admission)
+
+    @contextmanager
+    def _afterwards(self) -> Iterator[None]:
+        """Inside, the ledger is as it will be when all promises so far are kept."""
+        with self._ledger.trial():
+            for key in sorted(self._leaving):
+                self._ledger.vacate(key)
+            for admission in self._promised:
+                self._ledger.quota.add(admission.cluster_queue, admission.usage())
+            yield
+
+    def _fits_afterwards(self, assignment: FlavorAssignment, queue: ClusterQueue) -> bool:
+        if not self._promised:
+            return True
+        with self._afterwards():
+            return self._ledger.quota.fits(queue.name, assignment.usage)
 
     def _advance(self, queue: str) -> None:
         """The queue's head is settled: the next one takes its place."""
@@ -150,8 +196,8 @@ class _Cycle:
         if (closed := self._closed(queue)) is not None:
             return self._wait(head, queue, *closed)
         assignment = self._assign(head, queue)
-        if assignment.mode < Mode.FIT:
-            return self._wait(head, queue, assignment.reason, assignment.message())
+        if assignment.mode < Mode.FIT or not self._fits_afterwards(assignment, queue):
+            return self._make_room(head, queue, assignment)
         if assignment.level > head.level:
             self._set_level(head, assignment.level)
             return None
@@ -167,7 +213,8 @@ class _Cycle:
     def _assign(self, head: _Head, queue: ClusterQueue) -> FlavorAssignment:
         """Its flavors in the ledger as it stands. Kept while it queues up as a borrower: see `_reconsider_borrowers`."""
         if head.assignment is None:
-            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._oracle, Scope(head.refused))
+            oracle = self._preemptions.about(head.workload) if _evicts(queue) else self._nobody
+            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, oracle, Scope(head.refused))
             head.assignment = search.assign(head.workload)
         return head.assignment
 
@@ -194,22 +241,21 @@ class _Cycle:
         self._queue_up(head)
         return None
 
-    # ---- step 5: admit or wait
+    # ---- step 5: admit
 
     def _admit(
         self, head: _Head, queue: ClusterQueue, flavors: FlavorAssignment, places: Mapping[str, Assignment]
     ) -> Admit:
-        workload = head.workload
-        got = {pod_set.name: pod_set for pod_set in flavors.pod_sets}
-        admission = Admission(
-            workload.cluster_queue,
-            tuple(_pod_set_admission(p, got[p.name], places.get(p.name)) for p in workload.pod_sets),
-        )
+        return self._start(head, queue, Nomination(head.workload, flavors, places))
+
+    def _start(self, head: _Head, queue: ClusterQueue, found: Nomination) -> Admit:
+        workload, admission = found.workload, found.admission()
         self._ledger.charge(workload, admission)
         self._queues.remove(workload.key)
         self._advance(workload.cluster_queue)
         self._reconsider_borrowers(workload.cluster_queue)
-        return Admit(workload.key, admission, relaxed(workload, queue, self._ledger.flavors, flavors, self._now))
+        note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
+        return Admit(workload.key, admission, note)
 
     def _reconsider_borrowers(self, queue: str) -> None:
         """Less is left for the relatives: one that meant to borrow might now do better in another flavor."""
@@ -219,16 +265,67 @@ class _Cycle:
                 head.level, head.assignment = 0, None
                 self._queue_up(head)
 
+    # ---- step 6: make room, or wait
+
+    def _make_room(self, head: _Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
+        workload = head.workload
+        fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
+        if assignment.mode < Mode.FIT and not fewer and not (assignment.mode > Mode.NO_FIT and _evicts(queue)):
+            return self._wait(head, queue, assignment.reason, assignment.message())
+        with self._afterwards():
+            found = self._nominator.nominate(workload, queue)
+        if not found.starts:
+            told = found.assignment if assignment.mode is Mode.FIT else assignment
+            return self._wait(head, queue, told.reason, told.message())
+        if found.assignment.level > head.level:
+            self._set_level(head, found.assignment.level)
+            return None
+        if found.victims:
+            return self._preempt(head, queue, found)
+        if self._promised and not self._has_room(found):
+            self._promise(head, found, frozenset(self._leaving))
+            return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
+        return self._start(head, queue, found)
+
+    def _has_room(self, found: Nomination) -> bool:
+        """Whether it fits as things stand, those that are still to leave counted."""
+        if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
+            return False
+        return self._ledger.fits(found.workload, found.admission())
+
+    def _preempt(self, head: _Head, queue: ClusterQueue, found: Nomination) -> Preempt:
+        victims = frozenset(victim.workload for victim in found.victims)
+        self._leaving |= victims
+        self._promise(head, found, victims)
+        message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
+        return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
+
+    def _promise(self, head: _Head, found: Nomination, victims: frozenset[str]) -> None:
+        """It gets this once the victims have left; until then nobody behind it does."""
+        admission, name = found.admission(), head.workload.cluster_queue
+        self._queues.promise(head.workload.key, Promise(admission, victims, found.assignment.level))
+        self._hold(found.workload, admission)
+        self._advance(name)
+        self._reconsider_borrowers(name)
+
     def _wait(self, head: _Head, queue: ClusterQueue | None, reason: Reason, message: str) -> Wait:
         workload = head.workload
         again = None
         if queue is not None:
             message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
             again = next_step(workload, queue, self._ledger.flavors, self._now)
+        if self._queues.lapsed(workload.key):
+            self._free_again(workload.cluster_queue)
         stays = self._queues.refuse(workload.key, reason, again)
         self._advance(workload.cluster_queue)
         never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
+
+    def _free_again(self, name: str) -> None:
+        """What was promised to its head is free: whoever was refused because of that is worth another look."""
+        others = self._ledger.quota.relatives(name) | self._queues.sharing_flavors(name)
+        self._queues.wake(others - {name})
+        self._woke = True
 
 
 def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:
@@ -237,11 +334,7 @@ def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[
     return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}
 
 
-def _pod_set_admission(pod_set: PodSet, got: PodSetFlavors, place: Assignment | None) -> PodSetAdmission:
-    return PodSetAdmission(
-        name=pod_set.name,
-        flavors={resource: pick.flavor for resource, pick in got.picks.items()},
-        usage={resource: got.requests[resource] for resource in got.picks},
-        count=pod_set.count,
-        assignment=place,
-    )
+def _evicts(queue: ClusterQueue) -> bool:
+    """Whether the queue's workloads may ever evict others."""
+    policy = queue.preemption
+    return policy.within_cluster_queue != "Never" or policy.reclaim_within_cohort != "Never"

@@ -54,6 +54,7 @@ class Ledger:
         self.quota = QuotaTree(self.journal)
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
+        self._held: set[str] = set()
         self._capacity = Capacity(self.options, self.journal)
         self._bookings = Bookings(self._capacity, self.flavors, self.journal)
         self._placer = Placer(self._capacity, self.flavors, self.options, self.journal)
@@ -138,8 +139,9 @@ class Ledger:
         return self.admissions.get(key)
 
     def holders(self, queue: str) -> list[Booking]:
-        """The bookings charged to the ClusterQueue, by key."""
-        return [self._bookings.by_workload[key] for key in sorted(self._bookings.by_queue.get(queue, ()))]
+        """The bookings charged to the ClusterQueue, by key; holds are left out."""
+        keys = sorted(self._bookings.by_queue.get(queue, set()) - self._held)
+        return [self._bookings.by_workload[key] for key in keys]
 
     def workload(self, key: str) -> Workload | None:
         """The workload that is booked under this key, with its admission."""
@@ -157,10 +159,16 @@ class Ledger:
         self._bookings.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
 
+    def hold(self, workload: Workload, admission: Admission) -> None:
+        """Keep this free for a workload that waits for others to leave: booked like an admission, evicted by nobody."""
+        self.charge(workload, admission)
+        self.journal.add(self._held, workload.key)
+
     def release(self, key: str) -> Admission | None:
         """Take the workload's booking out; returns it, None where nothing was booked."""
         admission = self._bookings.release(key)
         if admission is not None:
+            self.journal.discard(self._held, key)
             self.journal.drop(self.admissions, key)
             self.quota.remove(admission.cluster_queue, admission.usage())
         return admission

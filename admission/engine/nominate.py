@@ -30,6 +30,9 @@ from admission.engine.model import (
 )
 from admission.engine.requests import placement_requests
 
+OVERLAP = "Workload has overlapping preemption targets with another workload"
+DEFERRED = f"{OVERLAP}, but will fit after these preemptions complete"
+
 
 @dataclass(frozen=True, slots=True)
 class Nomination:

@@ -20,7 +20,7 @@ from math import inf
 
 from admission.engine.decision import Reason
 from admission.engine.line import EqualClass, Line, order_of, shape_of
-from admission.engine.model import ClusterQueue, QueueingStrategy, Workload
+from admission.engine.model import Admission, ClusterQueue, QueueingStrategy, Workload
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
@@ -34,17 +34,28 @@ class Notice:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a workload gets once its victims (by key) have left; `level` is how far it borrows then."""
+
+    admission: Admission
+    victims: frozenset[str]
+    level: int = 0
+
+
 @dataclass(slots=True)
 class _Item:
-    """A pending workload; without a class it is blocked or waits for its backoff to end."""
+    """A pending workload; without a class it is blocked, or waits for its backoff to end or for its victims to leave."""
 
     workload: Workload
     group: EqualClass | None = None
     tried: tuple[int, Mapping[tuple[str, str], int]] | None = None
+    promise: Promise | None = None
+    lapsed: bool = False
 
     @property
     def active(self) -> bool:
-        return self.group is not None and self.group.refused is None
+        return self.promise is not None or (self.group is not None and self.group.refused is None)
 
 
 class PendingQueues:
@@ -59,6 +70,7 @@ class PendingQueues:
         self._timers: list[tuple[float, str]] = []
         self._steps: list[tuple[float, int, str, EqualClass]] = []
         self._sequence = count()
+        self._promised: dict[str, set[str]] = {}
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
 
@@ -114,6 +126,9 @@ class PendingQueues:
             return
         name = item.workload.cluster_queue
         self._counts[name] -= 1
+        if item.promise is not None:
+            self._promised[name].discard(key)
+            self.wake(tuple(self._lines))  # what was kept for it is free again, wherever that was
         if item.group is not None:
             self._lines[name].leave(key, item.group)
             self._ready.add(name)
@@ -128,10 +143,15 @@ class PendingQueues:
             if (line := self._lines.get(name)) is not None:
                 line.wake(room_only)
                 self._ready.add(name)
+                self._break_promises(name)
 
     def queues_of(self, flavors: Iterable[str]) -> set[str]:
         """The queues that give quota of any of these flavors: whom it could help when one of them gets room."""
         return set().union(*(self._by_flavor.get(flavor, ()) for flavor in flavors))
+
+    def sharing_flavors(self, name: str) -> set[str]:
+        """The queues that give quota of a flavor that this one has too, itself among them."""
+        return self.queues_of(self._flavors.get(name, ()))
 
     # ---- what the cycle asks
 
@@ -183,6 +203,38 @@ class PendingQueues:
         for other in line.refuse(order_of(item.workload), item.group, reason):
             self._tell(self._items[other].workload, reason, BYPASSED)
         return line.strict
+
+    def promise(self, key: str, promise: Promise) -> None:
+        """The workload, head of its queue, waits for its victims to leave; until its queue is woken it is no head.
+
+        In a StrictFIFO queue nobody overtakes it; in a BestEffortFIFO queue the next ones are considered.
+        """
+        item = self._items[key]
+        name = item.workload.cluster_queue
+        line = self._lines[name]
+        if item.group is None:
+            return
+        if line.strict:
+            line.refuse(order_of(item.workload), item.group, Reason.WAITING_FOR_PREEMPTED)
+        else:
+            line.leave(key, item.group)
+            item.group = None
+        item.promise, item.lapsed = promise, False
+        self._promised.setdefault(name, set()).add(key)
+
+    def promises(self) -> Iterator[tuple[Workload, Promise]]:
+        """Who waits for victims to leave, in no particular order."""
+        for keys in self._promised.values():
+            for key in keys:
+                item = self._items[key]
+                if item.promise is not None:
+                    yield item.workload, item.promise
+
+    def lapsed(self, key: str) -> bool:
+        """Whether the workload was promised something that it was not promised again since; told once."""
+        item = self._items[key]
+        lapsed, item.lapsed = item.lapsed, False
+        return lapsed
 
     def tried(self, key: str) -> Mapping[tuple[str, str], int]:
         """Where the workload's last search over flavors ended (`FlavorAssignment.tried`), unless it was woken since."""
@@ -255,11 +307,19 @@ class PendingQueues:
             item.group.untold.discard(item.workload.key)
             self._tell(item.workload, item.group.refused, BYPASSED)
 
+    def _break_promises(self, name: str) -> None:
+        """Whoever waited for victims is a head again, and looks at what there is now."""
+        for key in sorted(self._promised.pop(name, ())):
+            item = self._items[key]
+            item.promise, item.lapsed = None, True
+            if item.group is None:
+                self._enlist(item)
+
     def _tell(self, workload: Workload, reason: Reason, message: str) -> None:
         self._notices[workload.key] = Notice(workload, reason, message)
 
     def _delayed(self, item: _Item) -> bool:
-        return item.group is None and item.workload.blocked is None
+        return item.group is None and item.promise is None and item.workload.blocked is None
 
     def _index(self, name: str, flavors: frozenset[str]) -> None:
         old = self._flavors.get(name, frozenset())

@@ -26,13 +26,11 @@ from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
 from admission.engine.flavors import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, StopPolicy, Workload
-from admission.engine.nominate import Nomination, Nominator
+from admission.engine.nominate import DEFERRED, OVERLAP, Nomination, Nominator
 from admission.engine.queue import Notice, PendingQueues
 from admission.engine.second import second_pass
 from admission.engine.tournament import classical, fair
 
-OVERLAP = "Workload has overlapping preemption targets with another workload"
-DEFERRED = f"{OVERLAP}, but will fit after these preemptions complete"
 LOST = "Workload no longer fits after processing another workload"
 
 
@@ -225,7 +223,7 @@ class _Round:
     # ---- room that is kept until the round ends
 
     def _hold(self, entry: Nomination, admission: Admission) -> None:
-        self._ledger.charge(entry.workload, admission)
+        self._ledger.hold(entry.workload, admission)
         self._held.append(entry.workload.key)
 
     def _hold_without_victims(self, entry: Nomination) -> None:

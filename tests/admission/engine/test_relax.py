@@ -183,7 +183,7 @@ def test_the_nearest_profile_holds(own: Profile | None, of_queue: Profile | None
     cluster = halls(spec=spec)
     asked = replace(workload("w", 2, ask=in_a_rack()), profile=own)
     flavors, quota = cluster.ledger.flavors, cluster.ledger.quota
-    found = FlavorSearch(spec, flavors, quota, NoPreemption(quota), {}).assign(asked)
+    found = FlavorSearch(spec, flavors, quota, NoPreemption(quota)).assign(asked)
     requests = placement_requests(asked, spec, found, flavors, 0)
     assert [request.profile for request in requests] == [want]
 

@@ -1,0 +1,151 @@
+"""Whom to evict on a full cluster: 2,000 nodes, 700 admitted workloads that all could go; milliseconds of one nomination.
+
+    python -m tests.bench preemption [--nodes 2000] [--candidates 700] [--repeat 3]
+
+A nomination is all that a cycle does for its head: flavors, quota, the placement that fails, the search for victims, the
+place that the workload would take. Nodes have 8 GPUs, racks 16 nodes; the workloads fill all nodes, 1 to 64 GPUs each, some
+sharing nodes. Limit: 500 ms. Prints also how many go and what is proved of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from admission.engine.fairness import FairSharing
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    Admission,
+    Assignment,
+    BoundPod,
+    ClusterQueue,
+    DomainCount,
+    Flavor,
+    FlavorQuotas,
+    Node,
+    PlacementOptions,
+    PodSet,
+    PodSetAdmission,
+    PreemptionPolicy,
+    Profile,
+    Quota,
+    ResourceGroup,
+    TopologyAsk,
+    Workload,
+)
+from admission.engine.nominate import Nominator
+from admission.engine.preemption.preemptor import Preemptor
+
+GPU, RACK, TENANTS, LIMIT_MS = "nvidia.com/gpu", "rack", 10, 500.0
+NOW = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A preemptor: `pods` of `gpus` each."""
+
+    name: str
+    pods: int
+    gpus: int
+    topology: TopologyAsk
+    own_queue: bool = True
+
+
+ASKS = (
+    Ask("8 x 8, one rack", 8, 8, TopologyAsk(required=RACK)),
+    Ask("16 x 8, a whole rack", 16, 8, TopologyAsk(required=RACK)),
+    Ask("64 x 1, one rack", 64, 1, TopologyAsk(required=RACK)),
+    Ask("64 x 8, unconstrained", 64, 8, TopologyAsk(unconstrained=True)),
+    Ask("1000 x 8, preferred rack", 1000, 8, TopologyAsk(preferred=RACK)),
+    Ask("2000 x 8, everything", 2000, 8, TopologyAsk(unconstrained=True)),
+    Ask("8 x 8, one rack, from tenants", 8, 8, TopologyAsk(required=RACK), own_queue=False),
+    Ask("64 x 8, unconstrained, from tenants", 64, 8, TopologyAsk(unconstrained=True), own_queue=False),
+)
+
+
+def cluster(nodes: int, candidates: int, profile: Profile) -> Ledger:
+    """A full cluster. Queue `own` runs half of the workloads, ten tenants that have borrowed run the others."""
+    ledger = Ledger(PlacementOptions(profile=profile))
+    ledger.apply(Flavor("gpu", {}, topology="default", levels=(RACK, HOSTNAME_LABEL)))
+    for index in range(nodes):
+        name = f"node-{index:05d}"
+        labels = {RACK: f"rack-{index // 16:04d}", HOSTNAME_LABEL: name}
+        ledger.apply(Node(name, labels, {"cpu": 96_000, GPU: 8, "pods": 110}))
+    total = 8 * nodes
+    reclaim = PreemptionPolicy("Any", "LowerPriority")
+    for name, gpus in (("own", total // 2), ("fresh", total // 2), *((f"tenant-{i}", 0) for i in range(TENANTS))):
+        ledger.apply(_queue(name, gpus, reclaim))
+    for workload, admission in _admitted(nodes, candidates):
+        ledger.apply(replace(workload, admission=admission))
+        assert admission.pod_sets[0].assignment is not None
+        for domain in admission.pod_sets[0].assignment.domains:
+            for pod in range(domain.count):
+                key = f"{workload.key}-{domain.values[0]}-{pod}"
+                ledger.apply(BoundPod(key, domain.values[0], {"cpu": 1000, GPU: 1}, workload.key, "main"))
+    return ledger
+
+
+def _queue(name: str, gpus: int, policy: PreemptionPolicy) -> ClusterQueue:
+    quotas = FlavorQuotas("gpu", {"cpu": Quota(gpus * 12_000), GPU: Quota(gpus)})
+    return ClusterQueue(name, (ResourceGroup(("cpu", GPU), (quotas,)),), cohort="all", preemption=policy)
+
+
+def _admitted(nodes: int, candidates: int) -> Iterator[tuple[Workload, Admission]]:
+    """One pod a GPU; neighbours in the list are far from each other in the cluster."""
+    free, at = 8 * nodes, 0
+    for index in range(candidates):
+        size = min(free, 1 + (index * 7919 + 13) % (2 * 8 * nodes // candidates - 1))
+        if index == candidates - 1:
+            size = free
+        free -= size
+        domains: dict[str, int] = {}
+        for gpu in range(at, at + size):
+            node = (gpu // 8) * 7 % nodes if nodes % 7 else gpu // 8
+            domains[f"node-{node:05d}"] = domains.get(f"node-{node:05d}", 0) + 1
+        at += size
+        queue = "own" if index % 2 else f"tenant-{index % TENANTS}"
+        yield _workload(f"ns/w{index:04d}", queue, size, index, domains)
+
+
+def _workload(key: str, queue: str, size: int, index: int, domains: dict[str, int]) -> tuple[Workload, Admission]:
+    pod_set = PodSet("main", size, {"cpu": 1000, GPU: 1}, topology=TopologyAsk(unconstrained=True))
+    assignment = Assignment((HOSTNAME_LABEL,), tuple(DomainCount((name,), n) for name, n in domains.items()))
+    usage = {"cpu": 1000 * size, GPU: size}
+    got = PodSetAdmission("main", dict.fromkeys(usage, "gpu"), usage, size, assignment)
+    reserved = NOW - 60 * (index * 31 % 500)
+    workload = Workload(key, key, "ns/lq", queue, (pod_set,), priority=index * 17 % 5, reserved=reserved)
+    return workload, Admission(queue, (got,))
+
+
+def preemptor(ask: Ask) -> Workload:
+    """The head that is nominated."""
+    pod_set = PodSet("main", ask.pods, {"cpu": 1000, GPU: ask.gpus}, topology=ask.topology)
+    queue = "own" if ask.own_queue else "fresh"
+    return Workload("ns/head", "head", "ns/lq", queue, (pod_set,), priority=100)
+
+
+def run(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
+    """Print a line for each question."""
+    ways = (("Exact", Profile.EXACT, None), ("Compatible", Profile.COMPATIBLE, None))
+    for name, profile, sharing in (*ways, ("fair sharing", Profile.COMPATIBLE, FairSharing())):
+        ledger = cluster(nodes, candidates, profile)
+        for ask in ASKS:
+            head = preemptor(ask)
+            queue = ledger.quota.spec(head.cluster_queue)
+            assert queue is not None
+            best, found = float("inf"), None
+            for _ in range(repeat):
+                start = perf_counter()
+                found = Nominator(ledger, Preemptor(ledger, NOW, sharing), NOW).nominate(head, queue)
+                best = min(best, perf_counter() - start)
+            assert found is not None
+            choice = Preemptor(ledger, NOW, sharing).about(head).choice(head, found.assignment)
+            proof = "" if choice is None else f"{choice.certificate.proof} {choice.certificate.cost} ({choice.certificate.expanded})"
+            slow = "  OVER THE LIMIT" if best * 1000 > LIMIT_MS else ""
+            print(f"{name:<13} {ask.name:<36} {len(found.victims):>4} victims {best * 1000:9.1f} ms  {proof}{slow}")
+
+
+if __name__ == "__main__":
+    run()
