@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from admission import metrics
+from admission.controllers.explaining import Explainer, Patience
 from admission.controllers.feed import Feed
 from admission.controllers.jobs.controller import JobController
 from admission.controllers.jobs.surroundings import JobOptions
@@ -68,7 +69,9 @@ class _Controller:
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         self._recorder = recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
         feed = Feed(views, Books(self.ledger, queues), woken.set)
-        waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period)
+        patience = Patience(self._settings.explain_after, self._settings.explain_period)
+        explainer = Explainer(writer, views, self.ledger, queues, recorder, patience)
+        waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)
         scheduler = Scheduler(writer, views, feed, self.ledger, queues, woken, waits, recorder, self._settings)
         workloads = WorkloadController(writer, views, recorder, feed.misfit, self._settings.workload_workers)
         queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period)
@@ -88,6 +91,7 @@ class _Controller:
             ("events", recorder.run),
             ("scheduler", scheduler.run),
             ("wait reasons", waits.reconciler.run),
+            ("explanations", explainer.reconciler.run),
             ("workloads", workloads.run),
             ("jobs", jobs.run),
             ("audit", self._audit),

@@ -44,6 +44,12 @@ class ControllerSection(Section):
     wait_report_period: float = Field(
         10.0, ge=0, description="seconds between two updates of the numbers in one workload's wait reason"
     )
+    explain_after: float = Field(
+        5.0, ge=0, description="seconds that a workload has waited before it is explained what would let it in"
+    )
+    explain_period: float = Field(
+        300.0, ge=0, description="seconds between two such explanations of one workload while its reason stays the same"
+    )
     events_per_second: float = Field(
         20.0, gt=0, description="events sent; a burst of jobs tells its story a little later instead of slower"
     )

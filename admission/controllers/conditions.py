@@ -17,6 +17,7 @@ from api.names import (
     PREEMPTED,
     QUOTA_RESERVED,
     REQUEUED,
+    STOWAGE,
     Evicting,
     Waiting,
 )
@@ -31,6 +32,8 @@ from api.workloads import (
 )
 
 MESSAGE_LIMIT = 32 * 1024
+EXPLANATION = f"{STOWAGE}/Explanation"
+"""Ours: what keeps a waiting workload out, and what would let it in; the field's own messages stay as they are."""
 
 
 def with_condition(
@@ -65,11 +68,17 @@ def waiting(
     return new.model_copy(update={"resource_requests": requests})
 
 
+def explained(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """Explanation=True with its reason code; gone again once quota is reserved."""
+    return with_condition(status, EXPLANATION, True, reason, message, now, generation)
+
+
 def reserved(
     status: WorkloadStatus, admission: Admission, now: float, generation: int = 0, note: str = ""
 ) -> WorkloadStatus:
     """Quota is reserved; what stood against it is turned off, with its message kept. `note` is added to the message."""
-    new = status.model_copy(update={"admission": admission, "resource_requests": ()})
+    kept = tuple(condition for condition in status.conditions if condition.type != EXPLANATION)
+    new = status.model_copy(update={"admission": admission, "resource_requests": (), "conditions": kept})
     for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
         old = find_condition(new.conditions, kind)
         if old is not None and old.status == "True":

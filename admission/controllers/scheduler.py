@@ -105,7 +105,8 @@ class Scheduler:
                 # the watch shows.
                 task.add_done_callback(lambda _: self._feed.let_go(decision.workload))
             case Wait():
-                self._waits.waits(decision.workload, WaitReason(decision.reason, decision.message, decision.requested))
+                said = WaitReason(decision.reason, decision.message, decision.requested, decision.never)
+                self._waits.waits(decision.workload, said)
             case Reject():
                 self._waits.waits(decision.workload, WaitReason(decision.reason, decision.message, {}))
             case Preempt():

@@ -2,7 +2,8 @@
 
 The cycle may refuse a workload many times a second while the cluster moves; only the latest reason matters. A new reason is
 written at once (and told in an event), new numbers of the same reason at most once a period, and nothing at all for a
-Workload that is admitted before its turn.
+Workload that is admitted before its turn. What would let it in is worked out later (explaining.py); only the verdict that it
+can never run as it is comes with the reason.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from admission.controllers import conditions
+from admission.controllers.explaining import Explainer
 from admission.controllers.status import patch_status
 from admission.controllers.views import Views
+from admission.engine.decision import Reason
+from admission.engine.explain.words import NEVER
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
@@ -22,7 +26,7 @@ from api.kube.resources import WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true
 from api.names import FINISHED, QUOTA_RESERVED, Waiting
-from api.workloads import Workload
+from api.workloads import Workload, WorkloadStatus
 
 # Most workloads that do not fit at once are admitted moments later; what they waited for then interests nobody.
 _FIRST_DELAY = 0.5
@@ -30,20 +34,28 @@ _FIRST_DELAY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """What QuotaReserved=False is to say."""
+    """What QuotaReserved=False is to say. `never`: it would not fit even if it were alone, which is told with it."""
 
     reason: str
     message: str
     requested: Mapping[str, Mapping[str, int]]
+    never: bool = False
 
 
 class WaitReporter:
     """Writes wait reasons while it runs."""
 
     def __init__(
-        self, kube: Kube, views: Views, recorder: EventRecorder, period: float, now: Callable[[], float] = time.time
+        self,
+        kube: Kube,
+        views: Views,
+        recorder: EventRecorder,
+        period: float,
+        now: Callable[[], float] = time.time,
+        explainer: Explainer | None = None,
     ) -> None:
         self._kube, self._views, self._recorder, self._period, self._now = kube, views, recorder, period, now
+        self._explainer = explainer
         self._waits: dict[str, WaitReason] = {}
         self._written: dict[str, float] = {}
         self.reconciler = Reconciler("wait-reasons", self._report, workers=4)
@@ -52,6 +64,8 @@ class WaitReporter:
     def waits(self, key: str, wait: WaitReason) -> None:
         """The latest answer for the Workload. Its status may have said something else since the same answer before."""
         self._waits[key] = wait
+        if self._explainer is not None:
+            self._explainer.waits(key, wait.reason)
         workload = self._views.workloads.objects.get(key)
         if workload is not None and not _says(workload, wait):
             since = self._now() - self._written.get(key, 0.0)
@@ -62,6 +76,8 @@ class WaitReporter:
         """It waits no more."""
         self._waits.pop(key, None)
         self._written.pop(key, None)
+        if self._explainer is not None:
+            self._explainer.forget(key)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
@@ -80,6 +96,8 @@ class WaitReporter:
         status = conditions.waiting(
             workload.status, wait.reason, wait.message, wait.requested, self._now(), workload.metadata.generation
         )
+        if wait.never:
+            status = _cannot_run(workload, status, self._now())
         try:
             answer = await patch_status(self._kube, workload, status)
         except NotFound:
@@ -88,7 +106,16 @@ class WaitReporter:
         self._written[key] = self._now()
         self._views.workloads.observe(answer)
         if _reason(workload) != wait.reason:
-            self._recorder.record(ref_to(WORKLOADS, workload), "Warning", wait.reason, wait.message)
+            text = f"{wait.message}; {NEVER}" if wait.never else wait.message
+            self._recorder.record(ref_to(WORKLOADS, workload), "Warning", wait.reason, text)
+
+
+def _cannot_run(workload: Workload, status: WorkloadStatus, now: float) -> WorkloadStatus:
+    """The verdict comes with the decision; what would help follows it, and is not written over."""
+    before = find_condition(status.conditions, conditions.EXPLANATION)
+    if before is not None and before.reason == Reason.CANNOT_RUN:
+        return status
+    return conditions.explained(status, Reason.CANNOT_RUN, NEVER, now, workload.metadata.generation)
 
 
 def _reason(workload: Workload) -> str | None:

@@ -207,3 +207,16 @@ def test_the_line_for_people() -> None:
     assert headline(explanation_of(situations.no_nodes)) == (
         "cannot run as it is: it would not fit even if no other workload were admitted"
     )
+
+
+@pytest.mark.parametrize("budget", [0, 1, 7, 40])
+def test_a_small_budget_shortens_the_list_and_says_so(budget: int) -> None:
+    cluster, whole = situations.quota_and_room(), explanation_of(situations.quota_and_room)
+    waiting = cluster.queues.workload(W)
+    assert waiting is not None
+    found = explain(cluster.ledger, waiting, 0.0, budget=budget)
+    assert (found.flavors, found.reason) == (whole.flavors, whole.reason)
+    assert len(found.remedies) <= len(whole.remedies)
+    assert found.complete == (found.remedies == whole.remedies)
+    for remedy in found.remedies:
+        assert admits(situations.quota_and_room(), waiting, remedy)

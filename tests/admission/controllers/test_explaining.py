@@ -1,0 +1,148 @@
+"""The explanation in a waiting Workload's status: after some patience, from the engine's own value, written once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from admission.cli.install import install
+from admission.controllers import conditions
+from admission.controllers.explaining import Explainer, Patience
+from admission.controllers.views import Views
+from admission.controllers.waits import WaitReason, WaitReporter
+from admission.engine.explain.explain import explain
+from admission.engine.explain.words import NEVER, headline
+from api.fake.server import FakeServer, FakeSettings
+from api.kube.client import Kube
+from api.kube.events import EventRecorder
+from api.kube.informer import Informer
+from api.kube.resources import EVENTS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS, WORKLOADS
+from api.kube.settings import ClientSettings
+from api.meta import Condition, find_condition
+from api.names import API_VERSION
+from api.workloads import Admission, Workload, WorkloadStatus
+from tests.admission.engine.explain.situations import W, full_racks, rack_too_small
+from tests.admission.engine.making import Cluster
+from tests.builders import pod_template
+from tests.scenarios.site import eventually
+
+
+@dataclass
+class _Views:
+    """The part of the views that is looked through."""
+
+    workloads: Informer[Workload]
+
+
+@dataclass
+class World:
+    """An API server with the Workload `ns/w`, its cluster as the engine sees it, and the reporter with its explainer."""
+
+    kube: Kube
+    cluster: Cluster
+    reporter: WaitReporter
+
+    async def condition(self) -> Condition | None:
+        """The explanation in the API server's copy."""
+        found = await self.kube.get(WORKLOADS, "w", "ns", decode=Workload)
+        return find_condition(found.status.conditions, conditions.EXPLANATION)
+
+    async def version(self) -> str | None:
+        """The resource version."""
+        found = await self.kube.get(WORKLOADS, "w", "ns", decode=Workload)
+        return found.metadata.resource_version
+
+    async def told(self) -> list[str]:
+        """The messages of the events of that reason."""
+        return [e["message"] for e in (await self.kube.list(EVENTS, "ns")).items if e["reason"] == "Explanation"]
+
+
+@contextlib.asynccontextmanager
+async def world(folder: Path, cluster: Cluster, patience: Patience) -> AsyncIterator[World]:
+    """Everything at work."""
+    async with FakeServer(FakeSettings(tls=False)) as server, contextlib.AsyncExitStack() as stack:
+        settings = ClientSettings(kubeconfig=server.kubeconfig(folder / "kubeconfig"))
+        kube = await stack.enter_async_context(await Kube.connect(settings))
+        await install(kube, "https://127.0.0.1:1")
+        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+            for item in (await kube.list(resource)).items:
+                await kube.delete(resource, item["metadata"]["name"])
+        await kube.create(NAMESPACES, {"metadata": {"name": "ns"}})
+        spec: dict[str, Any] = {
+            "queueName": "lq",
+            "podSets": [{"name": "main", "count": 1, "template": pod_template()}],
+        }
+        made = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": {"name": "w", "namespace": "ns"}}
+        await kube.create(WORKLOADS, {**made, "spec": spec})
+        views = cast("Views", _Views(Informer(kube, WORKLOADS, Workload)))
+        recorder = EventRecorder(kube, "test")
+        explainer = Explainer(kube, views, cluster.ledger, cluster.queues, recorder, patience)
+        reporter = WaitReporter(kube, views, recorder, period=0.0, explainer=explainer)
+        runs = (views.workloads.run, recorder.run, reporter.reconciler.run, explainer.reconciler.run)
+        for run in runs:
+            task = asyncio.create_task(run())
+            stack.callback(task.cancel)
+        await views.workloads.synced(20)
+        yield World(kube, cluster, reporter)
+
+
+async def test_status_and_event_say_what_the_explanation_says_and_only_once(tmp_path: Path) -> None:
+    cluster = full_racks()
+    pending = cluster.queues.workload(W)
+    assert pending is not None
+    found = explain(cluster.ledger, pending, 0.0)
+    async with world(tmp_path, cluster, Patience(first=0.0)) as here:
+        wait = WaitReason(found.reason, found.message, {})
+        here.reporter.waits(W, wait)
+        said = await eventually("the explanation", here.condition)
+        assert (said.reason, said.message) == (found.reason, headline(found))
+        assert await eventually("the event", here.told) == [headline(found)]
+        await eventually("the reason", lambda: _reason_written(here, found.message))
+        before = await here.version()
+        for _ in range(5):
+            here.reporter.waits(W, wait)
+            await asyncio.sleep(0.05)
+        assert await here.version() == before
+
+
+async def _reason_written(here: World, message: str) -> bool:
+    found = await here.kube.get(WORKLOADS, "w", "ns", decode=Workload)
+    return any(condition.message == message for condition in found.status.conditions)
+
+
+async def test_that_it_cannot_run_comes_with_the_reason_before_any_explanation(tmp_path: Path) -> None:
+    async with world(tmp_path, rack_too_small(), Patience(first=3600.0)) as here:
+        here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}, never=True))
+        said = await eventually("the verdict", here.condition)
+        assert (said.reason, said.message) == ("CannotRun", NEVER)
+
+        async def told() -> list[str]:
+            return [e["message"] for e in (await here.kube.list(EVENTS, "ns")).items]
+
+        events = await eventually("the event", lambda: _some(told))
+        assert events == [f"no rack; {NEVER}"]
+
+
+async def _some(told: Any) -> list[str] | None:
+    return await told() or None
+
+
+async def test_who_is_admitted_before_its_turn_is_not_explained(tmp_path: Path) -> None:
+    cluster = full_racks()
+    async with world(tmp_path, cluster, Patience(first=0.2)) as here:
+        here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
+        cluster.queues.remove(W)
+        await eventually("the reason", lambda: _reason_written(here, "no rack"))
+        await asyncio.sleep(0.3)
+        assert await here.condition() is None
+
+
+def test_it_is_gone_once_quota_is_reserved() -> None:
+    waiting = conditions.explained(WorkloadStatus(), "CannotRun", "because", 1.0)
+    assert find_condition(waiting.conditions, conditions.EXPLANATION) is not None
+    admitted = conditions.reserved(waiting, Admission(cluster_queue="q"), 2.0)
+    assert find_condition(admitted.conditions, conditions.EXPLANATION) is None
