@@ -111,7 +111,7 @@ class _Builder:
                     self._try(document, self._take_job if kind in JOB_KINDS else self._take_workload, kind)
             else:
                 self._world.faults += [
-                    Fault(d.where, d.name, "only jobs can be added to a live cluster") for d in given
+                    Fault(d.where, d.name, "only jobs can be added") for d in given
                 ]
         return [key for key in self._world.about if key not in known]
 

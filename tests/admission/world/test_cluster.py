@@ -1,0 +1,127 @@
+"""A world from a live cluster (the embedded API server): the same as from the cluster's own dump, and nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from admission.cli.install import manifests
+from admission.world.cluster import from_cluster, load_cluster
+from admission.world.documents import Document
+from admission.world.files import add_jobs
+from admission.world.snapshot import capture_world
+from api.errors import Forbidden
+from api.fake.server import FakeServer, FakeSettings
+from api.kube.client import Kube
+from api.kube.resources import ALL, CRDS, WORKLOADS
+from api.kube.settings import ClientSettings
+from tests.admission.world.made import RACK, Manifest, flat, job, node, queue, tree
+
+RESOURCES = {(kind.api_version, kind.kind): kind for kind in ALL}
+CRD_OBJECTS = [obj for obj in manifests() if obj["kind"] == CRDS.kind]
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def methods() -> list[str]:
+    """The HTTP methods that the server was asked with."""
+    return []
+
+
+@pytest.fixture
+async def server(methods: list[str]) -> AsyncIterator[FakeServer]:
+    async def heard(request: web.Request) -> None:
+        methods.append(request.method)
+
+    async with FakeServer(FakeSettings(seed=1, intercept=heard)) as started:
+        yield started
+
+
+@pytest.fixture
+async def kube(server: FakeServer, tmp_path: Path) -> AsyncIterator[Kube]:
+    async with await Kube.connect(ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))) as client:
+        for crd in CRD_OBJECTS:
+            await client.create(CRDS, crd)
+        yield client
+
+
+def workload(name: str, pods: int, require: str | None = None) -> Manifest:
+    """A Workload of that many cpus."""
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    pod_set = {"name": "main", "count": pods, "template": template, "topologyRequest": {"required": require}}
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"queueName": "q", "podSets": [pod_set]},
+    }
+
+
+async def fill(kube: Kube, *given: Manifest | list[Manifest]) -> None:
+    """Creates the objects; nodes become ready."""
+    for obj in flat(given):
+        kind = RESOURCES[obj["apiVersion"], obj["kind"]]
+        if obj["kind"] == "Node":
+            obj["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+            obj["metadata"]["labels"]["kubernetes.io/hostname"] = obj["metadata"]["name"]
+        await kube.create(kind, obj)
+
+
+async def test_it_sees_what_the_controller_sees_and_only_reads(kube: Kube, methods: list[str]) -> None:
+    await fill(kube, tree(2, 2), queue(), workload("w", 8, RACK), workload("big", 9, RACK))
+    methods.clear()
+    world = await from_cluster(kube, now=NOW)
+    assert world.now == NOW
+    assert not world.faults
+    assert sorted(w.key for w in world.queues.workloads()) == ["default/big", "default/w"]
+    report = world.cycle()
+    assert (report.admitted, report.waiting) == (1, 1)
+    assert set(methods) == {"GET"}
+
+
+async def test_the_same_cluster_gives_the_same_bytes(kube: Kube) -> None:
+    await fill(kube, tree(2, 2), queue(), workload("w", 8, RACK))
+    one, other = await from_cluster(kube, now=NOW), await from_cluster(kube, now=NOW)
+    assert capture_world(one).encode() == capture_world(other).encode()
+
+
+async def test_would_this_run_now(kube: Kube) -> None:
+    await fill(kube, tree(2, 2), queue(cpu=12), workload("w", 8, RACK))
+    world, objects = await load_cluster(kube, now=NOW)
+    keys = add_jobs(world, objects, [Document("job.yaml", job("fits", 4)), Document("job.yaml", job("not", 5))])
+    assert [world.title(key) for key in keys] == ["Job default/fits", "Job default/not"]
+    report = world.cycle()
+    assert {decision.workload: type(decision).__name__ for decision in report.decisions} == {
+        "default/w": "Admit",
+        keys[0]: "Admit",
+        keys[1]: "Wait",
+    }
+
+
+async def test_only_jobs_can_be_added(kube: Kube) -> None:
+    await fill(kube, tree(1, 1), queue())
+    world, objects = await load_cluster(kube, now=NOW)
+    assert add_jobs(world, objects, [Document("more.yaml", node("another", "r0"))]) == []
+    assert [str(fault) for fault in world.faults] == ["more.yaml: Node another: only jobs can be added"]
+
+
+async def test_what_the_engine_cannot_take_is_named(kube: Kube) -> None:
+    bad = workload("bad", 1)
+    bad["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "lots"
+    await fill(kube, tree(1, 1), queue(), bad)
+    world = await from_cluster(kube, now=NOW)
+    assert [fault.object for fault in world.faults] == ["Workload default/bad"]
+    assert "'lots'" in world.faults[0].message
+
+
+async def test_a_cluster_that_forbids_it_says_so(kube: Kube, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(*_: object, **__: object) -> None:
+        raise Forbidden(403, "Forbidden", "topologies is forbidden")
+
+    monkeypatch.setattr(kube, "list_raw", refused)
+    with pytest.raises(Forbidden, match="topologies is forbidden"):
+        await from_cluster(kube)
