@@ -35,7 +35,7 @@ from admission.engine.topology.bookings_audit import differences
 from admission.engine.topology.capacity import Capacity
 from admission.engine.topology.lift import Standing, shift
 from admission.engine.topology.place import Placer
-from admission.engine.topology.relief import Site, sites
+from admission.engine.topology.relief import Relief, relief
 from admission.engine.topology.replace import Replacer
 from admission.engine.topology.shares import Booking, Slot, room
 from admission.engine.topology.tree import Tree, Values
@@ -193,9 +193,9 @@ class Ledger:
         """Asks quickly, later in a trial, whether places found by `place` still have room."""
         return Standing(self._capacity, requests, found)
 
-    def sites(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> list[Site] | None:
+    def relief(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> Relief | None:
         """Where the pods would fit if these workloads were gone, and what each of them leaves there; None: unknown."""
-        return sites(self._placer, self._bookings, self._capacity, requests, keys)
+        return relief(self._placer, self._bookings, self._capacity, requests, keys)
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.

@@ -11,16 +11,24 @@ from collections.abc import Iterator, Sequence
 
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.candidates import Candidate, Candidates, Question, Right, find, within_nominal
-from admission.engine.preemption.hole import Hole, Taken
+from admission.engine.preemption.hole import Hole, Taken, room_for
+from admission.engine.topology.relief import Relief
 
 
 def classical(ledger: Ledger, question: Question) -> list[Taken]:
     """The victims in the order chosen; none if nothing helps."""
     candidates = find(ledger, question)
     ordered = candidates.in_order()
-    for borrowing in attempts(question, candidates) if ordered else ():
-        with ledger.trial():
-            hole = Hole(ledger, question, borrowing=borrowing)
+    return choose(ledger, question, candidates, room_for(ledger, question, ordered)) if ordered else []
+
+
+def choose(ledger: Ledger, question: Question, candidates: Candidates, room: Relief | None) -> list[Taken]:
+    """The same, for candidates that are known."""
+    if room is not None and not room.sites:
+        return []
+    ordered = candidates.in_order()
+    for borrowing in attempts(question, candidates):
+        with Hole(ledger, question, room, borrowing=borrowing) as hole:
             out = hole.dig(sequence(question, ordered, borrowing))
             if out:
                 return hole.fill(out)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import nsmallest
-from typing import TYPE_CHECKING
 
+from admission.engine.model import FlavorResource
+from admission.engine.preemption.attempt import Attempt
 from admission.engine.preemption.bounds import IMPOSSIBLE, Largest, Smallest
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.cost import FREE, Cost, with_one
 from admission.engine.topology.relief import Site
-
-if TYPE_CHECKING:
-    from admission.engine.preemption.cheapest import Attempt
 
 _DEEPEST = 400
 _MOST = 64
@@ -50,7 +48,7 @@ class Dive:
     def _lowest(self, top_by_quota: int, outsiders: bool) -> tuple[Cost, bool]:
         lacks = 0 if self._site is None else self._site.lacks
         for_room = _fewest(self._gains, lacks)
-        for_quota = max((_fewest(self._amounts(fr), lack) for fr, lack in self._quota_lacks()), default=0)
+        for_quota = max((_fewest(self._amounts(fr), lack) for fr, lack in self._attempt.hole.quota_lacks()), default=0)
         need = max(for_room + outsiders, for_quota)
         if need >= IMPOSSIBLE:
             return FREE, False
@@ -74,49 +72,48 @@ class Dive:
             lacks -= gain
         return top
 
-    def _quota_lacks(self) -> list[tuple[tuple[str, str], int]]:
-        return [(fr, lack) for fr, lack in self._attempt.hole.quota_lacks() if lack > 0]
-
-    def _amounts(self, fr: tuple[str, str]) -> list[int]:
+    def _amounts(self, fr: FlavorResource) -> list[int]:
         return [c.usage.get(fr, 0) for c in self._members]
 
     # ---- a first set
 
     def greedy(self) -> None:
         """One set that is minimal, if one is found."""
-        if self._site is None and self._attempt.asks_for_room:
+        best = self._attempt.best
+        if best.spent or (self._site is None and self._attempt.asks_for_room):
             return
         chosen = self._gathered()
         for candidate in sorted(chosen, key=self._dear, reverse=True):
-            self._come(candidate)
+            self._attempt.hole.put_back(candidate)
             if self._short():
-                self._leave(candidate)
+                self._attempt.hole.take(candidate)
             else:
                 chosen.remove(candidate)
-        done = not self._short()
         cost = self._cost(chosen)
-        if done and self._attempt.best.beaten_by(cost) and self._lawful(chosen):
+        if not self._short() and best.beaten_by(cost) and self._lawful(chosen):
             self._attempt.accept(cost, chosen)
         for candidate in chosen:
-            self._come(candidate)
+            self._attempt.hole.put_back(candidate)
 
     def _gathered(self) -> list[Candidate]:
         chosen: list[Candidate] = []
-        worth = dict(zip((c.key for c in self._members), self._gains, strict=True))
-        for candidate in sorted(
-            self._members, key=lambda c: (c.workload.priority >= self.floor.top, -worth[c.key], self._dear(c))
-        ):
-            if not self._short():
+        for candidate in self._by_worth():
+            lacks = self._attempt.hole.quota_lacks()
+            room = self._site is not None and self._site.lacks > 0
+            if not (lacks or room):
                 break
-            if self._helps(candidate) and self._attempt.may_go(candidate):
-                self._leave(candidate)
+            self._attempt.best.expanded += 1
+            gives = room and self._site is not None and candidate.key in self._site.gain
+            if (gives or any(candidate.usage.get(fr, 0) for fr, _ in lacks)) and self._attempt.may_go(candidate):
+                self._attempt.hole.take(candidate)
                 chosen.append(candidate)
         return chosen
 
-    def _helps(self, candidate: Candidate) -> bool:
-        if self._site is not None and self._site.lacks and self._site.gain.get(candidate.key):
-            return True
-        return any(candidate.usage.get(fr, 0) for fr, _ in self._quota_lacks())
+    def _by_worth(self) -> list[Candidate]:
+        """Who must be touched anyway before who is more important; then those that give most room, then the cheap."""
+        gain = {} if self._site is None else self._site.gain
+        top = self.floor.top
+        return sorted(self._members, key=lambda c: (c.workload.priority >= top, -gain.get(c.key, 0), self._dear(c)))
 
     def _dear(self, candidate: Candidate) -> tuple[int, int, str]:
         return candidate.workload.priority, self._attempt.lost[candidate.key], candidate.key
@@ -146,35 +143,37 @@ class Dive:
             return
         most = min(len(self._members), _MOST if best.cost is None else best.cost.gangs + 1)
         self._room = Largest(self._gains, most)
-        self._quota = {fr: Largest(self._amounts(fr), most) for fr, _ in self._quota_lacks()}
+        self._quota = {fr: Largest(self._amounts(fr), most) for fr, _ in self._attempt.hole.quota_lacks()}
         self._low_priorities, self._low_lost = Smallest(self._priorities, most), Smallest(self._lost, most)
         self._go_on(0, FREE)
 
     def _go_on(self, start: int, cost: Cost) -> None:
         best = self._attempt.best
-        best.expanded += 1
-        if best.spent or len(self._chosen) > _DEEPEST:
+        if len(self._chosen) > _DEEPEST:
             self.cut = True
             return
-        lacks = [(self._quota[fr], lack) for fr, lack in self._quota_lacks()]
+        lacks = [(self._quota[fr], lack) for fr, lack in self._attempt.hole.quota_lacks()]
         if self._site is not None and self._site.lacks:
             lacks.append((self._room, self._site.lacks))
         if not lacks and (not best.beaten_by(cost) or self._attempt.accept(cost, self._chosen)):
             return
         for index in range(start, len(self._members)):
+            best.expanded += 1
+            if best.spent:
+                self.cut = True
+            if self.cut:
+                return
             need = max((largest.needed(index, lack) for largest, lack in lacks), default=1)
             if need >= IMPOSSIBLE or not best.beaten_by(self._with_more(cost, index, need)):
                 return
             child = with_one(cost, self._priorities[index], self._lost[index])
             candidate = self._members[index]
             if best.beaten_by(child) and self._attempt.may_go(candidate):
-                self._leave(candidate)
+                self._attempt.hole.take(candidate)
                 self._chosen.append(candidate)
                 self._go_on(index + 1, child)
                 self._chosen.pop()
-                self._come(candidate)
-            if self.cut:
-                return
+                self._attempt.hole.put_back(candidate)
 
     def _with_more(self, cost: Cost, start: int, need: int) -> Cost:
         """What the cost becomes at least with so many more of those from `start` on."""
@@ -190,20 +189,8 @@ class Dive:
             cost.lost + self._low_lost.sum_of(start, need),
         )
 
-    # ---- in and out
-
     def _short(self) -> bool:
         return (self._site is not None and self._site.lacks > 0) or not self._attempt.hole.quota_fits()
-
-    def _leave(self, candidate: Candidate) -> None:
-        self._attempt.hole.take(candidate)
-        if self._site is not None:
-            self._site.leave(candidate.key)
-
-    def _come(self, candidate: Candidate) -> None:
-        self._attempt.hole.put_back(candidate)
-        if self._site is not None:
-            self._site.come(candidate.key)
 
 
 def _fewest(amounts: Sequence[int], lack: int) -> int:

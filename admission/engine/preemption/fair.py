@@ -17,7 +17,7 @@ from admission.engine.decision import Claim
 from admission.engine.fairness import FairSharing, FairStrategy, Share, Shares
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.candidates import Candidate, Question, find_for_fairness, rank
-from admission.engine.preemption.hole import Hole, Taken
+from admission.engine.preemption.hole import Hole, Taken, room_for
 
 
 def fair(ledger: Ledger, question: Question, sharing: FairSharing) -> list[Taken]:
@@ -25,12 +25,14 @@ def fair(ledger: Ledger, question: Question, sharing: FairSharing) -> list[Taken
     candidates = find_for_fairness(ledger, question)
     if not candidates:
         return []
-    with ledger.trial():
-        hole = Hole(ledger, question)
+    room = room_for(ledger, question, candidates)
+    if room is not None and not room.sites:
+        return []
+    with Hole(ledger, question, room) as hole:
         hole.assume(True)
         out = hole.dig(_Fair(hole, question, sharing).sequence(candidates))
         hole.assume(False)
-        return hole.fill(out)
+        return hole.fill(out) if out else []
 
 
 class _Fair:

@@ -1,16 +1,19 @@
 """The ledger without some of its workloads: what would fit then. Lives inside one trial and leaves no trace.
 
-Quota moves at once, since every step of a search asks for it; amounts on nodes move when a placement is asked for, since
-that is rare. A placement once found is kept: as long as it still has room nothing is placed anew.
+Quota moves at once, since every step of a search asks for it. Whether the gang would find its place is counted where that is
+exact (relief.py); else amounts on nodes move when a placement is asked for, and a placement once found is kept: as long as it
+still has room nothing is placed anew. In both cases what comes out was placed for real at the end.
 
-`dig` takes candidates out, one by one, until the workload fits: quota is asked after each, the placement in ever longer
-strides and then back by halves, as more room never makes a placement impossible. `fill` puts back whom it can do without.
+`dig` takes candidates out, one by one, until the workload fits: quota is asked after each, a placement that is not just
+counted in ever longer strides and then back by halves, as more room never makes a place impossible. `fill` puts back whom it
+can do without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from types import TracebackType
 
 from admission.engine.cohorts import Node
 from admission.engine.decision import Claim, Victim
@@ -18,6 +21,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, Question
 from admission.engine.topology.lift import Standing
+from admission.engine.topology.relief import Relief
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,36 +38,51 @@ class Taken:
 
 
 class Hole:
-    """Open a trial of the ledger first; what is out is put back by its end.
+    """A context: opens a trial of the ledger; what was taken out is put back at its end.
 
-    `borrowing`: whether the preemptor may use more than its queue's own quota.
+    `borrowing`: whether the preemptor may use more than its queue's own quota. `room`: of the question's candidates, as of
+    now; None where no topology is asked for or nothing is known.
     """
 
-    def __init__(self, ledger: Ledger, question: Question, *, borrowing: bool = True) -> None:
+    def __init__(self, ledger: Ledger, question: Question, room: Relief | None, *, borrowing: bool = True) -> None:
         self._ledger = ledger
         self._question = question
         self._borrowing = borrowing
+        self.room = room
         self._requests = _quick(question.requests)
-        self._pending: dict[str, None] = {}
-        self._lifted: set[str] = set()
+        self._out: dict[str, bool] = {}
         self._standing: Standing | None = None
         self._assumed = False
+        self._trial = ledger.trial()
+
+    def __enter__(self) -> Hole:
+        self._trial.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.room is not None:
+            for key in self._out:
+                self.room.come(key)
+        self._trial.__exit__(kind, error, trace)
 
     # ---- in and out
 
     def take(self, candidate: Candidate) -> None:
         """The workload is gone."""
         self._ledger.quota.remove(candidate.node.name, candidate.usage)
-        self._pending[candidate.key] = None
+        self._out[candidate.key] = False
+        if self.room is not None:
+            self.room.leave(candidate.key)
 
     def put_back(self, candidate: Candidate) -> None:
         """It is there again."""
         self._ledger.quota.add(candidate.node.name, candidate.usage)
-        if candidate.key in self._lifted:
-            self._lifted.discard(candidate.key)
+        if self._out.pop(candidate.key):
             self._ledger.lower(candidate.key)
-        else:
-            del self._pending[candidate.key]
+        if self.room is not None:
+            self.room.come(candidate.key)
 
     def assume(self, yes: bool) -> None:
         """Charge the preemptor's quota already, or take that back: shares are compared as they would be with it."""
@@ -89,31 +108,38 @@ class Hole:
         return self._ledger.quota.fits(self._question.queue.name, usage)
 
     def quota_lacks(self) -> list[tuple[FlavorResource, int]]:
-        """By how much each quota is short; zero or less where it would do."""
-        quota, node = self._ledger.quota, self._question.node
-        return [
-            (
-                fr,
-                max(
-                    amount - quota.available(self._question.queue.name, fr),
-                    0 if self._borrowing else _beyond(node, fr, amount),
-                ),
-            )
-            for fr, amount in self._question.usage.items()
-        ]
+        """By how much quotas are short, of those that are."""
+        quota, node, name = self._ledger.quota, self._question.node, self._question.queue.name
+        lacks = []
+        for fr, amount in self._question.usage.items():
+            lack = amount - quota.available(name, fr)
+            if not self._borrowing:
+                lack = max(lack, _beyond(node, fr, amount))
+            if lack > 0:
+                lacks.append((fr, lack))
+        return lacks
 
-    def settle(self) -> None:
-        """Bring the nodes in line with who is out."""
-        for key in self._pending:
-            self._ledger.lift(key)
-        self._lifted.update(self._pending)
-        self._pending.clear()
+    @property
+    def placement_is_cheap(self) -> bool:
+        """Whether `placement_fits` only counts."""
+        return not self._requests or (self.room is not None and self.room.exact)
 
     def placement_fits(self) -> bool:
         """Whether its pods find their places."""
         if not self._requests:
             return True
-        self.settle()
+        if self.room is not None and (self.room.exact or not self.room.enough):
+            return self.room.enough
+        return self.places()
+
+    def places(self) -> bool:
+        """The same, by looking for them."""
+        if not self._requests:
+            return True
+        for key, lifted in self._out.items():
+            if not lifted:
+                self._ledger.lift(key)
+                self._out[key] = True
         if self._standing is not None and self._standing.holds():
             return True
         result = self._ledger.place(self._requests)
@@ -136,7 +162,7 @@ class Hole:
             out.append(one)
             if not self.quota_fits():
                 short = len(out)
-            elif not self._requests or len(out) - short >= stride:
+            elif self.placement_is_cheap or len(out) - short >= stride:
                 if self.placement_fits():
                     return self._back(out, short)
                 short, stride = len(out), 2 * stride
@@ -145,11 +171,11 @@ class Hole:
     def _back(self, out: list[Taken], short: int) -> list[Taken]:
         """The shortest beginning of `out` that makes room; the first `short` do not, all of them do."""
         low, high, at = short, len(out), len(out)
-        while high - low > 1 and self._requests:
+        while high - low > 1:
             middle = (low + high) // 2
             self._move(out, at, middle)
             at = middle
-            low, high = (low, middle) if self.placement_fits() else (middle, high)
+            low, high = (low, middle) if self.fits() else (middle, high)
         self._move(out, at, high)
         return out[:high]
 
@@ -160,7 +186,10 @@ class Hole:
             self.put_back(one.candidate)
 
     def fill(self, out: Sequence[Taken]) -> list[Taken]:
-        """Put back, last but one first, whom the workload fits beside. Order as the peer's: the last one fills the gap."""
+        """Put back, last but one first, whom the workload fits beside. Order as the peer's: the last one fills the gap.
+
+        None where it has no place after all.
+        """
         kept = list(out)
         for index in range(len(kept) - 2, -1, -1):
             candidate = kept[index].candidate
@@ -170,7 +199,12 @@ class Hole:
                 kept.pop()
             else:
                 self.take(candidate)
-        return kept
+        return kept if self.places() else []
+
+
+def room_for(ledger: Ledger, question: Question, candidates: Iterable[Candidate]) -> Relief | None:
+    """What each candidate would leave to the preemptor."""
+    return ledger.relief(question.requests, [c.key for c in candidates]) if question.requests else None
 
 
 def _beyond(node: Node, fr: FlavorResource, amount: int) -> int:

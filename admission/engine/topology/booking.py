@@ -38,6 +38,7 @@ class Bookings:
         self._pods_of: dict[str, set[str]] = {}
         self._pods_on: dict[str, set[str]] = {}
         self.slot_of: dict[str, Slot] = {}
+        self._apart: dict[str, set[str]] = {}
         self._excess_of: dict[str, Slot] = {}
         self.shadows = Shadows(capacity, self.share_of, journal)
 
@@ -133,6 +134,10 @@ class Bookings:
         """The bound pods that declare themselves part of the workload."""
         return sorted(self._pods_of.get(key, ()))
 
+    def pods_apart(self, key: str) -> list[str]:
+        """Those of them that take something of their nodes which the workload's entries do not count."""
+        return sorted(self._apart.get(key, ()))
+
     def set_pod(self, pod: BoundPod) -> None:
         """The pod holds a node, as this says."""
         if self.pods.get(pod.key) == pod:
@@ -191,6 +196,7 @@ class Bookings:
                 return
             self._journal.add(share.excess, key)
             self._journal.put(self._excess_of, key, slot)
+        self._set_apart(pod, True)
         self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)))
         self.shadows.relieve(pod.node)
 
@@ -208,7 +214,13 @@ class Bookings:
             self._capacity.charge(Spot(Kind.NODE, share.flavor, (pod.node,)), taken, count)
             self.shadows.count_homeless(share)
         elif surplus := self.surplus(share, pod):
+            self._set_apart(pod, count > 0)
             self._capacity.add_foreign(pod.node, surplus, count)
+
+    def _set_apart(self, pod: BoundPod, apart: bool) -> None:
+        """Whether the pod, or what it takes beyond its entry, is charged on its node."""
+        if pod.workload is not None:
+            (self._journal.add if apart else self._journal.discard)(self._apart.setdefault(pod.workload, set()), pod.key)
 
     def surplus(self, share: Share, pod: BoundPod) -> Vector:
         """What the pod takes beyond what its entry counts for one pod."""
@@ -224,6 +236,7 @@ class Bookings:
         slot = self.slot_of.get(key)
         if slot is None:
             self._forget_excess(pod)
+            self._set_apart(pod, False)
             self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)), -1)
             return
         share = self.share_of(slot)

@@ -53,7 +53,7 @@ def _charged(bookings: Bookings, capacity: Capacity, share: Share) -> Iterator[t
 
 def _foreign(bookings: Bookings, capacity: Capacity, key: str) -> Iterator[tuple[str, Vector]]:
     """What of its bound pods is charged on their nodes: those that are not covered, and what covered ones take beyond."""
-    for pod in (bookings.pods[name] for name in bookings.pods_of(key)):
+    for pod in (bookings.pods[name] for name in bookings.pods_apart(key)):
         slot = bookings.slot_of.get(pod.key)
         share = None if slot is None else bookings.share_of(slot)
         if share is None:

@@ -73,16 +73,51 @@ class Site:
         return max(0, min(have // need for have, need in zip(free, self.pod, strict=True)))
 
 
-def sites(
+class Relief:
+    """The sites of one gang that would hold it if all workloads that it was made for were gone, by path.
+
+    `exact`: the gang fits if and only if some site holds it; else only where none does it is known that it does not.
+    """
+
+    def __init__(self, sites: Sequence[Site], *, exact: bool) -> None:
+        self.sites, self.exact = sites, exact
+        self._of: dict[str, list[Site]] = {}
+        for site in sites:
+            for key in site.takes:
+                self._of.setdefault(key, []).append(site)
+        self._enough = sum(not site.lacks for site in sites)
+
+    @property
+    def enough(self) -> bool:
+        """Whether some site holds the gang now."""
+        return self._enough > 0
+
+    def leave(self, key: str) -> None:
+        """The workload is gone."""
+        for site in self._of.get(key, ()):
+            short = site.lacks > 0
+            site.leave(key)
+            self._enough += short and not site.lacks
+
+    def come(self, key: str) -> None:
+        """It is there again."""
+        for site in self._of.get(key, ()):
+            held = not site.lacks
+            site.come(key)
+            self._enough -= held and site.lacks > 0
+
+
+def relief(
     placer: Placer, bookings: Bookings, capacity: Capacity, requests: Sequence[PlacementRequest], keys: Iterable[str]
-) -> list[Site] | None:
-    """The domains that would hold the gang if all these workloads were gone, by path; None where nothing can be told."""
+) -> Relief | None:
+    """What each of the workloads would leave to the gang; None where nothing can be told."""
     group = _main(requests)
     tree = placer.tree(group)
     ask = tree if isinstance(tree, NoPlacement) else placer.ask(tree, group)
     if isinstance(tree, NoPlacement) or isinstance(ask, NoPlacement) or group.workers.previous is not None:
         return None
-    return _sites(bookings, capacity, group.workers.flavor, ask, keys)
+    exact = len(requests) == 1 and ask.slice_size == 1 and not (ask.inner or ask.shaped)
+    return Relief(_sites(bookings, capacity, group.workers.flavor, ask, keys), exact=exact)
 
 
 def _main(requests: Sequence[PlacementRequest]) -> Group:
