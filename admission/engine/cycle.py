@@ -23,9 +23,8 @@ if that fails it calls `ledger.release` and puts the workload back into the queu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
@@ -34,9 +33,10 @@ from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.line import Order, order_of
-from admission.engine.model import Admission, Assignment, ClusterQueue, StopPolicy, Workload
+from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
 from admission.engine.nominate import DEFERRED, Nomination, Nominator
-from admission.engine.queue import Notice, PendingQueues, Promise
+from admission.engine.promises import Promises
+from admission.engine.queue import Notice, PendingQueues
 from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
 
 _MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
@@ -101,14 +101,7 @@ class _Cycle:
         self._borrowers: dict[str, set[str]] = {}
         self._line: list[tuple[int, Order, str]] = []
         self._woke = False
-        self._leaving: set[str] = set()
-        self._held: list[str] = []
-        self._promised: list[Admission] = []
-        self._promises: list[tuple[int, Order, Workload, Admission]] = []
-        for workload, promise in queues.promises():
-            self._leaving |= promise.victims
-            self._promises.append((promise.level, order_of(workload), workload, promise.admission))
-        self._promises.sort(key=lambda each: each[:2], reverse=True)
+        self._promises = Promises(ledger, queues)
         for workload in queues.heads():
             self._enter(workload)
 
@@ -123,8 +116,7 @@ class _Cycle:
                 if decision is not None:
                     decisions.append(decision)
         finally:
-            for key in self._held:
-                self._ledger.release(key)
+            self._promises.end()
         return decisions
 
     # ---- steps 1 and 2: heads, in order
@@ -142,38 +134,9 @@ class _Cycle:
             level, order, queue = heappop(self._line)
             head = self._heads.get(queue)
             if head is not None and head.order == order and head.level == level:
-                self._keep_promises(level, order)
+                self._promises.keep_until(level, order)
                 return head
         return None
-
-    def _keep_promises(self, level: int, order: Order) -> None:
-        """What was promised to those whose turn is before this one is not free for it."""
-        while self._promises and self._promises[-1][:2] < (level, order):
-            *_, workload, admission = self._promises.pop()
-            self._hold(workload, admission)
-
-    def _hold(self, workload: Workload, admission: Admission) -> None:
-        """Nobody else is placed there. Its quota is counted in `_afterwards`: until the victims leave, they have that."""
-        places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
-        self._ledger.hold(workload, replace(admission, pod_sets=places))
-        self._held.append(workload.key)
-        self._promised.append(admission)
-
-    @contextmanager
-    def _afterwards(self) -> Iterator[None]:
-        """Inside, the ledger is as it will be when all promises so far are kept."""
-        with self._ledger.trial():
-            for key in sorted(self._leaving):
-                self._ledger.vacate(key)
-            for admission in self._promised:
-                self._ledger.quota.add(admission.cluster_queue, admission.usage())
-            yield
-
-    def _fits_afterwards(self, assignment: FlavorAssignment, queue: ClusterQueue) -> bool:
-        if not self._promised:
-            return True
-        with self._afterwards():
-            return self._ledger.quota.fits(queue.name, assignment.usage)
 
     def _advance(self, queue: str) -> None:
         """The queue's head is settled: the next one takes its place."""
@@ -196,7 +159,7 @@ class _Cycle:
         if (closed := self._closed(queue)) is not None:
             return self._wait(head, queue, *closed)
         assignment = self._assign(head, queue)
-        if assignment.mode < Mode.FIT or not self._fits_afterwards(assignment, queue):
+        if assignment.mode < Mode.FIT or not self._promises.leave_quota_for(queue.name, assignment):
             return self._make_room(head, queue, assignment)
         if assignment.level > head.level:
             self._set_level(head, assignment.level)
@@ -272,7 +235,7 @@ class _Cycle:
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
         if assignment.mode < Mode.FIT and not fewer and not (assignment.mode > Mode.NO_FIT and _evicts(queue)):
             return self._wait(head, queue, assignment.reason, assignment.message())
-        with self._afterwards():
+        with self._promises.afterwards():
             found = self._nominator.nominate(workload, queue)
         if not found.starts:
             told = found.assignment if assignment.mode is Mode.FIT else assignment
@@ -282,29 +245,21 @@ class _Cycle:
             return None
         if found.victims:
             return self._preempt(head, queue, found)
-        if self._promised and not self._has_room(found):
-            self._promise(head, found, frozenset(self._leaving))
+        if self._promises.must_wait(found):
+            self._promise(head, found, self._promises.leaving)
             return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
         return self._start(head, queue, found)
 
-    def _has_room(self, found: Nomination) -> bool:
-        """Whether it fits as things stand, those that are still to leave counted."""
-        if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
-            return False
-        return self._ledger.fits(found.workload, found.admission())
-
     def _preempt(self, head: _Head, queue: ClusterQueue, found: Nomination) -> Preempt:
         victims = frozenset(victim.workload for victim in found.victims)
-        self._leaving |= victims
         self._promise(head, found, victims)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
     def _promise(self, head: _Head, found: Nomination, victims: frozenset[str]) -> None:
         """It gets this once the victims have left; until then nobody behind it does."""
-        admission, name = found.admission(), head.workload.cluster_queue
-        self._queues.promise(head.workload.key, Promise(admission, victims, found.assignment.level))
-        self._hold(found.workload, admission)
+        name = head.workload.cluster_queue
+        self._promises.make(head.workload.key, found, victims)
         self._advance(name)
         self._reconsider_borrowers(name)
 

@@ -19,8 +19,9 @@ from itertools import count
 from math import inf
 
 from admission.engine.decision import Reason
-from admission.engine.line import EqualClass, Line, order_of, shape_of
-from admission.engine.model import Admission, ClusterQueue, QueueingStrategy, Workload
+from admission.engine.line import EqualClass, Line, order_of
+from admission.engine.model import ClusterQueue, QueueingStrategy, Workload
+from admission.engine.pending import Item, Promise, same_standing
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
@@ -34,35 +35,11 @@ class Notice:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """What a workload gets once its victims (by key) have left; `level` is how far it borrows then."""
-
-    admission: Admission
-    victims: frozenset[str]
-    level: int = 0
-
-
-@dataclass(slots=True)
-class _Item:
-    """A pending workload; without a class it is blocked, or waits for its backoff to end or for its victims to leave."""
-
-    workload: Workload
-    group: EqualClass | None = None
-    tried: tuple[int, Mapping[tuple[str, str], int]] | None = None
-    promise: Promise | None = None
-    lapsed: bool = False
-
-    @property
-    def active(self) -> bool:
-        return self.promise is not None or (self.group is not None and self.group.refused is None)
-
-
 class PendingQueues:
     """The pending workloads of all queues. Workloads of queues that are not (yet) known are kept as well."""
 
     def __init__(self) -> None:
-        self._items: dict[str, _Item] = {}
+        self._items: dict[str, Item] = {}
         self._lines: dict[str, Line] = {}
         self._flavors: dict[str, frozenset[str]] = {}
         self._by_flavor: dict[str, set[str]] = {}
@@ -103,11 +80,11 @@ class PendingQueues:
             self.remove(workload.key)
             return
         item = self._items.get(workload.key)
-        if item is not None and _same_standing(item.workload, workload):
+        if item is not None and same_standing(item.workload, workload):
             item.workload = workload
             return
         self.remove(workload.key)
-        item = self._items[workload.key] = _Item(workload)
+        item = self._items[workload.key] = Item(workload)
         self._counts[workload.cluster_queue] += 1
         if workload.blocked is not None:
             self._tell(workload, Reason(workload.blocked[0]), workload.blocked[1])
@@ -288,7 +265,7 @@ class PendingQueues:
                 found[key] = (reason, item.group.again)
         return found
 
-    def _refusal(self, item: _Item, group: EqualClass) -> Reason | None:
+    def _refusal(self, item: Item, group: EqualClass) -> Reason | None:
         parked = self._lines[item.workload.cluster_queue].parked
         if parked is not None and parked[0] == order_of(item.workload):
             return parked[1]
@@ -299,7 +276,7 @@ class PendingQueues:
     def _line(self, name: str) -> Line:
         return self._lines.setdefault(name, Line())
 
-    def _enlist(self, item: _Item) -> None:
+    def _enlist(self, item: Item) -> None:
         name = item.workload.cluster_queue
         item.group = self._line(name).join(item.workload)
         self._ready.add(name)
@@ -318,7 +295,7 @@ class PendingQueues:
     def _tell(self, workload: Workload, reason: Reason, message: str) -> None:
         self._notices[workload.key] = Notice(workload, reason, message)
 
-    def _delayed(self, item: _Item) -> bool:
+    def _delayed(self, item: Item) -> bool:
         return item.group is None and item.promise is None and item.workload.blocked is None
 
     def _index(self, name: str, flavors: frozenset[str]) -> None:
@@ -329,16 +306,6 @@ class PendingQueues:
             self._by_flavor.setdefault(flavor, set()).add(name)
         self._flavors[name] = flavors
 
-    def _sorted(self, queue: str, wanted: Callable[[_Item], bool]) -> list[Workload]:
+    def _sorted(self, queue: str, wanted: Callable[[Item], bool]) -> list[Workload]:
         found = (i.workload for i in self._items.values() if i.workload.cluster_queue == queue and wanted(i))
         return sorted(found, key=order_of)
-
-
-def _same_standing(old: Workload, new: Workload) -> bool:
-    return old == new or (
-        old.cluster_queue == new.cluster_queue
-        and order_of(old) == order_of(new)
-        and old.blocked == new.blocked
-        and old.not_before == new.not_before
-        and shape_of(old) == shape_of(new)
-    )

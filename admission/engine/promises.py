@@ -1,0 +1,85 @@
+"""What a cycle keeps for workloads whose victims have not left yet: promises of earlier cycles and of this one.
+
+A promise is kept from everybody whose turn comes after its owner's. On the nodes it counts at once: nobody else is placed
+there. In quota it cannot, since until the victims leave they have it: so whoever starts has to fit twice, now, and
+`afterwards`, when the victims are gone and all promises kept. Who comes before the owner may take what was promised; the
+owner finds that out when it is considered anew. The book is as it was when the cycle has ended. Called by cycle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from admission.engine.assign import FlavorAssignment
+from admission.engine.ledger import Ledger
+from admission.engine.line import Order, order_of
+from admission.engine.model import Admission, Workload
+from admission.engine.nominate import Nomination
+from admission.engine.pending import Promise
+from admission.engine.queue import PendingQueues
+
+
+class Promises:
+    """The promises of one cycle. `leaving`: the victims (by key) of all of them."""
+
+    def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
+        self._ledger, self._queues = ledger, queues
+        self.leaving: frozenset[str] = frozenset()
+        self._admissions: list[Admission] = []
+        self._held: list[str] = []
+        self._due: list[tuple[int, Order, Workload, Admission]] = []
+        for workload, promise in queues.promises():
+            self.leaving |= promise.victims
+            self._due.append((promise.level, order_of(workload), workload, promise.admission))
+        self._due.sort(key=lambda each: each[:2], reverse=True)
+
+    def keep_until(self, level: int, order: Order) -> None:
+        """Keep what was promised to those whose turn is before this one."""
+        while self._due and self._due[-1][:2] < (level, order):
+            *_, workload, admission = self._due.pop()
+            self._keep(workload, admission)
+
+    def make(self, key: str, found: Nomination, victims: frozenset[str]) -> None:
+        """The pending workload of that key gets this once the victims have left."""
+        self.leaving |= victims
+        admission = found.admission()
+        self._queues.promise(key, Promise(admission, victims, found.assignment.level))
+        self._keep(found.workload, admission)
+
+    def _keep(self, workload: Workload, admission: Admission) -> None:
+        places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
+        self._ledger.hold(workload, replace(admission, pod_sets=places))
+        self._held.append(workload.key)
+        self._admissions.append(admission)
+
+    @contextmanager
+    def afterwards(self) -> Iterator[None]:
+        """Inside, the ledger is as it will be when all promises so far are kept."""
+        with self._ledger.trial():
+            for key in sorted(self.leaving):
+                self._ledger.vacate(key)
+            for admission in self._admissions:
+                self._ledger.quota.add(admission.cluster_queue, admission.usage())
+            yield
+
+    def leave_quota_for(self, queue: str, assignment: FlavorAssignment) -> bool:
+        """Whether the quota suffices afterwards as well."""
+        if not self._admissions:
+            return True
+        with self.afterwards():
+            return self._ledger.quota.fits(queue, assignment.usage)
+
+    def must_wait(self, found: Nomination) -> bool:
+        """Whether what fits afterwards does not fit now, because of those that are still to leave."""
+        if not self._admissions:
+            return False
+        if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
+            return True
+        return not self._ledger.fits(found.workload, found.admission())
+
+    def end(self) -> None:
+        """The cycle is over: nothing is held in the book any more."""
+        for key in self._held:
+            self._ledger.release(key)
