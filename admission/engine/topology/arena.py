@@ -65,6 +65,8 @@ class Party:
 Choice = tuple[int, ...]
 """Slots of the party's level."""
 Chosen = tuple[Party, Choice]
+Look = tuple[Vec, bytes | None]
+"""What one pod takes, and the rows that it may stand on (None: all)."""
 
 
 class Arena:
@@ -77,13 +79,16 @@ class Arena:
         self._free = _free(tree, names, simulate_empty)
         self._items = [_item(member, names) for member in self._members]
         self._masks = [tree.matcher.feasible(member.ask.wants, tree.rows.size) for member in self._members]
+        self._may = [None if mask is None else mask.tolist() for mask in self._masks]
+        self._parents = [level.parent.tolist() for level in (*tree.levels, tree.rows)]
         self._rows: dict[Place, list[int]] = {}
         self._row: dict[int, Row] = {}
         self._alike: dict[object, int] = {}
         self._signs: dict[Place, int] = {}
         self._verdicts: dict[object, bool | None] = {}
         self._capacities: dict[Place, Vec] = {}
-        self._shapes = list(dict.fromkeys(item.vector for item in self._items))
+        self._look_of = [self._look(number) for number in range(len(self._items))]
+        self._looks = list(dict.fromkeys(self._look_of))
         self.parties = self._parties(groups, simulate_empty)
         self._cared = sorted({p.level for p in self.parties} | {level for i in self._items for level, _ in i.layers})
         self.demands = [self._demand(party) for party in self.parties]
@@ -112,7 +117,7 @@ class Arena:
             some |= count.pod > 0
         alone = [(count.slice, member.ask.need) for count, member in zip(counts, members, strict=True)]
         least = [_least(slices, need) for slices, need in alone]
-        kind = (level, speaker.required, tuple(self._looks(item) for item in items))
+        kind = (level, speaker.required, tuple((self._items[item], self._look_of[item]) for item in items))
         return Party(
             index=index,
             group=group,
@@ -128,18 +133,17 @@ class Arena:
             own_rules=any(member.ask.shaped for member in members),
         )
 
-    def _looks(self, item: int) -> object:
-        """What of an item is not in its amounts and count."""
+    def _look(self, item: int) -> Look:
         mask = self._masks[item]
-        return self._items[item], None if mask is None else mask.tobytes()
+        return self._items[item].vector, None if mask is None else mask.tobytes()
 
     def _demand(self, party: Party) -> Vec:
         """In the units of `capacity`."""
         items = [self._items[item] for item in party.items]
         total = [sum(item.count * item.vector[r] for item in items) for r in range(len(self._free))]
-        for shape in self._shapes:
-            large = (all(a >= b for a, b in zip(item.vector, shape, strict=True)) for item in items)
-            total.append(sum(item.count for item, is_large in zip(items, large, strict=True) if is_large))
+        for look in self._looks:
+            alike = [item for item in party.items if _within(self._look_of[item], look)]
+            total.append(sum(self._items[item].count for item in alike))
         return tuple(total)
 
     # ---- domains
@@ -150,7 +154,7 @@ class Arena:
         found = []
         while level >= 0:
             found.append((level, slot))
-            slot, level = int(self.tree.levels[level].parent[slot]), level - 1
+            slot, level = self._parents[level][slot], level - 1
         return [*found, EVERYWHERE]
 
     def around(self, level: int, choice: Choice) -> Place:
@@ -159,7 +163,7 @@ class Arena:
         if not slots:
             return EVERYWHERE
         while len(slots) > 1:
-            slots = {int(self.tree.levels[level].parent[slot]) for slot in slots} if level > 0 else {0}
+            slots = {self._parents[level][slot] for slot in slots} if level > 0 else {0}
             level -= 1
         return (level, slots.pop()) if level >= 0 else EVERYWHERE
 
@@ -184,8 +188,8 @@ class Arena:
         """What a row offers."""
         found = self._row.get(row)
         if found is None:
-            free = tuple([max(0, int(column[row])) for column in self._free])
-            allowed = tuple([mask is None or bool(mask[row]) for mask in self._masks])
+            free = tuple([column[row] for column in self._free])
+            allowed = tuple([may is None or may[row] for may in self._may])
             found = self._row[row] = Row(free, self._path(row), allowed)
         return found
 
@@ -193,10 +197,10 @@ class Arena:
         """Slots from the widest domain down to the lowest level's."""
         slot, path = row, []
         if self.tree.shape.hidden_nodes:
-            slot = int(self.tree.rows.parent[slot])
-        for level in reversed(self.tree.levels):
+            slot = self._parents[-1][slot]
+        for level in range(self.tree.depth - 1, -1, -1):
             path.append(slot)
-            slot = int(level.parent[slot])
+            slot = self._parents[level][slot]
         path.reverse()
         return tuple(path)
 
@@ -214,29 +218,41 @@ class Arena:
         return self._signs[place]
 
     def capacity(self, place: Place) -> Vec:
-        """At most: what is free of each resource, then how many pods of each shape fit."""
+        """At most: what is free of each resource, then for each look how many pods of it (or larger ones) fit."""
         if place not in self._capacities:
-            rows = [self.row(row).free for row in self.rows(place)]
-            sums = [sum(free[r] for free in rows) for r in range(len(self._free))]
-            self._capacities[place] = (*sums, *(sum(fit(free, shape) for free in rows) for shape in self._shapes))
+            rows = [self.row(row) for row in self.rows(place)]
+            total = [sum(row.free[r] for row in rows) for r in range(len(self._free))]
+            for look in self._looks:
+                item = self._look_of.index(look)
+                total.append(sum(fit(row.free, look[0]) for row in rows if row.allowed[item]))
+            self._capacities[place] = tuple(total)
         return self._capacities[place]
 
     # ---- who fits where together
 
     def holds(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
         """Whether all of them fit into the domain, each into what it chose there; None: not known within the budget."""
-        wanted = [sum(column) for column in zip(*(self.demands[party.index] for party, _ in chosen), strict=True)]
-        if any(want > have for want, have in zip(wanted, self.capacity(place), strict=True)):
-            return False
+        capacity = self.capacity(place)
+        for number, have in enumerate(capacity):
+            if sum([self.demands[party.index][number] for party, _ in chosen]) > have:
+                return False
         key = self._key(place, chosen)
         if key not in self._verdicts:
-            found = self.packed(place, chosen, budget)
-            self._verdicts[key] = None if found is No.UNKNOWN else not isinstance(found, No)
+            self._verdicts[key] = True if self._counted(place, chosen) else self._tried(place, chosen, budget)
         return self._verdicts[key]
 
+    def _counted(self, place: Place, chosen: Sequence[Chosen]) -> bool:
+        """Whether all pods look alike and may stand anywhere in the domain, so that counting them is all there is to it."""
+        items = [item for party, _ in chosen for item in party.items]
+        alike = len({self._look_of[item] for item in items}) == 1
+        return alike and _whole(place, chosen) and not any(self._items[item].layers for item in items)
+
+    def _tried(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
+        found = self.packed(place, chosen, budget)
+        return None if found is No.UNKNOWN else not isinstance(found, No)
+
     def _key(self, place: Place, chosen: Sequence[Chosen]) -> object:
-        level, slot = place
-        if all(party.level == level and choice == (slot,) for party, choice in chosen):
+        if _whole(place, chosen):
             return self.sign(place), tuple(sorted([party.kind for party, _ in chosen]))
         return place, tuple(sorted([(party.index, choice) for party, choice in chosen]))
 
@@ -244,11 +260,13 @@ class Arena:
         """By row of the domain: pods of each item of the parties in their order."""
         order = [item for party, _ in chosen for item in party.items]
         choices = [(party.level, set(choice)) for party, choice in chosen for _ in party.items]
-        rows = []
+        rows, whole = [], _whole(place, chosen)
         for number in self.rows(place):
             row = self.row(number)
-            inside = [row.path[level] in slots for level, slots in choices]
-            allowed = tuple([row.allowed[item] and ok for item, ok in zip(order, inside, strict=True)])
+            allowed = tuple([row.allowed[item] for item in order])
+            if not whole:
+                inside = [row.path[level] in slots for level, slots in choices]
+                allowed = tuple([may and ok for may, ok in zip(allowed, inside, strict=True)])
             rows.append(Row(row.free, row.path, allowed))
         budget.left -= len(rows) // 8
         part = Budget(max(1, min(_ONE_PACKING, budget.left)))
@@ -269,21 +287,33 @@ class Arena:
         return found
 
 
+def _whole(place: Place, chosen: Sequence[Chosen]) -> bool:
+    """Whether each of them chose the whole domain."""
+    level, slot = place
+    return all(party.level == level and choice == (slot,) for party, choice in chosen)
+
+
+def _within(one: Look, other: Look) -> bool:
+    """Whether a pod of the one look takes at least what one of the other takes, on rows where that may stand as well."""
+    larger = all(a >= b for a, b in zip(one[0], other[0], strict=True))
+    return larger and (other[1] is None or one[1] == other[1])
+
+
 def _item(member: Member, names: Sequence[str]) -> Item:
     layers = tuple((layer.level, layer.size) for layer in member.ask.layers if layer.size > 1)
     return Item(tuple(member.ask.request.get(name, 0) for name in names), member.pods, layers)
 
 
-def _free(tree: Tree, names: Iterable[str], simulate_empty: bool) -> list[Ints]:
+def _free(tree: Tree, names: Iterable[str], simulate_empty: bool) -> list[list[int]]:
     """By resource and row what is free; zeros for a resource that no row ever had."""
-    found = []
+    found: list[list[int]] = []
     for name in names:
         column = tree.columns.index.get(name)
         free = None if column is None else tree.free(column)
         if column is None or free is None:
-            found.append(np.zeros(tree.rows.size, dtype=np.int64))
+            found.append([0] * tree.rows.size)
         else:
-            found.append(free + tree.used(column) if simulate_empty else free.copy())
+            found.append(np.maximum(free + tree.used(column) if simulate_empty else free, 0).tolist())
     return found
 
 

@@ -43,6 +43,7 @@ class Assigning:
         self._chosen: list[Chosen] = []
         self._inside: dict[Place, list[Chosen]] = {}
         self._used: dict[Place, int] = {}
+        self._room: dict[Place, list[int]] = {}
         self._failed: set[object] = set()
         self._apart: dict[tuple[int, int], bool] = {}
         self._single = [party for party in arena.parties if numbers[party.index] == 1]
@@ -136,6 +137,9 @@ class Assigning:
         self._used[place] = self._used.get(place, 0) + 1
         for around in self._arena.chain(place):
             self._inside.setdefault(around, []).append((party, choice))
+        if self._arena.flat:
+            demand = self._arena.demands[party.index]
+            self._room[place] = [a - b for a, b in zip(self._room_in(place), demand, strict=True)]
         return True
 
     def _take_back(self) -> None:
@@ -144,6 +148,9 @@ class Assigning:
         self._used[place] -= 1
         for around in self._arena.chain(place):
             self._inside[around].pop()
+        if self._arena.flat:
+            demand = self._arena.demands[party.index]
+            self._room[place] = [a + b for a, b in zip(self._room[place], demand, strict=True)]
 
     def _fits(self, party: Party, choice: Choice) -> bool:
         """Beside all that stands there, in this place and in each around it that somebody has as a whole."""
@@ -164,25 +171,23 @@ class Assigning:
             return False
         order = sorted(left, key=lambda index: (len(left[index]), index))
         union: set[int] = set()
-        demand = [0] * len(self._arena.demands[order[0]])
-        for number, index in enumerate(order, 1):
-            union.update(left[index])
+        room = [0] * len(self._arena.demands[order[0]])
+        for index in order:
+            for slot in left[index]:
+                if slot not in union:
+                    union.add(slot)
+                    room = [a + b for a, b in zip(room, self._room_in((self._arena.level, slot)), strict=True)]
             if len(union) > 2 * len(order):
                 break
-            demand = [a + b for a, b in zip(demand, self._arena.demands[index], strict=True)]
-            if number > 1 and any(want > have for want, have in zip(demand, self._room(union), strict=True)):
+            room = [a - b for a, b in zip(room, self._arena.demands[index], strict=True)]
+            if min(room) < 0:
                 return True
         return self._crowded(left, order)
 
-    def _room(self, slots: set[int]) -> list[int]:
-        """What all these domains together still have."""
-        room = [0] * len(self._arena.demands[0])
-        for slot in slots:
-            place = (self._arena.level, slot)
-            room = [a + b for a, b in zip(room, self._arena.capacity(place), strict=True)]
-            for party, _ in self._inside.get(place, ()):
-                room = [a - b for a, b in zip(room, self._arena.demands[party.index], strict=True)]
-        return room
+    def _room_in(self, place: Place) -> Sequence[int]:
+        """What the domain has beside all that stands in it."""
+        room = self._room.get(place)
+        return self._arena.capacity(place) if room is None else room
 
     def _crowded(self, left: Left, order: Sequence[int]) -> bool:
         """Parties that must all have domains of their own, and these are too few."""

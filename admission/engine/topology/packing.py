@@ -71,11 +71,46 @@ class Row:
 
 def fit(free: Sequence[int], vector: Vec) -> int:
     """Pods of this size that the row holds."""
-    return min((have // want for have, want in zip(free, vector, strict=True) if want), default=0)
+    most = -1
+    for have, want in zip(free, vector, strict=True):
+        if want and (most < 0 or have // want < most):
+            most = have // want
+    return max(most, 0)
 
 
 def pack(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Counts | No:
-    """Counts for all rows, or why there are none. Rows in the order of the tree where items have layers."""
+    """Counts for all rows, or why there are none. Rows in the order of the tree where items have layers.
+
+    Items that look alike are packed as one and told apart afterwards.
+    """
+    alike: dict[object, list[int]] = {}
+    for m, item in enumerate(items):
+        look = m if item.layers else (item.vector, tuple([row.allowed[m] for row in rows]))
+        alike.setdefault(look, []).append(m)
+    merged = [
+        Item(items[members[0]].vector, sum(items[m].count for m in members), items[members[0]].layers)
+        for members in alike.values()
+    ]
+    firsts = [members[0] for members in alike.values()]
+    found = _packed([Row(row.free, row.path, tuple([row.allowed[m] for m in firsts])) for row in rows], merged, budget)
+    return found if isinstance(found, No) else _apart(found, list(alike.values()), items)
+
+
+def _apart(counts: Counts, alike: Sequence[Sequence[int]], items: Sequence[Item]) -> Counts:
+    missing = [item.count for item in items]
+    found: Counts = []
+    for merged in counts:
+        pattern = [0] * len(items)
+        for pods, members in zip(merged, alike, strict=True):
+            for m in members:
+                pattern[m] = min(pods, missing[m])
+                missing[m] -= pattern[m]
+                pods -= pattern[m]
+        found.append(tuple(pattern))
+    return found
+
+
+def _packed(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Counts | No:
     useful = [
         index
         for index, row in enumerate(rows)
@@ -83,8 +118,7 @@ def pack(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Counts |
     ]
     if not any(item.layers for item in items):
         useful.sort(key=lambda index: (sum(rows[index].allowed), rows[index].free, rows[index].allowed))
-    packer = _Packer([rows[index] for index in useful], items, budget)
-    found = packer.run()
+    found = _Packer([rows[index] for index in useful], items, budget).run()
     if isinstance(found, No):
         return found
     counts: Counts = [(0,) * len(items)] * len(rows)
@@ -133,10 +167,10 @@ class _Packer:
             return True
         if index == len(self._rows) or (index, state) in self._failed or self._hopeless(index, state):
             return False
-        if not self._budget.take():
-            self._unknown = True
-            return False
         for pattern in self._patterns(index, state):
+            if not self._budget.take():
+                self._unknown = True
+                return False
             self._counts.append(pattern)
             if self._search(index + 1, self._after(index, state, pattern)):
                 return True
