@@ -139,7 +139,7 @@ class Nominator:
     ) -> Mapping[str, Assignment]:
         with self._ledger.trial():
             for victim in victims:
-                self._ledger.vacate(victim.workload)
+                self._ledger.lift(victim.workload)
             return self._ledger.place(requests).assignments
 
 
