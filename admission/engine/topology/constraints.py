@@ -47,7 +47,8 @@ class Ask:
     `level` is where the search begins; above it only if neither `required` nor `unconstrained`. `layers`: slices,
     outermost first, one of size 1 at the lowest level where none are asked for. `inner` maps each level below the
     outermost layer's, down to an inner layer's, to that layer's size. `least`: small free domains first. `within`: only
-    in the domain of this path. `shaped`: the constraints by level, empty where the request has none.
+    in the domain of this path. `shaped`: the constraints by level, empty where the request has none. `kept`: with `shaped`,
+    pods of the same pod set that stay where they are, by lowest path; what is shaped is all of them together.
     """
 
     topology: str
@@ -67,6 +68,7 @@ class Ask:
     within: Values | None = None
     profile: Profile = Profile.COMPATIBLE
     shaped: Mapping[int, LevelConstraint] = field(default_factory=dict)
+    kept: Mapping[Values, int] = field(default_factory=dict)
 
     @property
     def slice_level(self) -> int:
@@ -91,8 +93,8 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Pod sets that are placed together: workers, and a leader if there are two. Of three and more, `others` are those
-    beside the largest, which speaks for all.
+    """Pod sets that are placed together: workers, and a leader if there are two. Of three and more, and of two without a
+    single pod among them, `others` are those beside the largest, which speaks for all.
     """
 
     workers: PlacementRequest
@@ -101,10 +103,10 @@ class Group:
 
     @classmethod
     def of(cls, members: list[PlacementRequest]) -> Group:
-        """The leader is the smaller one, of equals the second."""
+        """The leader is the smaller one of two, of equals the second."""
         if len(members) == 1:
             return cls(members[0])
-        if len(members) > 2:
+        if len(members) > 2 or min(member.count for member in members) > 1:
             largest = max(members, key=lambda member: member.count)
             return cls(largest, others=tuple(member for member in members if member is not largest))
         first, second = members
