@@ -25,6 +25,8 @@ from admission.engine.topology.optimum.numbers import kinds_of, largest, sum_of_
 from admission.engine.topology.optimum.objective import Problem
 
 _PRICES = 6
+_MANY = 2048
+"""With more domains an answer that the levels above gave is not compared with those of plain orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,10 @@ def few(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Few:
         bound = max(bound, (top.k, *above))
         best = _better(problem, best, union, top.k)
         if best is not None and best.counts <= bound:
-            break
+            return replace(best, bound=best.counts)
+    if best is None or len(among) <= _MANY:
+        for union in _ordered(problem, top, among):
+            best = _better(problem, best, union, top.k)
     if best is None:
         slots = largest(problem, problem.asked, among, top.k)
         best = Few(slots, _counts(problem, slots), ())
@@ -82,7 +87,7 @@ def mask(slots: Ints, size: int) -> Bools:
 
 
 def _unions(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Iterator[tuple[Ints, tuple[int, ...]]]:
-    """What lies in some parents, and a lower bound for the levels above (empty: none)."""
+    """What lies in the parents that may be the best, and a lower bound for the levels above."""
     asked = problem.asked
     parent, capacity = problem.parent[asked][among], problem.capacity[asked][among]
     size = len(problem.capacity[asked - 1])
@@ -94,7 +99,6 @@ def _unions(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Iterator[t
             continue
         sub = few(wider, some, wider_top, np.flatnonzero(worth >= max(1, wider_top.last - wider_top.slack)))
         yield among[mask(sub.slots, size)[parent]], sub.bound
-    yield from ((union, ()) for union in _ordered(problem, top, among))
 
 
 def _projected(

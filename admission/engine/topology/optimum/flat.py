@@ -100,7 +100,7 @@ class Flat:
             )
             chosen[kind.value] -= out
             balance, deficit, at = balance + out, deficit - out * kind.deficit, at + 1
-        left = range(low - balance, high - balance + 1)
+        left = range(max(low - balance, -self._low), high - balance + 1)
         taken = -next(b for b in left if self._balances(tables[at], deficit, b, b))
         chosen[self._top.last] = self._top.of_last + balance - taken
         for below in range(at, len(some)):

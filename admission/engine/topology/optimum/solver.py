@@ -15,13 +15,16 @@ import numpy as np
 from admission.engine.decision import Certificate, Proof
 from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.few import Few, distinct, few, mask
-from admission.engine.topology.optimum.flat import Flat, fewest
+from admission.engine.topology.optimum.flat import Flat, Kinds, fewest
 from admission.engine.topology.optimum.labels import Labels
-from admission.engine.topology.optimum.numbers import kinds_of, pick
+from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
 from admission.engine.topology.optimum.objective import Figures, Problem, Scale, pairs
 
-_LEAST_PAIRS = 32
-"""Pairs of labels that a candidate takes at least, about: with less of a budget no search is begun."""
+_PRICES = 6
+_LEAST_PAIRS = 64
+"""Pairs of labels that a candidate takes, about: where the budget has less for each, no search is begun."""
+_MANY = 4096
+"""More domains than these are not looked through for such as can be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +44,21 @@ class _Solver:
     def __init__(self, problem: Problem, budget: int) -> None:
         self._problem, self._budget = problem, budget
         self._expanded = 0
+        self._below = [0] * (problem.last - problem.asked)
         self._capacity = problem.capacity[problem.asked]
         kinds = kinds_of(self._capacity)
         top = fewest(kinds, problem.need)
         if top is None:
             raise AssertionError("asked only where there is room")
-        self._top = top
+        self._kinds, self._top = kinds, top
         self._among = np.flatnonzero(self._capacity >= max(1, top.last - top.slack))
         self._few = few(problem, kinds, top, self._among)
         self._bound = self._floor()
         self._slots, self._figures = self._first()
 
     def solve(self) -> Best:
-        if self._figures > self._bound and self._narrowed():
+        if self._figures > self._bound:
+            self._narrow()
             self._bound = max(self._bound, self._floor())
         if self._figures > self._bound:
             self._search()
@@ -90,40 +95,42 @@ class _Solver:
     def _floor(self) -> Figures:
         """Each figure at its least. Of stranded slices and holes that is what they would be without a tree."""
         problem = self._problem
-        _, stranded, holes = self._flat(problem.asked, self._among)
-        counts, more = [], []
-        for level in range(problem.asked + 1, problem.last + 1):
-            count, over, _ = self._flat(level, None)
-            counts.append(count)
-            more.append(over)
-        return (*self._few.bound, *counts, stranded, *more, *pairs(holes))
-
-    def _flat(self, level: int, among: Ints | None) -> tuple[int, int, dict[int, int]]:
-        """Without a tree: how many domains, stranded there, and how many of each capacity."""
-        capacity = self._problem.capacity[level]
-        kinds = kinds_of(capacity if among is None else capacity[among])
-        top = fewest(kinds, self._problem.need)
-        if top is None:
-            raise AssertionError("every level holds what the asked one holds")
-        solved = Flat(kinds, top).solve()
-        return (top.k, 0, {}) if solved is None else (top.k, *solved)
+        _, stranded, holes = _flat(self._kinds, problem.need)
+        below = [_flat(kinds_of(capacity), problem.need) for capacity in problem.capacity[problem.asked + 1 :]]
+        counts, more = [count for count, _, _ in below], [over for _, over, _ in below]
+        return (*self._few.bound, *map(max, counts, self._below), stranded, *more, *pairs(holes))
 
     # ---- the search
 
-    def _narrowed(self) -> bool:
-        """Leave out what no better answer can have: parents that with the best others hold too little."""
+    def _narrow(self) -> None:
+        """Leave out what no better answer can have, parents that with the best others hold too little; look below."""
         problem, top = self._problem, self._top
-        if not problem.asked:
-            return False
-        parent, capacity = problem.parent[problem.asked][self._among], self._capacity[self._among]
-        size = len(problem.capacity[problem.asked - 1])
-        hold = _best(parent, capacity, size, top.k)
-        most = np.sort(hold)[::-1]
-        kept = hold + most[: self._figures[1] - 1].sum() >= problem.need
-        among = self._among[kept[parent]]
-        narrowed = len(among) < len(self._among)
-        self._among = among
-        return narrowed
+        if problem.asked and len(self._among) <= _MANY:
+            parent, capacity = problem.parent[problem.asked][self._among], self._capacity[self._among]
+            hold = _best(parent, capacity, len(problem.capacity[problem.asked - 1]), top.k)
+            most = np.sort(hold)[::-1]
+            kept = hold + most[: self._figures[1] - 1].sum() >= problem.need
+            self._among = self._among[kept[parent]]
+            self._kinds = kinds_of(self._capacity[self._among])
+        self._below = self._fewest_below()
+
+    def _fewest_below(self) -> list[int]:
+        """How many domains of each level below k domains need, by what those hold beyond a price for each (few.py)."""
+        problem, k = self._problem, self._top.k
+        found, size = [], len(self._capacity)
+        inside = mask(self._among, size)
+        home = np.arange(size)
+        for level in range(problem.asked + 1, problem.last + 1):
+            home = home[problem.parent[level]]
+            slots = np.flatnonzero(inside[home] & (problem.capacity[level] > 0))
+            capacity, group = problem.capacity[level][slots], home[slots]
+            fewest_here = 0
+            for price in kinds_of(capacity).values[:_PRICES]:
+                worth = np.bincount(group, weights=np.maximum(capacity - price, 0), minlength=size).astype(np.int64)
+                left = problem.need - sum_of_largest(worth, k)
+                fewest_here = max(fewest_here, -(-left // price))
+            found.append(fewest_here)
+        return found
 
     def _search(self) -> None:
         """Beside the answer that is known, which may give a better one; then everywhere, which proves it."""
@@ -174,6 +181,15 @@ class _Solver:
         for level in range(problem.asked + 1, problem.last + 1):
             found.append(_children(problem, level, found[-1]))
         return found
+
+
+def _flat(kinds: Kinds, need: int) -> tuple[int, int, dict[int, int]]:
+    """Without a tree: how many domains, stranded there, and how many of each capacity."""
+    top = fewest(kinds, need)
+    if top is None:
+        raise AssertionError("every level holds what the asked one holds")
+    solved = Flat(kinds, top).solve()
+    return (top.k, 0, {}) if solved is None else (top.k, *solved)
 
 
 def _children(problem: Problem, level: int, parents: Ints) -> Ints:
