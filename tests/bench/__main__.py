@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tests.bench import coldstart, exact, jobs, placement, shaping, simulate, webhook
+from tests.bench import coldstart, exact, explain, jobs, placement, shaping, simulate, webhook
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -52,6 +52,12 @@ def shaping_command(sizes: str = "5000,15000", repeat: int = 5) -> None:
     shaping.run(sizes, repeat)
 
 
+@app.command("explain")
+def explain_command(nodes: int = 5000, repeat: int = 5) -> None:
+    """Why a workload waits and what would let it in."""
+    explain.run(nodes, repeat)
+
+
 @app.callback(invoke_without_command=True)
 def everything(context: typer.Context) -> None:
     """Without a command: all of it."""
@@ -59,6 +65,7 @@ def everything(context: typer.Context) -> None:
         placement.main([])
         exact.main([])
         shaping.run()
+        explain.run()
         simulate.main([])
         coldstart.run()
         webhook.run()

@@ -1,0 +1,107 @@
+"""Explanations of clusters that nobody thought of: remedies hold when applied, and what cannot run cannot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from admission.engine.explain.explain import explain
+from admission.engine.explain.value import Verdict
+from admission.engine.explain.wire import to_wire
+from admission.engine.explain.words import headline
+from admission.engine.model import BoundPod, Event, Node, PodSet, Quota, SliceLayer, Taint, TopologyAsk, Workload
+from tests.admission.engine.explain.applied import admits
+from tests.admission.engine.explain.bruteforce import could_run
+from tests.admission.engine.explain.situations import BLOCK, MAINTENANCE, W, beside, blocks, tree
+from tests.admission.engine.making import CPU, HOST, RACK, Cluster, queue, workload
+
+Recipe = tuple[Event, ...]
+
+asks = st.sampled_from(
+    [
+        TopologyAsk(required=HOST),
+        TopologyAsk(required=RACK),
+        TopologyAsk(required=BLOCK),
+        TopologyAsk(required=RACK, group="g"),
+        TopologyAsk(required=BLOCK, slices=(SliceLayer(HOST, 2),)),
+        TopologyAsk(required=RACK, slices=(SliceLayer(HOST, 2),)),
+    ]
+)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Node]:
+    """Up to eight hosts of several sizes, some of them tainted, some with another disk."""
+    made = tree(block=draw(st.integers(1, 2)), rack=2, hosts=draw(st.integers(1, 2)))
+    return [
+        replace(
+            node,
+            allocatable={"cpu": draw(st.integers(1, 5)) * CPU, "pods": 20},
+            taints=draw(st.sampled_from([(), (), (), (MAINTENANCE,), (Taint(key="x", effect="NoExecute"),)])),
+            labels={**node.labels, "disk": draw(st.sampled_from(["ssd", "hdd"]))},
+        )
+        for node in made
+    ]
+
+
+@st.composite
+def recipes(draw: st.DrawFn) -> tuple[Workload, Recipe]:
+    """A workload, and the cluster beside which it comes."""
+    hosts = draw(nodes())
+    used = [
+        workload(f"ns/u{i}", draw(st.integers(1, 4)), ask=draw(asks.filter(lambda ask: not ask.slices)), queued=i)
+        for i in range(draw(st.integers(0, 4)))
+    ]
+    loose = [
+        BoundPod(f"ns/p{i}", draw(st.sampled_from(hosts)).name, {"cpu": CPU}) for i in range(draw(st.integers(0, 2)))
+    ]
+    mine, other = draw(st.integers(1, 16)), draw(st.integers(0, 6))
+    queues = (queue("q", cohort="all", tas=Quota(mine * CPU)), queue("o", cohort="all", tas=Quota(other * CPU)))
+    pod_sets = tuple(
+        PodSet(
+            f"p{i}",
+            2 * draw(st.integers(1, 3)),
+            {"cpu": draw(st.sampled_from([500, CPU, 2 * CPU]))},
+            topology=draw(asks),
+            node_selector=draw(st.sampled_from([{}, {}, {"disk": "ssd"}])),
+        )
+        for i in range(draw(st.sampled_from([1, 1, 1, 2])))
+    )
+    return Workload(W, "uid", "ns/q", "q", pod_sets, queued=9), (blocks(), *hosts, *queues, *used, *loose)
+
+
+def waiting(recipe: tuple[Workload, Recipe]) -> tuple[Cluster, Workload]:
+    """The cluster freshly made."""
+    return beside(recipe[0], *recipe[1]), recipe[0]
+
+
+def check(recipe: tuple[Workload, Recipe]) -> None:
+    cluster, made = waiting(recipe)
+    found = explain(cluster.ledger, made, 0.0)
+    assume(found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN))
+    assert cluster.ledger.audit() == []
+    assert headline(found)
+    assert to_wire(found)["codes"][0] == found.reason
+    if found.verdict is Verdict.CANNOT_RUN:
+        assert not could_run(cluster.ledger, made)
+    for remedy in found.remedies:
+        fresh, same = waiting(recipe)
+        assert admits(fresh, same, remedy), remedy
+    again, same = waiting(recipe)
+    assert explain(again.ledger, same, 0.0) == found
+
+
+@given(recipes())
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_remedies_hold_and_verdicts_are_true(recipe: tuple[Workload, Recipe]) -> None:
+    check(recipe)
+
+
+@pytest.mark.long
+@given(recipes())
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_remedies_hold_and_verdicts_are_true_long(recipe: tuple[Workload, Recipe]) -> None:
+    check(recipe)
