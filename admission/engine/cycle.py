@@ -158,6 +158,8 @@ class _Cycle:
             return self._wait(head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
         if (closed := self._closed(queue)) is not None:
             return self._wait(head, queue, *closed)
+        if workload.defect is not None:
+            return self._wait(head, queue, Reason.MISCONFIGURED, workload.defect)
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._promises.leave_quota_for(queue.name, assignment):
             return self._make_room(head, queue, assignment)

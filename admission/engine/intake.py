@@ -71,6 +71,7 @@ def workload(
     cluster_queue: str,
     blocked: tuple[str, str] | None = None,
     not_before: float = 0.0,
+    defect: str | None = None,
     rules: ResourceRules = PLAIN,
 ) -> model.Workload:
     """A Workload. The admission is taken while it holds quota (QuotaReserved is True). Raises InvalidObject.
@@ -95,6 +96,7 @@ def workload(
             queued=_queued(w),
             not_before=not_before,
             blocked=blocked,
+            defect=defect,
             admission=_admission(status.admission, done) if reserved and status.admission else None,
             evicted=is_true(status.conditions, EVICTED),
             profile=_profile(meta.annotations),

@@ -54,7 +54,7 @@ def shape_of(workload: Workload) -> Hashable:
     relaxing = any(p.topology is not None and p.topology.relax_after is not None for p in workload.pod_sets)
     moment = workload.queued if relaxing else None
     pod_sets = tuple(_pod_set_shape(pod_set) for pod_set in workload.pod_sets)
-    return (workload.priority, workload.profile, moment, pod_sets)
+    return (workload.priority, workload.profile, workload.defect, moment, pod_sets)
 
 
 @dataclass(slots=True, eq=False)

@@ -294,7 +294,8 @@ class Workload:
 
     `queue` is the LocalQueue's key, `cluster_queue` where it leads. `queued` is the time that orders it among equals
     (creation, or an eviction's time where the rules say so). `blocked`: why it may not be considered at all (deactivated,
-    gated, queue missing or stopped, namespace refused): (reason, message), None when it may. `not_before`: backoff.
+    gated, queue missing or stopped, namespace refused): (reason, message), None when it may. `defect`: what is wrong with its
+    pods, told when its turn comes (so it holds up a StrictFIFO queue; `blocked` does not). `not_before`: backoff.
     `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
     """
 
@@ -307,6 +308,7 @@ class Workload:
     queued: float = 0.0
     not_before: float = 0.0
     blocked: tuple[str, str] | None = None
+    defect: str | None = None
     admission: Admission | None = None
     evicted: bool = False
     profile: Profile | None = None

@@ -110,6 +110,11 @@ class _Round:
         queue = self._queue_of(workload)
         if queue is None or self._ledger.admission(workload.key) is not None:
             return None
+        if workload.defect is not None:
+            stays = self._queues.refuse(workload.key, Reason.MISCONFIGURED)
+            asked = self._requested(workload)
+            self._decisions.append(Wait(workload.key, Reason.MISCONFIGURED, workload.defect, stays, asked))
+            return None
         scope = Scope(tried=self._queues.tried(workload.key), fair=self._options.fair)
         return self._nominator.nominate(workload, queue, scope)
 
@@ -201,23 +206,23 @@ class _Round:
         self._hold(entry, entry.admission())
         self._queues.remember(entry.workload.key, {})
         message = f"{entry.assignment.message()}. Pending the preemption of {len(entry.victims)} workload(s)"
-        return Preempt(entry.workload.key, entry.victims, message, self._requested(entry))
+        return Preempt(entry.workload.key, entry.victims, message, self._requested(entry.workload))
 
     def _stay(self, entry: Nomination, reason: Reason, message: str) -> Wait:
         """It keeps its place in line; the next search begins at the first flavor again."""
         self._queues.remember(entry.workload.key, {})
-        return Wait(entry.workload.key, reason, message, True, self._requested(entry))
+        return Wait(entry.workload.key, reason, message, True, self._requested(entry.workload))
 
     def _sleep(self, entry: Nomination, reason: Reason) -> Wait:
         key, tried = entry.workload.key, entry.assignment.tried
         self._queues.remember(key, tried)
         more = any(index >= 0 for index in tried.values())
         stays = True if more else self._queues.refuse(key, reason)
-        return Wait(key, reason, entry.assignment.message(), stays, self._requested(entry))
+        return Wait(key, reason, entry.assignment.message(), stays, self._requested(entry.workload))
 
-    def _requested(self, entry: Nomination) -> dict[str, dict[str, int]]:
-        queue = self._ledger.quota.spec(entry.workload.cluster_queue) or ClusterQueue(entry.workload.cluster_queue)
-        asked = self._queues.workload(entry.workload.key) or entry.workload
+    def _requested(self, workload: Workload) -> dict[str, dict[str, int]]:
+        queue = self._ledger.quota.spec(workload.cluster_queue) or ClusterQueue(workload.cluster_queue)
+        asked = self._queues.workload(workload.key) or workload
         return {pod_set.name: total_requests(queue, pod_set) for pod_set in asked.pod_sets}
 
     # ---- room that is kept until the round ends

@@ -14,6 +14,7 @@ import msgspec
 
 from admission.controllers import conditions
 from admission.controllers.activity import checks_of, cluster_queue_activity
+from admission.controllers.resources import Limit, defect
 from admission.engine import intake
 from admission.engine.assign import Attempt, Mode
 from admission.engine.charging import ResourceRules, Transformation
@@ -88,13 +89,20 @@ class World:
     def _enter(self, workload: Workload) -> None:
         local = self._locals.get(object_key(workload.metadata.namespace, workload.spec.queue_name))
         target = local.spec.cluster_queue if local else ""
-        taken = intake.workload(
-            workload, cluster_queue=target, blocked=self._blocked(workload, target), rules=self._rules
-        )
+        blocked, wrong = self._blocked(workload, target), defect(workload, self._limits(workload))
+        taken = intake.workload(workload, cluster_queue=target, blocked=blocked, defect=wrong, rules=self._rules)
         if taken.admission is not None:
             self.ledger.apply(taken)
         elif target in self._cluster_queues:
             self.queues.put(taken)
+
+    def _limits(self, workload: Workload) -> list[Limit]:
+        return [
+            msgspec.convert(limit, Limit)
+            for obj in self._given.get("objects") or ()
+            if obj["kind"] == "LimitRange" and obj["metadata"]["namespace"] == workload.metadata.namespace
+            for limit in obj["spec"]["limits"]
+        ]
 
     def _blocked(self, workload: Workload, target: str) -> tuple[str, str] | None:
         queue, namespace = self._cluster_queues.get(target), workload.metadata.namespace or ""
