@@ -1,7 +1,7 @@
 """The words in which the table of bad objects is written: what is done, and the exact answer that it gets.
 
 A row makes its objects one after the other; only the last step is bad, and the row says where that is found out and what
-the one who did it is told. The rows stand in bad_jobs.py, bad_queues.py, bad_workloads.py and bad_nodes.py;
+the one who did it is told. The rows stand in bad_jobs.py, bad_shaping.py, bad_queues.py, bad_workloads.py and bad_nodes.py;
 test_bad_input.py plays them. `<id>` in any text stands for the row's own name, so that rows never share an object.
 """
 

@@ -319,14 +319,17 @@ GROUPS: tuple[Row, ...] = (
         jobset(None, ("a", 1, {names.REQUIRED_TOPOLOGY: RACK, names.PODSET_GROUP_NAME: "pair"}), ("b", 2, {})),
         refused(
             "spec.replicatedJobs[0].template.spec.template.metadata.annotations[kueue.x-k8s.io/podset-g"
-            'roup-name]: Invalid value: "pair": can only define groups of exactly 2 pod sets, got: 1 '
+            'roup-name]: Invalid value: "pair": can only define groups of at least 2 pod sets, got: 1 '
             "pod set(s)"
         ),
     ),
     row(
         "group-without-leader",
         WEBHOOK,
-        jobset(None, *((n, 2, {names.REQUIRED_TOPOLOGY: RACK, names.PODSET_GROUP_NAME: "pair"}) for n in "ab")),
+        jobset(
+            {names.PLACEMENT_PROFILE: names.COMPATIBLE},
+            *((n, 2, {names.REQUIRED_TOPOLOGY: RACK, names.PODSET_GROUP_NAME: "pair"}) for n in "ab"),
+        ),
         refused(
             "[spec.replicatedJobs[0].template.spec.template.metadata.annotations[kueue.x-k8s.io/podset-"
             'group-name]: Invalid value: "pair": can only define groups where at least one pod set has '
