@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 
+from pydantic import ValidationError
+
 from admission.app import CONTROLLER, run_controller
 from admission.settings import AdmissionSettings
 from admission.webhook.app import WEBHOOK, run_webhook
+from api.kube.environment import faults
 from api.kube.process import Process, serve
 
 PROCESSES: dict[str, Callable[[Process, AdmissionSettings], Awaitable[None]]] = {
@@ -17,11 +20,15 @@ PROCESSES: dict[str, Callable[[Process, AdmissionSettings], Awaitable[None]]] = 
 
 
 def main(arguments: list[str]) -> int:
-    """The process's exit code; 2 for a name that is none of ours."""
+    """The process's exit code; 2 for a name that is none of ours, or settings that cannot be."""
     if len(arguments) != 1 or arguments[0] not in PROCESSES:
         print(f"usage: python -m admission {' | '.join(sorted(PROCESSES))}", file=sys.stderr)
         return 2
-    name, settings = arguments[0], AdmissionSettings()
+    try:
+        name, settings = arguments[0], AdmissionSettings()
+    except ValidationError as bad:
+        print(faults(bad), file=sys.stderr)
+        return 2
     run = PROCESSES[name]
     return serve(lambda process: run(process, settings), settings.process_settings(name))
 

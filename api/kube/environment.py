@@ -11,7 +11,7 @@ import socket
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
@@ -124,6 +124,11 @@ class Environment(BaseSettings):
             renew_deadline=self.lease.renew_deadline,
             retry_period=self.lease.retry_period,
         )
+
+
+def faults(bad: ValidationError) -> str:
+    """What is wrong with the settings, a line each: name, what was given, what is allowed."""
+    return "\n".join(f"settings: {'.'.join(map(str, e['loc']))}: {e['input']!r}: {e['msg']}" for e in bad.errors())
 
 
 class _File(YamlConfigSettingsSource):
