@@ -28,6 +28,11 @@ def path_of(tree: Tree, values: Values) -> Values:
     return tree.levels[-1].paths[slot]
 
 
+def by_path(tree: Tree, assignment: Assignment) -> dict[Values, int]:
+    """Pods by lowest path. The assignment may not be stale."""
+    return {path_of(tree, domain.values): domain.count for domain in assignment.domains}
+
+
 def first_pods(assignment: Assignment, count: int) -> Assignment:
     """The first `count` pods, or all where there are fewer."""
     kept: list[DomainCount] = []

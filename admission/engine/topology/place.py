@@ -18,7 +18,7 @@ from admission.engine.topology.constraints import Ask, Group, build, pod_amounts
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.elastic import Resize, resize
 from admission.engine.topology.level import Ints
-from admission.engine.topology.parts import merged, path_of
+from admission.engine.topology.parts import by_path, merged, path_of
 from admission.engine.topology.search import Found, NoDomains, NoFit, Search, Solved
 from admission.engine.topology.shares import spots
 from admission.engine.topology.tree import Tree, Values
@@ -121,6 +121,8 @@ class Placer:
         _, workers = resized.kept[0]
         if ask.required and workers.domains:
             ask = replace(ask, within=path_of(tree, workers.domains[0].values)[: ask.level + 1])
+        if ask.shaped:
+            ask = replace(ask, kept=by_path(tree, workers))
         with self.journal.trial():
             self.assume(resized.kept)
             found = self.search(tree, rest, ask, simulate_empty=simulate_empty)

@@ -10,6 +10,8 @@ the whole pod set was promised must then still hold, and this narrows where the 
   innermost layer which the loss broke. It is the one whose pods become whole slices again with the lost ones (of several
   the smallest by name). Inside it, slices of the innermost layer that the loss did not break are kept whole.
 
+Placement constraints are asked of lost and healthy pods together (`Ask.kept`), slices then too.
+
 All lost pods find a place or none do. A node at a time: any other domain that is gone fails the attempt, since its pods are
 lost as well and a domain that no tree has cannot be reasoned about. The workload's own booking stays in force meanwhile:
 its healthy pods take their room, and those of the failed node take none as long as the node does not count.
@@ -26,7 +28,7 @@ from dataclasses import replace
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
 from admission.engine.topology.constraints import Ask, Group, Layer
-from admission.engine.topology.parts import merged, path_of, stale, total
+from admission.engine.topology.parts import by_path, merged, path_of, stale, total
 from admission.engine.topology.place import Placer
 from admission.engine.topology.shares import by_host
 from admission.engine.topology.tree import Tree, Values
@@ -83,7 +85,10 @@ class Replacer:
         ask = self._placer.ask(tree, group)
         if isinstance(ask, NoPlacement):
             return ask
-        found = self._placer.search(tree, group, _narrowed(tree, ask, rest, mates))
+        narrowed = _narrowed(tree, ask, rest, mates)
+        if ask.shaped:
+            narrowed = replace(narrowed, layers=ask.layers, inner=ask.inner, kept=by_path(tree, rest))
+        found = self._placer.search(tree, group, narrowed)
         if isinstance(found, NoPlacement):
             return found
         ((_, new),) = found

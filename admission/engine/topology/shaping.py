@@ -20,6 +20,8 @@ Why pairs: for a spread the plain difference of largest and smallest share would
 than 3, 3 and 2. Pairs order these as people do, fall wherever the difference of two shares that can be evened out falls, and
 add up over units, so that dynamic programming works.
 
+Pods that stay (a node is replaced, a job grows) count in all this: a domain that has some is used, with at least these.
+
 How it is found: F_d(n), the least figures below domain d with n pods in it, is a min-plus convolution of its children's.
 Domains with equal room in an equal arrangement are one kind and share the answers (shapes/kinds.py). Only shares that some
 placement best at its level has are looked at below (shapes/plans.py), so mostly few F_d(n) are worked out. `budget` bounds the
@@ -56,7 +58,7 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
 
     The certificate's figures: three a level from the top as listed above, then the stranded slots.
     """
-    total = ask.need * ask.slice_size
+    total = (ask.count + sum(ask.kept.values())) // ask.slice_size * ask.slice_size
     laws = laws_of(ask.shaped, ask.layers, tree.depth, total)
     problem = _problem(tree, ask, laws)
     if problem:
@@ -66,12 +68,17 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
     if total == 0:
         none = np.zeros(0, dtype=np.int64)
         return Solved(Found(none, none, none), Certificate(Proof.OPTIMAL))
-    kinds = Kinds(tree, numbers[-1].pod, laws, total)
+    kinds = _kinds(tree, ask, numbers, laws)
     for level in _bounds(ask):
         places = _able(kinds, laws, level, total)
         if places:
             return _Shaper(tree, ask, laws, kinds, budget).place(level, places)
     return _never(_no_fit(tree, ask, numbers, kinds, laws))
+
+
+def _kinds(tree: Tree, ask: Ask, numbers: Sequence[Numbers], laws: Sequence[Law]) -> Kinds:
+    kept = {tree.levels[-1].slots[path]: pods for path, pods in ask.kept.items()}
+    return Kinds(tree, numbers[-1].pod, laws, laws[0].total, kept)
 
 
 def _never(outcome: NoFit | NoDomains) -> Solved:
@@ -99,7 +106,7 @@ def _able(kinds: Kinds, laws: Sequence[Law], level: int, total: int) -> dict[int
     if not all(law.alone() for law in laws[: level + 1]):
         return {}
     some = kinds.levels[level] if level > ROOT else {0: kinds.root}
-    fits = {kind: kind.fits(total) for kind in dict.fromkeys(some.values())}
+    fits = {kind: kind.kept == kinds.root.kept and kind.fits(total) for kind in dict.fromkeys(some.values())}
     return {slot: kind for slot, kind in some.items() if fits[kind]}
 
 
@@ -135,7 +142,7 @@ class _Shaper:
             proof = Proof.OPTIMAL
         cost = self._figures(pods)
         certificate = Certificate(proof, cost, bound if proof is Proof.FEASIBLE else cost, budget.spent)
-        return Solved(self._found(pods), certificate)
+        return Solved(self._found({slot: share - self._kept(slot) for slot, share in pods.items()}), certificate)
 
     def _label(self, level: int, slot: int) -> int:
         return int(self.tree.levels[level].label[slot]) if level > ROOT else 0
@@ -170,9 +177,13 @@ class _Shaper:
         return {slot: part for slot, part in zip(order, shares, strict=True) if part}
 
     def _found(self, pods: Mapping[int, int]) -> Found:
-        ids = np.array(self.tree.levels[-1].in_order(pods), dtype=np.int64)
+        some = [slot for slot, share in pods.items() if share]
+        ids = np.array(self.tree.levels[-1].in_order(some), dtype=np.int64)
         counts = np.array([pods[slot] for slot in ids.tolist()], dtype=np.int64)
         return Found(ids, counts, np.zeros_like(ids))
+
+    def _kept(self, slot: int) -> int:
+        return self.kinds.levels[-1][slot].kept
 
     # ---- figures
 
@@ -182,7 +193,8 @@ class _Shaper:
 
     def _figures(self, pods: Mapping[int, int]) -> tuple[int, ...]:
         """The cost of a placement, counted from the placement itself."""
-        stranded = sum(self.kinds.levels[-1][slot].room for slot in pods) - self.laws[0].total
+        leaves = self.kinds.levels[-1]
+        stranded = sum(leaves[slot].room + leaves[slot].kept for slot in pods) - self.laws[0].total
         found: list[int] = [stranded]
         for level in range(len(self.laws) - 1, -1, -1):
             parents = self.tree.levels[level].parent
@@ -207,8 +219,9 @@ def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: Kinds, laws
     room = int(offers.max() if ask.required else offers.sum())
     if room < ask.need or not any(law.hard for law in laws):
         return NoFit(at, min(room, ask.need), ask.need)
-    fit = _most(kinds, at if ask.required else ROOT) // ask.slice_size if laws[0].total <= SMALL else 0
-    return NoFit(at, min(fit, ask.need - 1), ask.need, _reason(tree, ask, numbers, laws))
+    most = _most(kinds, at if ask.required else ROOT) - kinds.root.kept if laws[0].total <= SMALL else 0
+    fit = min(max(0, most // ask.slice_size), ask.need - 1)
+    return NoFit(at, fit, ask.need, _reason(tree, ask, numbers, laws))
 
 
 def _most(kinds: Kinds, level: int) -> int:
@@ -228,5 +241,5 @@ def _reason(tree: Tree, ask: Ask, numbers: Sequence[Numbers], laws: Sequence[Law
 def _fits_without(tree: Tree, ask: Ask, numbers: Sequence[Numbers], laws: Sequence[Law], level: int) -> bool:
     total = laws[0].total
     relaxed = [replace(law, hard=law.hard and at != level) for at, law in enumerate(laws)]
-    kinds = Kinds(tree, numbers[-1].pod, relaxed, total)
+    kinds = _kinds(tree, ask, numbers, relaxed)
     return any(_able(kinds, relaxed, bound, total) for bound in _bounds(ask))

@@ -7,7 +7,7 @@ Called by shaping.py; read by plans.py, split.py and rough.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -23,32 +23,34 @@ Families = tuple[tuple["Kind", int], ...]
 class Kind:
     """`room`: pods that fit. `law`: of the children's level (at the lowest its own). Children without room are left out.
 
-    `rank` orders kinds. `known`: the cost below of each share, as far as worked out (split.py).
+    `kept`: pods that stay in it, beside the room; they count in every share, so a share is at least that. `rank` orders kinds.
+    `known`: the cost below of each share, as far as worked out (split.py).
     """
 
-    def __init__(self, rank: int, level: int, room: int, total: int, law: Law, kids: Families = ()) -> None:
+    def __init__(self, rank: int, level: int, room: int, kept: int, total: int, law: Law, kids: Families = ()) -> None:
         self.rank = rank
         self.level = level
         self.room = room
-        self.cap = min(room, total)
+        self.kept = kept
+        self.cap = min(room + kept, total)
         self.law = law
         self.kids = kids
         self.known: dict[int, int] = {}
 
     @cached_property
     def units(self) -> int:
-        """How many children have room."""
+        """How many children can have pods."""
         return sum(many for _, many in self.kids)
 
     @cached_property
     def whole(self) -> bool:
         """Whether every share up to the room can be taken."""
-        return self.takes == (1 << (self.cap + 1)) - 1
+        return not self.kept and self.takes == (1 << (self.cap + 1)) - 1
 
     @cached_property
     def takes(self) -> int:
         """The shares that it can take, as bits."""
-        every = (1 << (self.cap + 1)) - 1
+        every = (1 << (self.cap + 1)) - (1 << self.kept)
         if not self.kids or (self.law.plain and all(kid.whole for kid, _ in self.kids)):
             return every
         return (self._evenly(self.law) if self.law.even else self._anyhow(self.law)) & every
@@ -56,7 +58,7 @@ class Kind:
     def fits(self, share: int) -> bool:
         """Whether it can take the share."""
         if self.kids and self.law.even and not self.law.packs:
-            return share == 0 or (share <= self.cap and self.parts(share) > 0)
+            return share == self.kept == 0 or (self.kept <= share <= self.cap and self.parts(share) > 0)
         return bool(self.takes >> share & 1)
 
     def options(self, kid: Kind) -> int:
@@ -69,7 +71,7 @@ class Kind:
         """On how many units a hard constraint puts the share, 0 where it cannot."""
         law = self.law
         if law.packs:
-            return int(any(self.options(kid) >> share & 1 for kid, _ in self.kids))
+            return int(bool(self._on_one() >> share & 1))
         steps, rest = divmod(share, law.step)
         most = 0 if rest else min(steps, self.units)
         some = range(most, 0, -1) if law.partitions is None else (law.partitions,)
@@ -78,7 +80,28 @@ class Kind:
     def _in_parts(self, steps: int, parts: int) -> bool:
         small, large = divmod(steps, parts)
         low, high, either = self._takers(small)
-        return parts <= either and large <= high and parts - large <= low
+        fits = parts <= either and large <= high and parts - large <= low
+        return fits and (not self.kept or self._keeps(small, parts, large))
+
+    def _keeps(self, small: int, parts: int, large: int) -> bool:
+        """Whether the children that have pods already can all be among the used ones: what covers these and what covers the
+        shares can be had in one (Mendelsohn and Dulmage)."""
+        step, only = self.law.step, [0, 0, 0, 0]
+        for kid, many in self.kids:
+            if kid.kept:
+                options = self.options(kid) >> small * step
+                only[(options & 1) + 2 * (options >> step & 1)] += many
+        return not only[0] and only[1] <= parts - large and only[2] <= large and sum(only) <= parts
+
+    def _on_one(self) -> int:
+        """The shares that a single child can have."""
+        held = [kid for kid, many in self.kids for _ in range(many) if kid.kept]
+        some = held if held else [kid for kid, _ in self.kids]
+        found = 0
+        if len(held) < 2:
+            for kid in some:
+                found |= self.options(kid)
+        return found
 
     def _takers(self, small: int) -> tuple[int, int, int]:
         """How many children can have so many steps, one more, either."""
@@ -95,10 +118,10 @@ class Kind:
     def _evenly(self, law: Law) -> int:
         found = 1
         if law.packs:
-            for kid, _ in self.kids:
-                found |= self.options(kid)
-            return found
+            return found | self._on_one()
         steps = self.cap // law.step
+        if self.kept:
+            return sum(1 << share for share in range(self.kept, self.cap + 1) if self.parts(share))
         some, more, both = self._all_takers(steps)
         for small in range(1, (steps // law.partitions if law.partitions else steps) + 1):
             low, high, either = some[small], more[small], both[small]
@@ -125,7 +148,7 @@ class Kind:
         for kid, many in self.kids:
             options = self.options(kid)
             for _ in range(many):
-                more = (found | summed(found, options)) & every
+                more = (summed(found, options) | (0 if kid.kept else found)) & every
                 if more == found:
                     break
                 found = more
@@ -170,17 +193,21 @@ def summed(one: int, other: int) -> int:
 class Kinds:
     """The kind of every domain with room, by level and slot. Kinds rank the same whatever order the slots are in."""
 
-    def __init__(self, tree: Tree, rooms: Ints, laws: Sequence[Law], total: int) -> None:
+    def __init__(
+        self, tree: Tree, rooms: Ints, laws: Sequence[Law], total: int, kept: Mapping[int, int] | None = None
+    ) -> None:
         self._laws = laws
         self._total = total
         self._all: list[Kind] = []
-        last = len(laws) - 1
-        leaves = {slot: room for slot, room in enumerate(rooms.tolist()) if room > 0}
-        self.most = max(leaves.values(), default=0)
-        made = {
-            room: self._new(Kind(len(self._all), last, room, total, laws[-1])) for room in sorted(set(leaves.values()))
+        last, held = len(laws) - 1, kept or {}
+        leaves = {
+            slot: (room, held.get(slot, 0)) for slot, room in enumerate(rooms.tolist()) if room > 0 or slot in held
         }
-        self.levels: list[dict[int, Kind]] = [{slot: made[room] for slot, room in leaves.items()}]
+        self.most = max(map(sum, leaves.values()), default=0)
+        made = {
+            both: self._new(Kind(len(self._all), last, *both, total, laws[-1])) for both in sorted(set(leaves.values()))
+        }
+        self.levels: list[dict[int, Kind]] = [{slot: made[both] for slot, both in leaves.items()}]
         for level in range(last - 1, -1, -1):
             parents = tree.levels[level + 1].parent.tolist()
             families: dict[int, list[int]] = {}
@@ -198,7 +225,8 @@ class Kinds:
         some = [(self._all[rank], many) for rank, many in Counter(ranks).items()]
         kids = tuple(sorted(some, key=lambda kid: (-kid[0].room, kid[0].rank)))
         room = sum(kind.room * many for kind, many in kids)
-        return Kind(len(self._all), level, room, self._total, self._laws[level + 1], kids)
+        kept = sum(kind.kept * many for kind, many in kids)
+        return Kind(len(self._all), level, room, kept, self._total, self._laws[level + 1], kids)
 
     def _new(self, kind: Kind) -> Kind:
         self._all.append(kind)

@@ -87,7 +87,7 @@ def _even(kind: Kind, law: Law, share: int) -> Plan:
             options[kid] = some
     able = sum(many for kid, many in kind.kids if kid in options)
     if able > parts:
-        options = {kid: (*some, 0) for kid, some in options.items()}
+        options = {kid: some if kid.kept else (*some, 0) for kid, some in options.items()}
     return Plan(_price(law, counts), parts, options, counts)
 
 
@@ -119,7 +119,7 @@ class _Able:
 def _smooth(kind: Kind, law: Law, share: int) -> Plan | None:
     step = law.stride
     steps, rest = divmod(share, step)
-    if rest:
+    if rest or kind.kept:
         return None
     some = ((kid, many, kind.options(kid) & law.lawful) for kid, many in kind.kids)
     able = [_Able((sizes.bit_length() - 1) // step, many, kid, sizes) for kid, many, sizes in some if sizes]
@@ -219,7 +219,7 @@ def _choices(kind: Kind, law: Law, share: int) -> Iterator[_Choice]:
             prices = [law.price(size) for size in sizes]
             arrays = (np.array(sizes, dtype=np.int64), np.array(prices, dtype=np.int64))
             choice = _Choice(kid, tuple(zip(sizes, prices, strict=True)), arrays)
-            for _ in range(min(many, share // sizes[0])):
+            for _ in range(many if kid.kept else min(many, share // sizes[0])):
                 yield choice
 
 
@@ -230,11 +230,16 @@ def _table(kind: Kind, law: Law, share: int, budget: Budget) -> Plan:
     steps = [start]
     for choice in choices:
         budget.spend(1 + len(choice.prices) * (share + 1) // CELLS)
-        before, best = steps[-1], steps[-1].copy()
+        before, best = steps[-1], _staying(choice, steps[-1])
         for size, price in choice.prices:
             np.minimum(best[size:], before[: share + 1 - size] + price, out=best[size:])
         steps.append(best)
     return Plan(int(steps[-1][share]), None, _marked(choices, steps, share, share + 1))
+
+
+def _staying(choice: _Choice, before: Ints) -> Ints:
+    """The table where the child gets nothing, which it cannot where it has pods already."""
+    return np.full_like(before, NEVER) if choice.kid.kept else before.copy()
 
 
 def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> dict[Kind, tuple[int, ...]]:
@@ -250,7 +255,7 @@ def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> 
         if counted:
             fits &= source >= 0
         hit = fits & (prior[np.where(fits, source, 0)] + prices == best[:, None])
-        same = cells[prior[cells] == best]
+        same = cells[(prior[cells] == best) & (not choice.kid.kept)]
         if len(same):
             marks[choice.kid].add(0)
         marks[choice.kid].update(sizes[hit.any(axis=0)].tolist())
@@ -266,7 +271,7 @@ def _parted(kind: Kind, law: Law, share: int, budget: Budget) -> Iterator[Plan]:
     steps = [start]
     for choice in choices:
         budget.spend(1 + len(choice.prices) * start.size // CELLS)
-        before, best = steps[-1], steps[-1].copy()
+        before, best = steps[-1], _staying(choice, steps[-1])
         for size, price in choice.prices:
             np.minimum(best[1:, size:], before[:-1, : share + 1 - size] + price, out=best[1:, size:])
         steps.append(best)

@@ -19,30 +19,46 @@ def rough(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
     if law.even:
         return _even(kind, order, share)
     places, units = _sequence(kind, law, order, share)
-    lawful = [kind.options(order[place]) & law.lawful for place in places]
-    ahead = _ahead(lawful, share)
-    if not ahead[0] >> share & 1:
-        lawful = [kind.options(order[place]) for place in places]
-        ahead = _ahead(lawful, share)
+    for mask in (law.lawful, law.allowed):
+        options = [kind.options(order[place]) & mask | (not order[place].kept) for place in places]
+        ahead = _ahead(options, share)
+        if ahead[0] >> share & 1:
+            break
     shares, left = [0] * len(order), share
     for at, place in enumerate(places):
         aim = order[place].cap if law.packs else (left // (units - at) if at < units else 0)
-        shares[place] = _nearest(min(aim, left), left, lawful[at] | 1, ahead[at + 1])
+        shares[place] = _nearest(min(aim, left), left, options[at], ahead[at + 1])
         left -= shares[place]
     return shares
 
 
 def _even(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
+    """First the children that have pods, and of them first those that can have one of the sizes only."""
     counts = even(kind.law, share, kind.parts(share))
     able = [[size for size in counts if kind.options(kid) >> size & 1] for kid in order]
     shares = [0] * len(order)
-    for choosy in (True, False):
-        for place, sizes in enumerate(able):
-            left = [size for size in sizes if counts[size]]
-            if left and not shares[place] and (len(sizes) == 1 or not choosy):
-                shares[place] = left[0]
-                counts[left[0]] -= 1
+    held = [place for place, kid in enumerate(order) if kid.kept]
+    free = [place for place, kid in enumerate(order) if not kid.kept]
+    last = min(counts)
+    for some in (held, free):
+        _hand_out([place for place in some if len(able[place]) == 1], able, counts, shares)
+        if some is held:
+            others = sum(last in able[place] for place in free)
+            both = [place for place in held if len(able[place]) == 2]
+            small = max(0, counts[last] - others, len(both) - (sum(counts.values()) - counts[last]))
+            _hand_out(both[:small], [[last]] * len(order), counts, shares)
+            _hand_out(both[small:], [[size for size in counts if size != last]] * len(order), counts, shares)
+        _hand_out([place for place in some if not shares[place]], able, counts, shares)
     return shares
+
+
+def _hand_out(places: Sequence[int], able: Sequence[Sequence[int]], counts: dict[int, int], shares: list[int]) -> None:
+    """Each of these children gets the first size that it can have and that is left."""
+    for place in places:
+        size = next((size for size in able[place] if counts[size]), None)
+        if size is not None:
+            shares[place] = size
+            counts[size] -= 1
 
 
 def _sequence(kind: Kind, law: Law, order: Sequence[Kind], share: int) -> tuple[list[int], int]:
@@ -60,7 +76,7 @@ def _ahead(options: Sequence[int], share: int) -> list[int]:
     every = (1 << (share + 1)) - 1
     sums = [1]
     for bits in reversed(options):
-        sums.append((sums[-1] | summed(sums[-1], bits)) & every)
+        sums.append(summed(sums[-1], bits) & every)
     sums.reverse()
     return sums
 

@@ -38,7 +38,7 @@ class Splitter:
     def cost(self, kind: Kind, share: int) -> int:
         """The least cost of all levels below, for a share that the kind can take. Raises Spent."""
         if not kind.kids:
-            return kind.room - share
+            return kind.room + kind.kept - share
         known = kind.known.get(share)
         if known is None:
             order = [kid for kid, many in kind.kids for _ in range(many)]
@@ -143,7 +143,7 @@ def _places(plan: Plan, order: Sequence[Kind], share: int) -> list[int]:
     places = []
     for place, kid in enumerate(order):
         left = room.get(kid, 0)
-        if left > 0:
+        if left > 0 or kid.kept:
             room[kid] = left - 1
             places.append(place)
     return places

@@ -135,12 +135,21 @@ def everything(rooms: Rooms, count: int) -> Iterator[Shares]:
 
 
 def best(
-    rooms: Rooms, bound: str, laws: Mapping[int, LevelConstraint], count: int, sizes: Mapping[int, int] | None = None
+    rooms: Rooms,
+    bound: str,
+    laws: Mapping[int, LevelConstraint],
+    count: int,
+    sizes: Mapping[int, int] | None = None,
+    kept: Shares | None = None,
 ) -> tuple[int, ...] | None:
-    """The least cost, None where nothing is allowed."""
+    """The least cost, None where nothing is allowed. `kept`: at least these stay where they are."""
     word, _, level = bound.partition(" ")
     at = LEVELS.index(SHORT[level]) if level else -1
-    allowed = [shares for shares in everything(rooms, count) if lawful(laws, shares, sizes)]
+    allowed = [
+        shares
+        for shares in everything(rooms, count)
+        if lawful(laws, shares, sizes) and all(shares.get(path, 0) >= some for path, some in (kept or {}).items())
+    ]
     for depth in (at,) if word == "required" else range(at, -2, -1):
         inside = [shares for shares in allowed if len({path[: depth + 1] for path in shares}) == 1]
         if inside:

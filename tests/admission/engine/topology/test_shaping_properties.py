@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decision import Proof
-from admission.engine.model import LevelConstraint, SliceLayer
+from admission.engine.model import Gone, LevelConstraint, PlacementRequest, PodSet, Removed, SliceLayer
 from tests.admission.engine.topology.shapes import (
     PACK,
     SPREAD,
@@ -25,7 +26,8 @@ from tests.admission.engine.topology.shapes import (
     shares_of,
     softened,
 )
-from tests.admission.engine.topology.vectors import LEVELS
+from tests.admission.engine.topology.test_replace import booked
+from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ONE_CPU
 
 Case = tuple[dict[Path, int], str, dict[int, LevelConstraint], int, int | None]
 BOUNDS = ["unconstrained"] + [
@@ -121,6 +123,49 @@ def test_equals_trying_everything(case: Case, random: Random) -> None:
 @given(cases(), st.randoms(use_true_random=False))
 def test_equals_trying_everything_long(case: Case, random: Random) -> None:
     _agrees(case, random)
+
+
+def _replaces(case: Case, data: st.DataObject) -> None:
+    """A node fails: with what stays, the lost pods come as near to the constraints as any way to place them."""
+    hosts, bound, laws, count, sliced = case
+    slices = () if sliced is None else (SliceLayer(LEVELS[sliced], 2),)
+    ask = asked(bound, list(laws.values()), slices)
+    before = place(cluster(hosts), ask, count)
+    if not before.fits or not before.assignments["main"].domains:
+        return
+    shares = shares_of(before)
+    failed = data.draw(st.sampled_from(sorted(shares)))
+    request = PlacementRequest(PodSet("main", count, ONE_CPU, topology=ask), FLAVOR, count)
+    placed = replace(request, previous=before.assignments["main"])
+    budget = data.draw(st.sampled_from([1, 20_000]))
+    book = booked(cluster(hosts, budget=budget), placed)
+    book.apply(Gone(Removed.NODE, "-".join(failed)))
+    after = book.replace([placed], "-".join(failed))
+    kept = {path: share for path, share in shares.items() if path != failed}
+    rooms_left = {path: room for path, room in hosts.items() if path != failed}
+    sizes = {} if sliced is None else {sliced: 2}
+    wanted = best(rooms_left, bound, laws, sum(shares.values()), sizes, kept)
+    assert after.fits == (wanted is not None)
+    if wanted is not None:
+        now = shares_of(after)
+        assert all(now.get(path, 0) >= share for path, share in kept.items())
+        assert lawful(laws, now, sizes)
+        assert sum(now.values()) == sum(shares.values())
+        assert all(share <= rooms_left[path] for path, share in now.items())
+        assert cost_of(hosts, laws, now) == wanted if budget > 1 else cost_of(hosts, laws, now) >= wanted
+
+
+@settings(max_examples=200, deadline=None)
+@given(cases(), st.data())
+def test_replaced_pods_fit_in_with_those_that_stay(case: Case, data: st.DataObject) -> None:
+    _replaces(case, data)
+
+
+@pytest.mark.long
+@settings(max_examples=5_000, deadline=None)
+@given(cases(), st.data())
+def test_replaced_pods_fit_in_with_those_that_stay_long(case: Case, data: st.DataObject) -> None:
+    _replaces(case, data)
 
 
 @settings(max_examples=200, deadline=None)
