@@ -97,8 +97,10 @@ class _Solver:
         problem = self._problem
         _, stranded, holes = _flat(self._kinds, problem.need)
         below = [_flat(kinds_of(capacity), problem.need) for capacity in problem.capacity[problem.asked + 1 :]]
-        counts, more = [count for count, _, _ in below], [over for _, over, _ in below]
-        return (*self._few.bound, *map(max, counts, self._below), stranded, *more, *pairs(holes))
+        counts = [max(count, least) for (count, _, _), least in zip(below, self._below, strict=True)]
+        # What is stranded by the fewest says nothing of what more of them strand.
+        more = [over if count == least else 0 for (count, over, _), least in zip(below, counts, strict=True)]
+        return (*self._few.bound, *counts, stranded, *more, *pairs(holes))
 
     # ---- the search
 

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decision import PlacementResult, Proof
-from admission.engine.model import PlacementOptions, Profile
-from tests.admission.engine.topology.trees import Case, Path, best, capacities, cases, figures, opened
+from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyAsk
+from tests.admission.engine.topology.trees import FLAVOR, Case, Path, best, capacities, cases, figures, opened
 
 quick = settings(max_examples=300, deadline=None)
 
@@ -100,9 +100,34 @@ def test_never_worse_than_compatible_whatever_the_budget(case: Case, budget: int
     assert ours == certificate.cost
     assert certificate.bound <= ours
     assert (certificate.proof is Proof.OPTIMAL) == (certificate.bound == ours)
+    assert ours <= theirs
     assert ours[0] <= theirs[0]
     stranded = case.slice_level + 1
-    if certificate.proof is Proof.OPTIMAL:
-        assert ours <= theirs
-        if ours[:stranded] == theirs[:stranded]:
-            assert ours[stranded] <= theirs[stranded]
+    assert ours[:stranded] != theirs[:stranded] or ours[stranded] <= theirs[stranded]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "workers", "proof"),
+    [
+        pytest.param((9, 9), 8, Proof.OPTIMAL, id="one rack holds both"),
+        pytest.param((6, 6), 8, Proof.FEASIBLE, id="two racks, nothing is proved"),
+        pytest.param((4, 4), 8, None, id="no room for the leader"),
+    ],
+)
+def test_a_leader_is_placed_as_compatible_does(sizes: tuple[int, ...], workers: int, proof: Proof | None) -> None:
+    case = racks(*sizes, count=workers)
+    ask = TopologyAsk(preferred=case.levels[1], group="g")
+    results = {
+        profile: case.ledger().place(
+            [
+                PlacementRequest(PodSet(name, count, {"cpu": 1}, topology=ask), FLAVOR, count, profile=profile)
+                for name, count in (("workers", workers), ("leader", 1))
+            ]
+        )
+        for profile in (Profile.EXACT, Profile.COMPATIBLE)
+    }
+    exact, compatible = results[Profile.EXACT], results[Profile.COMPATIBLE]
+    assert exact.assignments == compatible.assignments
+    assert exact.failures == compatible.failures
+    certificate = exact.certificates.get("workers")
+    assert (None if certificate is None else certificate.proof) is proof
