@@ -27,7 +27,11 @@ Place = tuple[int, int]
 """(level, slot) of a domain; level -1: the whole tree."""
 EVERYWHERE: Place = (-1, 0)
 
+Packing = tuple[list[int], Counts]
+"""Rows, and beside each how many pods of each item."""
+
 _ONE_PACKING = 2_000
+_MOST_ROWS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +73,26 @@ Look = tuple[Vec, bytes | None]
 """What one pod takes, and the rows that it may stand on (None: all)."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """By row: what is free of each resource, where each item may stand; and the parents of each level, of the rows last."""
+
+    free: list[list[int]]
+    may: list[list[bool] | None]
+    parents: list[list[int]]
+
+
 class Arena:
     """One flavor's tree at one moment, and the parties."""
 
     def __init__(self, tree: Tree, groups: Sequence[tuple[Group, Sequence[Member]]], *, simulate_empty: bool) -> None:
         self.tree = tree
+        self._lists: _Lists | None = None
         self._members = [member for _, members in groups for member in members]
         names = sorted({name for member in self._members for name, amount in member.ask.request.items() if amount})
         self._free = _free(tree, names, simulate_empty)
         self._items = [_item(member, names) for member in self._members]
         self._masks = [tree.matcher.feasible(member.ask.wants, tree.rows.size) for member in self._members]
-        self._may = [None if mask is None else mask.tolist() for mask in self._masks]
-        self._parents = [level.parent.tolist() for level in (*tree.levels, tree.rows)]
         self._rows: dict[Place, list[int]] = {}
         self._row: dict[int, Row] = {}
         self._alike: dict[object, int] = {}
@@ -154,7 +166,7 @@ class Arena:
         found = []
         while level >= 0:
             found.append((level, slot))
-            slot, level = self._parents[level][slot], level - 1
+            slot, level = int(self.tree.levels[level].parent[slot]), level - 1
         return [*found, EVERYWHERE]
 
     def around(self, level: int, choice: Choice) -> Place:
@@ -163,7 +175,7 @@ class Arena:
         if not slots:
             return EVERYWHERE
         while len(slots) > 1:
-            slots = {self._parents[level][slot] for slot in slots} if level > 0 else {0}
+            slots = {int(self.tree.levels[level].parent[slot]) for slot in slots} if level > 0 else {0}
             level -= 1
         return (level, slots.pop()) if level >= 0 else EVERYWHERE
 
@@ -188,19 +200,28 @@ class Arena:
         """What a row offers."""
         found = self._row.get(row)
         if found is None:
-            free = tuple([column[row] for column in self._free])
-            allowed = tuple([may is None or may[row] for may in self._may])
+            lists = self._read()
+            free = tuple([column[row] for column in lists.free])
+            allowed = tuple([may is None or may[row] for may in lists.may])
             found = self._row[row] = Row(free, self._path(row), allowed)
         return found
 
+    def _read(self) -> _Lists:
+        """The arrays as lists, from which single cells are quicker to have."""
+        if self._lists is None:
+            may = [None if mask is None else mask.tolist() for mask in self._masks]
+            parents = [level.parent.tolist() for level in (*self.tree.levels, self.tree.rows)]
+            self._lists = _Lists([column.tolist() for column in self._free], may, parents)
+        return self._lists
+
     def _path(self, row: int) -> Vec:
         """Slots from the widest domain down to the lowest level's."""
-        slot, path = row, []
+        parents, slot, path = self._read().parents, row, []
         if self.tree.shape.hidden_nodes:
-            slot = self._parents[-1][slot]
+            slot = parents[-1][slot]
         for level in range(self.tree.depth - 1, -1, -1):
             path.append(slot)
-            slot = self._parents[level][slot]
+            slot = parents[level][slot]
         path.reverse()
         return tuple(path)
 
@@ -219,6 +240,8 @@ class Arena:
 
     def capacity(self, place: Place) -> Vec:
         """At most: what is free of each resource, then for each look how many pods of it (or larger ones) fit."""
+        if place == EVERYWHERE:
+            return self._everywhere()
         if place not in self._capacities:
             rows = [self.row(row) for row in self.rows(place)]
             total = [sum(row.free[r] for row in rows) for r in range(len(self._free))]
@@ -228,18 +251,32 @@ class Arena:
             self._capacities[place] = tuple(total)
         return self._capacities[place]
 
+    def _everywhere(self) -> Vec:
+        total = [int(column.sum()) for column in self._free]
+        for (vector, _), mask in zip(
+            self._looks, map(self._masks.__getitem__, map(self._look_of.index, self._looks)), strict=True
+        ):
+            fits = np.minimum.reduce([column // want for column, want in zip(self._free, vector, strict=True) if want])
+            total.append(int((fits if mask is None else fits[mask]).sum()))
+        return tuple(total)
+
     # ---- who fits where together
 
     def holds(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
         """Whether all of them fit into the domain, each into what it chose there; None: not known within the budget."""
-        capacity = self.capacity(place)
-        for number, have in enumerate(capacity):
-            if sum([self.demands[party.index][number] for party, _ in chosen]) > have:
-                return False
+        if self.exceeds(place, chosen):
+            return False
         key = self._key(place, chosen)
         if key not in self._verdicts:
             self._verdicts[key] = True if self._counted(place, chosen) else self._tried(place, chosen, budget)
         return self._verdicts[key]
+
+    def exceeds(self, place: Place, chosen: Sequence[Chosen]) -> bool:
+        """Whether together they ask for more of something than there is."""
+        return any(
+            sum([self.demands[party.index][number] for party, _ in chosen]) > have
+            for number, have in enumerate(self.capacity(place))
+        )
 
     def _counted(self, place: Place, chosen: Sequence[Chosen]) -> bool:
         """Whether all pods look alike and may stand anywhere in the domain, so that counting them is all there is to it."""
@@ -256,30 +293,39 @@ class Arena:
             return self.sign(place), tuple(sorted([party.kind for party, _ in chosen]))
         return place, tuple(sorted([(party.index, choice) for party, choice in chosen]))
 
-    def packed(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> Counts | No:
-        """By row of the domain: pods of each item of the parties in their order."""
+    def packed(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> Packing | No:
+        """Rows of the domain that somebody chose, and for each the pods of each item of the parties in their order."""
         order = [item for party, _ in chosen for item in party.items]
+        numbers = self._rows_of(place, chosen)
+        budget.left -= len(numbers) // 8
+        if budget.left <= 0 or len(numbers) > _MOST_ROWS:
+            return No.UNKNOWN
         choices = [(party.level, set(choice)) for party, choice in chosen for _ in party.items]
         rows, whole = [], _whole(place, chosen)
-        for number in self.rows(place):
-            row = self.row(number)
+        for row in map(self.row, numbers):
             allowed = tuple([row.allowed[item] for item in order])
             if not whole:
                 inside = [row.path[level] in slots for level, slots in choices]
                 allowed = tuple([may and ok for may, ok in zip(allowed, inside, strict=True)])
             rows.append(Row(row.free, row.path, allowed))
-        budget.left -= len(rows) // 8
-        part = Budget(max(1, min(_ONE_PACKING, budget.left)))
+        part = Budget(min(_ONE_PACKING, budget.left))
         found = pack(rows, [self._items[item] for item in order], part)
         budget.left -= part.used
         budget.used += part.used
-        return found
+        return found if isinstance(found, No) else (numbers, found)
 
-    def spread(self, place: Place, chosen: Sequence[Chosen], counts: Counts) -> Mapping[int, Mapping[int, int]]:
+    def _rows_of(self, place: Place, chosen: Sequence[Chosen]) -> list[int]:
+        """In the order of the tree."""
+        if _whole(place, chosen):
+            return self.rows(place)
+        chains = {(party.level, slot) for party, choice in chosen for slot in choice}
+        return self.tree.rows.in_order({row for one in chains for row in self.rows(one)})
+
+    def spread(self, chosen: Sequence[Chosen], packing: Packing) -> Mapping[int, Mapping[int, int]]:
         """A packing's pods by item and slot of the lowest level."""
         order = [item for party, _ in chosen for item in party.items]
         found: dict[int, dict[int, int]] = {item: {} for item in order}
-        for number, pattern in zip(self.rows(place), counts, strict=True):
+        for number, pattern in zip(*packing, strict=True):
             domain = self.row(number).path[-1]
             for item, pods in zip(order, pattern, strict=True):
                 if pods:
@@ -304,16 +350,16 @@ def _item(member: Member, names: Sequence[str]) -> Item:
     return Item(tuple(member.ask.request.get(name, 0) for name in names), member.pods, layers)
 
 
-def _free(tree: Tree, names: Iterable[str], simulate_empty: bool) -> list[list[int]]:
+def _free(tree: Tree, names: Iterable[str], simulate_empty: bool) -> list[Ints]:
     """By resource and row what is free; zeros for a resource that no row ever had."""
-    found: list[list[int]] = []
+    found: list[Ints] = []
     for name in names:
         column = tree.columns.index.get(name)
         free = None if column is None else tree.free(column)
         if column is None or free is None:
-            found.append([0] * tree.rows.size)
+            found.append(np.zeros(tree.rows.size, dtype=np.int64))
         else:
-            found.append(np.maximum(free + tree.used(column) if simulate_empty else free, 0).tolist())
+            found.append(np.maximum(free + tree.used(column) if simulate_empty else free, 0))
     return found
 
 

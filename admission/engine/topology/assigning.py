@@ -173,12 +173,12 @@ class Assigning:
         union: set[int] = set()
         room = [0] * len(self._arena.demands[order[0]])
         for index in order:
-            for slot in left[index]:
-                if slot not in union:
-                    union.add(slot)
-                    room = [a + b for a, b in zip(room, self._room_in((self._arena.level, slot)), strict=True)]
-            if len(union) > 2 * len(order):
+            more = [slot for slot in left[index] if slot not in union]
+            if len(union) + len(more) > 2 * len(order):
                 break
+            union.update(more)
+            for slot in more:
+                room = [a + b for a, b in zip(room, self._room_in((self._arena.level, slot)), strict=True)]
             room = [a - b for a, b in zip(room, self._arena.demands[index], strict=True)]
             if min(room) < 0:
                 return True

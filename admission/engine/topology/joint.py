@@ -10,9 +10,10 @@ earlier ones would have let all in. So that way is only the first try. The objec
    large holes stay whole; inside its domains each group gets its own best answer; then the order of names.
 
 The first try stands, as Optimal, where every group opens as few domains as it could with all nodes to itself. Otherwise
-assigning.py is asked with numbers of domains: first each group's least; where that is refuted and nothing is found yet, any
-numbers; then every sum from the least on that is below what was found. A sum is refuted only by a search that gave up no
-branch for its budget. Where required levels leave nothing to sum, the first search decides.
+assigning.py is asked with numbers of domains: where nothing is found yet, one for each group that one can hold and any for
+the others; then any for all that are not bound to one; then every sum from the least on that is below what was found (with
+a part of the budget, where groups need several domains). A sum is refuted only by a search that gave up no branch for its
+budget. Where required levels leave nothing to sum, the first search decides.
 
 An answer found inside chosen domains is worked out group by group with the usual steps (`Ask.within`); only where these
 fail, as they do for shapes that must share hosts just so, by the packing itself. Requests with placement constraints of
@@ -41,6 +42,9 @@ from admission.engine.topology.parts import path_of
 from admission.engine.topology.tree import Tree, Values
 
 Found = Mapping[str, Assignment]
+
+_SETS_SHARE = 20
+"""Of the budget, one part in so many is for fewer domains where groups need several anyway: sets of domains are many."""
 
 
 class Steps(crowd.Steps, Protocol):
@@ -114,11 +118,12 @@ class _Joint:
         least = [party.least or 0 for party in self._parties]
         if any(party.least is None or (party.bound and party.least > 1) for party in self._parties):
             return self._none(proved=not self._kept)
-        refuted = self._attempt(least)
-        if self._best is None and not all(party.bound for party in self._parties):
-            refuted = self._attempt([1 if party.bound else ANY for party in self._parties])
         if self._best is None:
-            return self._none(proved=refuted and not self._kept)
+            refuted = self._attempt([1 if party.bound or party.least == 1 else ANY for party in self._parties])
+            if self._best is None and not all(party.bound for party in self._parties):
+                refuted = self._attempt([1 if party.bound else ANY for party in self._parties])
+            if self._best is None:
+                return self._none(proved=refuted and not self._kept)
         bound = self._improved(least)
         cost, found = self._best
         groups = [group for group, _ in self._move]
@@ -129,6 +134,8 @@ class _Joint:
     def _improved(self, least: Sequence[int]) -> int:
         """Try every sum below the best's; returns what no answer can be below."""
         total = bound = sum(least)
+        if max(least) > 1:
+            self._budget.left = min(self._budget.left, self._steps.options.exact_budget // _SETS_SHARE)
         while self._best is not None and total < self._best[0] and self._budget.left > 0:
             if self._refuted(total, least) and total == bound:
                 bound += 1
@@ -203,10 +210,12 @@ class _Joint:
         """Domain by domain as packed; a domain inside another one that somebody has is packed with it."""
         assignments: dict[str, Assignment] = {}
         for place, inside in self._separate(chosen).items():
-            counts = self._arena.packed(place, inside, self._budget)
-            if isinstance(counts, No):
-                return counts
-            spread = self._arena.spread(place, inside, counts)
+            if self._arena.exceeds(place, inside):
+                return No.PROVED
+            packing = self._arena.packed(place, inside, self._budget)
+            if isinstance(packing, No):
+                return packing
+            spread = self._arena.spread(inside, packing)
             for party, _ in inside:
                 for item, member in zip(party.items, _speaking_order(party.group), strict=True):
                     assignments[member] = self._assignment(spread[item])
@@ -287,5 +296,5 @@ def _opened(tree: Tree, group: Group, members: Sequence[Member], found: Found) -
     ask = members[0].ask
     if ask.required:
         return 1
-    domains = (domain for member in group.members for domain in found[member.pod_set.name].domains)
-    return len({path_of(tree, domain.values)[: ask.level + 1] for domain in domains})
+    values = {domain.values for member in group.members for domain in found[member.pod_set.name].domains}
+    return len(values if ask.level == tree.depth - 1 else {path_of(tree, one)[: ask.level + 1] for one in values})
