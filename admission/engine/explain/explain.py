@@ -6,7 +6,7 @@ a Workload that has waited a while (controllers/explaining.py), by `stowage expl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from admission.engine.assign import FlavorAssignment, PodSetFlavors
@@ -14,11 +14,11 @@ from admission.engine.decision import Reason
 from admission.engine.eligible import unsuitable, wants_topology
 from admission.engine.explain.attempt import attempt, cannot_run
 from admission.engine.explain.finishing import Site
-from admission.engine.explain.quotas import asked_of, quota_views
+from admission.engine.explain.quotas import Family, asked_of, quota_views
 from admission.engine.explain.remedies import remedies
 from admission.engine.explain.rooms import Rooms, groups_of
 from admission.engine.explain.trying import BUDGET, Budget, Trying
-from admission.engine.explain.value import Explanation, FlavorView, PodSetView, Verdict
+from admission.engine.explain.value import Explanation, FlavorView, PodSetView, QuotaView, Verdict
 from admission.engine.flavors import topology_implied
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, Workload
@@ -58,7 +58,7 @@ def explain(
     left = Budget(budget)
     if budget > 0:
         trying = Trying(ledger, workload, queue, now, left)
-        found = replace(found, remedies=remedies(trying, views.sites, alone=never))
+        found = replace(found, remedies=remedies(trying, views.sites, views.family, alone=never))
     return replace(found, complete=not left.spent)
 
 
@@ -68,6 +68,7 @@ class _Views:
     def __init__(self, ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float) -> None:
         self._ledger, self._workload, self._queue, self._now = ledger, workload, queue, now
         self._implied = topology_implied(queue, ledger.flavors)
+        self.family = Family(ledger, queue.name)
         self.sites: list[Site] = []
 
     def flavors(self) -> Iterator[FlavorView]:
@@ -78,7 +79,10 @@ class _Views:
                 if any(asked.values()):
                     view = self._flavor(group, quotas.flavor)
                     quota = {resource: amount for resource, amount in asked.items() if resource in quotas.quotas}
-                    yield replace(view, quota=quota_views(self._ledger, self._queue, quotas.flavor, quota))
+                    yield replace(view, quota=self._quota(quotas.flavor, quota))
+
+    def _quota(self, flavor: str, asked: Mapping[str, int]) -> tuple[QuotaView, ...]:
+        return quota_views(self._ledger, self._queue, self.family, flavor, asked)
 
     def _flavor(self, group: ResourceGroup, name: str) -> FlavorView:
         flavor = self._ledger.flavors.get(name)

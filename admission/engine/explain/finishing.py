@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 
-from admission.engine.explain.quotas import relatives, users_of
+from admission.engine.explain.quotas import Family
 from admission.engine.explain.rooms import Rooms
 from admission.engine.explain.takers import rows_of
 from admission.engine.explain.trying import Trying
@@ -41,9 +42,9 @@ Weights = Mapping[str, int]
 """Workload to how much it holds, comparable within one set of candidates only."""
 
 
-def finishing(trying: Trying, sites: Sequence[Site], short: Sequence[FlavorResource]) -> Finish | None:
-    """The least set. `short`: the quotas that are not enough."""
-    holders = _holders(trying, short)
+def finishing(trying: Trying, sites: Sequence[Site], family: Family, short: Sequence[FlavorResource]) -> Finish | None:
+    """The least set. `short`: the quotas that are not enough; `family`: who could use them."""
+    holders = _holders(family, short)
     sets: list[tuple[int, int, tuple[str, ...]]] = []
     for first, others in _candidates(sites, holders):
         weights = {**others, **first}
@@ -74,11 +75,12 @@ def _lighter(trying: Trying, ordered: Sequence[str], alone: str) -> list[str]:
     return [ordered[high]]
 
 
-def _holders(trying: Trying, short: Sequence[FlavorResource]) -> Weights:
-    if not short:
-        return {}
-    family = relatives(trying.ledger, trying.queue.name)
-    return {taker.name: taker.amount for taker in users_of(trying.ledger, family, short)}
+def _holders(family: Family, short: Sequence[FlavorResource]) -> Weights:
+    """Who uses the quotas; of those that use equally much not more than a set may have."""
+    found: dict[int, list[str]] = {}
+    for name, amount in family.users_of(short).items():
+        found.setdefault(amount, []).append(name)
+    return {name: amount for amount, names in found.items() for name in nsmallest(MEMBERS, names)}
 
 
 def _candidates(sites: Sequence[Site], holders: Weights) -> Iterator[tuple[Weights, Weights]]:

@@ -5,18 +5,45 @@ Only reads the cohort tree and the bookings. Called by explain.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from heapq import nsmallest
 
-from admission.engine.explain.takers import TOP, most
+from admission.engine.explain.takers import TOP
 from admission.engine.explain.value import QuotaUser, QuotaView, Taker, TakerKind
 from admission.engine.flavors import total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
 
 
-def relatives(ledger: Ledger, queue: str) -> frozenset[str]:
-    """The queues that can affect the queue's quota, itself among them."""
-    return ledger.quota.relatives(queue) | {queue}
+class Family:
+    """The queues that can affect a queue's quota, itself among them, and what their admitted workloads use."""
+
+    def __init__(self, ledger: Ledger, queue: str) -> None:
+        self.queues = ledger.quota.relatives(queue) | {queue}
+        self._ledger = ledger
+        self._amounts: dict[FlavorResource, dict[str, int]] | None = None
+
+    def users_of(self, frs: Collection[FlavorResource]) -> Mapping[str, int]:
+        """The workloads that use any of these quotas, each with the sum."""
+        if self._amounts is None:
+            self._amounts = self._counted()
+        found: dict[str, int] = {}
+        for fr in frs:
+            used = self._amounts.get(fr, {})
+            if len(frs) == 1:
+                return used
+            for key, amount in used.items():
+                found[key] = found.get(key, 0) + amount
+        return found
+
+    def _counted(self) -> dict[FlavorResource, dict[str, int]]:
+        found: dict[FlavorResource, dict[str, int]] = {}
+        for key, admission in self._ledger.admissions.items():
+            if admission.cluster_queue in self.queues:
+                for fr, amount in admission.usage().items():
+                    if amount > 0:
+                        found.setdefault(fr, {})[key] = amount
+        return found
 
 
 def asked_of(queue: ClusterQueue, group: ResourceGroup, workload: Workload) -> dict[str, int]:
@@ -29,13 +56,15 @@ def asked_of(queue: ClusterQueue, group: ResourceGroup, workload: Workload) -> d
     return total
 
 
-def quota_views(ledger: Ledger, queue: ClusterQueue, flavor: str, asked: Mapping[str, int]) -> tuple[QuotaView, ...]:
+def quota_views(
+    ledger: Ledger, queue: ClusterQueue, family: Family, flavor: str, asked: Mapping[str, int]
+) -> tuple[QuotaView, ...]:
     """One view for each resource, by name."""
-    return tuple(_view(ledger, queue.name, (flavor, resource), asked[resource]) for resource in sorted(asked))
+    return tuple(_view(ledger, queue.name, family, (flavor, resource), asked[resource]) for resource in sorted(asked))
 
 
-def _view(ledger: Ledger, queue: str, fr: FlavorResource, asked: int) -> QuotaView:
-    quota, family = ledger.quota, relatives(ledger, queue)
+def _view(ledger: Ledger, queue: str, family: Family, fr: FlavorResource, asked: int) -> QuotaView:
+    quota = ledger.quota
     available = quota.available(queue, fr)
     users = sorted(_users(ledger, family, fr), key=lambda user: (-user.amount, user.cluster_queue))
     return QuotaView(
@@ -46,24 +75,17 @@ def _view(ledger: Ledger, queue: str, fr: FlavorResource, asked: int) -> QuotaVi
         most=quota.potential(queue, fr),
         short=max(0, asked - available),
         users=tuple(users[:TOP]),
-        workloads=most(users_of(ledger, family, (fr,))),
+        workloads=_workloads(family, fr),
     )
 
 
-def _users(ledger: Ledger, family: Iterable[str], fr: FlavorResource) -> Iterator[QuotaUser]:
-    for name in family:
+def _workloads(family: Family, fr: FlavorResource) -> tuple[Taker, ...]:
+    top = nsmallest(TOP, family.users_of((fr,)).items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Taker(TakerKind.WORKLOAD, key, amount) for key, amount in top)
+
+
+def _users(ledger: Ledger, family: Family, fr: FlavorResource) -> Iterator[QuotaUser]:
+    for name in family.queues:
         amount = ledger.quota.usage(name).get(fr, 0)
         if amount > 0:
             yield QuotaUser(name, amount, max(0, amount - ledger.quota.nominal(name, fr)))
-
-
-def users_of(ledger: Ledger, family: Iterable[str], frs: Iterable[FlavorResource]) -> list[Taker]:
-    """The admitted workloads of these queues that use any of these quotas, with the sum."""
-    queues, wanted, found = set(family), tuple(frs), []
-    for key, admission in ledger.admissions.items():
-        if admission.cluster_queue in queues:
-            usage = admission.usage()
-            amount = sum(usage.get(fr, 0) for fr in wanted)
-            if amount > 0:
-                found.append(Taker(TakerKind.WORKLOAD, key, amount))
-    return found

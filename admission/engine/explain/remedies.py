@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from admission.engine.explain import asking
 from admission.engine.explain.finishing import Site, finishing
 from admission.engine.explain.growing import missing_quota, more_nodes
+from admission.engine.explain.quotas import Family
 from admission.engine.explain.trying import Trying
 from admission.engine.explain.value import (
     AddNodes,
@@ -46,13 +47,16 @@ _TROUBLE: tuple[type[Change], ...] = (
 Search = Callable[[Trying], Iterator[Change]]
 
 
-def remedies(trying: Trying, sites: Sequence[Site], *, alone: bool) -> tuple[Remedy, ...]:
-    """The remedies found, the least trouble first. `sites`: what found no place; `alone`: no end of others would help."""
+def remedies(trying: Trying, sites: Sequence[Site], family: Family, *, alone: bool) -> tuple[Remedy, ...]:
+    """The remedies found, the least trouble first.
+
+    `sites`: what found no place; `family`: who uses the queue's quota; `alone`: no end of others would help.
+    """
     raises, suffices = missing_quota(trying)
     found = [Remedy(raises)] if suffices else []
     if not alone:
         short = [(change.flavor, change.resource) for change in raises]
-        if (finish := finishing(trying, sites, short)) is not None:
+        if (finish := finishing(trying, sites, family, short)) is not None:
             found.append(Remedy((finish,)))
     kinds: list[Search] = [asking.relaxed, asking.softened, asking.tolerating, asking.unselecting]
     kinds += [lambda t: _one(more_nodes(t, sites)), asking.lowered, asking.fewer]

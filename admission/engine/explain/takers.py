@@ -7,6 +7,7 @@ Called by rooms.py and by the search for workloads whose end would help (remedie
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 
 import numpy as np
 
@@ -82,7 +83,7 @@ class Takers:
 
 def most(takers: Iterable[Taker]) -> tuple[Taker, ...]:
     """Those with the largest amounts; ties by name."""
-    return tuple(sorted(takers, key=lambda taker: (-taker.amount, taker.name))[:TOP])
+    return tuple(nsmallest(TOP, takers, key=lambda taker: (-taker.amount, taker.name)))
 
 
 def rows_of(tree: Tree, level: int, slot: int) -> Bools:
