@@ -3,9 +3,7 @@
 The steps, repeated until nothing more fits or the budget is used up:
 
 1. *heads*: the foremost workload of each queue that is worth considering (queue.py).
-2. *order*: the head that borrows least, then has the highest priority, then is the oldest (cycle.md 4.2). How far a head
-   borrows is found out when its turn comes at the earliest: until then it counts as not borrowing at all, which is the
-   least it can be. So a cycle looks only at heads that could be next.
+2. *order*: the head that borrows least, then has the highest priority, then is the oldest; or by fair shares (turns.py).
 3. *flavors* and *quota*: flavors.py. No fit: step 6.
 4. *place*: domains for its pod sets (ledger.place). No place: the flavor that failed is refused and step 3 tries the next
    one. Where even an empty cluster would not hold it, the message counts what an empty cluster would.
@@ -24,20 +22,19 @@ if that fails it calls `ledger.release` and puts the workload back into the queu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from dataclasses import dataclass
 
 from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.decision import Admit, Decision, PlacementResult, Preempt, Reason, Wait
 from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
-from admission.engine.line import Order, order_of
 from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
 from admission.engine.nominate import DEFERRED, Nomination, Nominator
 from admission.engine.promises import Promises
 from admission.engine.queue import Notice, PendingQueues
 from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
+from admission.engine.turns import FairTurns, Head, LazyTurns, Turns
 
 _MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
 
@@ -64,54 +61,46 @@ class CycleReport:
         return sum(isinstance(decision, Wait) for decision in self.decisions)
 
 
-@dataclass(slots=True, eq=False)
-class _Head:
-    """A queue's head. `level` is how far it borrows, or the least it could while `assignment` is None.
-
-    `refused`: flavors whose nodes did not hold a pod set, with the placement's message; `hopeless`: not even empty ones.
-    """
-
-    workload: Workload
-    order: Order
-    level: int = 0
-    assignment: FlavorAssignment | None = None
-    refused: dict[tuple[str, str], str] = field(default_factory=dict)
-    hopeless: bool = True
-
-
 def run_cycle(
-    ledger: Ledger, queues: PendingQueues, now: float, budget: int, preemptions: Preemptions | None = None
+    ledger: Ledger,
+    queues: PendingQueues,
+    now: float,
+    budget: int,
+    preemptions: Preemptions | None = None,
+    *,
+    fair: bool = False,
 ) -> CycleReport:
     """Decide on up to `budget` workloads (at least one), admissions and waits together; `now` is epoch seconds.
 
-    Without `preemptions` nobody is evicted.
+    Without `preemptions` nobody is evicted. `fair`: fair sharing is on.
     """
     queues.due(now)
-    cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota))
+    cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota), fair)
     decisions = cycle.run(max(1, budget))
     return CycleReport(tuple(decisions), tuple(queues.take_notices()), cycle.more())
 
 
 class _Cycle:
-    def __init__(self, ledger: Ledger, queues: PendingQueues, now: float, preemptions: Preemptions) -> None:
+    def __init__(self, ledger: Ledger, queues: PendingQueues, now: float, preemptions: Preemptions, fair: bool) -> None:
         self._ledger, self._queues, self._now, self._preemptions = ledger, queues, now, preemptions
+        self._fair, self._woke = fair, False
         self._nobody = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now)
-        self._heads: dict[str, _Head] = {}
-        self._borrowers: dict[str, set[str]] = {}
-        self._line: list[tuple[int, Order, str]] = []
-        self._woke = False
+        self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger)
         self._promises = Promises(ledger, queues)
+        if fair:
+            self._promises.keep_all()
         for workload in queues.heads():
-            self._enter(workload)
+            self._turns.enter(Head.of(workload))
 
     def more(self) -> bool:
-        return bool(self._heads) or self._woke
+        return len(self._turns) > 0 or self._woke
 
     def run(self, budget: int) -> list[Decision]:
         decisions: list[Decision] = []
         try:
-            while len(decisions) < budget and (head := self._next()) is not None:
+            while len(decisions) < budget and (head := self._turns.next()) is not None:
+                self._promises.keep_until(head.level, head.order)
                 decision = self._consider(head)
                 if decision is not None:
                     decisions.append(decision)
@@ -119,79 +108,61 @@ class _Cycle:
             self._promises.end()
         return decisions
 
-    # ---- steps 1 and 2: heads, in order
-
-    def _enter(self, workload: Workload) -> None:
-        head = _Head(workload, order_of(workload))
-        self._heads[workload.cluster_queue] = head
-        self._queue_up(head)
-
-    def _queue_up(self, head: _Head) -> None:
-        heappush(self._line, (head.level, head.order, head.workload.cluster_queue))
-
-    def _next(self) -> _Head | None:
-        while self._line:
-            level, order, queue = heappop(self._line)
-            head = self._heads.get(queue)
-            if head is not None and head.order == order and head.level == level:
-                self._promises.keep_until(level, order)
-                return head
-        return None
-
-    def _advance(self, queue: str) -> None:
-        """The queue's head is settled: the next one takes its place."""
-        del self._heads[queue]
-        if (workload := self._queues.head(queue)) is not None:
-            self._enter(workload)
+    def _settle(self, head: Head) -> None:
+        """The next workload of its queue takes its place."""
+        self._turns.leave(head)
+        if (workload := self._queues.head(head.queue)) is not None:
+            self._turns.enter(Head.of(workload))
 
     # ---- step 3: flavors and quota
 
-    def _consider(self, head: _Head) -> Decision | None:
+    def _consider(self, head: Head) -> Decision | None:
         """The decision on a head whose turn it may be; None if it turns out that others come first."""
         workload = head.workload
         if self._ledger.admission(workload.key) is not None:
             self._queues.remove(workload.key)
-            self._advance(workload.cluster_queue)
+            self._settle(head)
             return None
         queue = self._ledger.quota.spec(workload.cluster_queue)
         if queue is None:
             return self._wait(head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
-        if (closed := self._closed(queue)) is not None:
+        if (closed := self._closed(workload, queue)) is not None:
             return self._wait(head, queue, *closed)
-        if workload.defect is not None:
-            return self._wait(head, queue, Reason.MISCONFIGURED, workload.defect)
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._promises.leave_quota_for(queue.name, assignment):
             return self._make_room(head, queue, assignment)
-        if assignment.level > head.level:
-            self._set_level(head, assignment.level)
+        if self._turns.yields(head, assignment.level):
             return None
         return self._place(head, queue, assignment)
 
-    def _closed(self, queue: ClusterQueue) -> tuple[Reason, str] | None:
+    def _closed(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
+        """Why the workload cannot be considered, whatever room there is."""
         if queue.stop is not StopPolicy.NONE:
             return Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped"
         if queue.inactive is not None or self._ledger.quota.cyclic(queue.name):
             return Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive"
-        return None
+        return None if workload.defect is None else (Reason.MISCONFIGURED, workload.defect)
 
-    def _assign(self, head: _Head, queue: ClusterQueue) -> FlavorAssignment:
-        """Its flavors in the ledger as it stands. Kept while it queues up as a borrower: see `_reconsider_borrowers`."""
+    def _look(self, head: Head) -> None:
+        """Find its flavors before its turn, unless it has to be told something else."""
+        workload, queue = head.workload, self._ledger.quota.spec(head.queue)
+        booked = self._ledger.admission(workload.key) is not None
+        if queue is not None and not booked and self._closed(workload, queue) is None:
+            self._assign(head, queue)
+
+    def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:
+        """Its flavors in the ledger as it stands. Kept until its turn comes or `Turns.taken` drops it."""
         if head.assignment is None:
             oracle = self._preemptions.about(head.workload) if _evicts(queue) else self._nobody
-            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, oracle, Scope(head.refused))
+            search = FlavorSearch(
+                queue, self._ledger.flavors, self._ledger.quota, oracle, Scope(head.refused, fair=self._fair)
+            )
             head.assignment = search.assign(head.workload)
         return head.assignment
 
-    def _set_level(self, head: _Head, level: int) -> None:
-        head.level = level
-        queue = head.workload.cluster_queue
-        self._borrowers.setdefault(self._ledger.quota.tree_of(queue), set()).add(queue)
-        self._queue_up(head)
-
     # ---- step 4: place
 
-    def _place(self, head: _Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
+    def _place(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
         requests = placement_requests(head.workload, queue, assignment, self._ledger.flavors, self._now)
         result = self._ledger.place(requests) if requests else PlacementResult({}, {})
         if result.fits:
@@ -203,47 +174,38 @@ class _Cycle:
             if (failure := result.failures.get(name)) is not None:
                 head.refused[name, request.flavor] = empty.failures.get(name, failure).message
         head.assignment = None
-        self._queue_up(head)
+        self._turns.again(head)
         return None
 
     # ---- step 5: admit
 
     def _admit(
-        self, head: _Head, queue: ClusterQueue, flavors: FlavorAssignment, places: Mapping[str, Assignment]
+        self, head: Head, queue: ClusterQueue, flavors: FlavorAssignment, places: Mapping[str, Assignment]
     ) -> Admit:
         return self._start(head, queue, Nomination(head.workload, flavors, places))
 
-    def _start(self, head: _Head, queue: ClusterQueue, found: Nomination) -> Admit:
+    def _start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Admit:
         workload, admission = found.workload, found.admission()
         self._ledger.charge(workload, admission)
         self._queues.remove(workload.key)
-        self._advance(workload.cluster_queue)
-        self._reconsider_borrowers(workload.cluster_queue)
+        self._settle(head)
+        self._turns.taken(head.queue)
         note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
         return Admit(workload.key, admission, note)
 
-    def _reconsider_borrowers(self, queue: str) -> None:
-        """Less is left for the relatives: one that meant to borrow might now do better in another flavor."""
-        for name in self._borrowers.pop(self._ledger.quota.tree_of(queue), ()):
-            head = self._heads.get(name)
-            if head is not None and head.level > 0:
-                head.level, head.assignment = 0, None
-                self._queue_up(head)
-
     # ---- step 6: make room, or wait
 
-    def _make_room(self, head: _Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
+    def _make_room(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
         workload = head.workload
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
         if assignment.mode < Mode.FIT and not fewer and not (assignment.mode > Mode.NO_FIT and _evicts(queue)):
             return self._wait(head, queue, assignment.reason, assignment.message())
         with self._promises.afterwards():
-            found = self._nominator.nominate(workload, queue)
+            found = self._nominator.nominate(workload, queue, Scope(fair=self._fair))
         if not found.starts:
             told = found.assignment if assignment.mode is Mode.FIT else assignment
             return self._wait(head, queue, told.reason, told.message())
-        if found.assignment.level > head.level:
-            self._set_level(head, found.assignment.level)
+        if self._turns.yields(head, found.assignment.level):
             return None
         if found.victims:
             return self._preempt(head, queue, found)
@@ -252,20 +214,19 @@ class _Cycle:
             return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
         return self._start(head, queue, found)
 
-    def _preempt(self, head: _Head, queue: ClusterQueue, found: Nomination) -> Preempt:
+    def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination) -> Preempt:
         victims = frozenset(victim.workload for victim in found.victims)
         self._promise(head, found, victims)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
-    def _promise(self, head: _Head, found: Nomination, victims: frozenset[str]) -> None:
+    def _promise(self, head: Head, found: Nomination, victims: frozenset[str]) -> None:
         """It gets this once the victims have left; until then nobody behind it does."""
-        name = head.workload.cluster_queue
         self._promises.make(head.workload.key, found, victims)
-        self._advance(name)
-        self._reconsider_borrowers(name)
+        self._settle(head)
+        self._turns.taken(head.queue)
 
-    def _wait(self, head: _Head, queue: ClusterQueue | None, reason: Reason, message: str) -> Wait:
+    def _wait(self, head: Head, queue: ClusterQueue | None, reason: Reason, message: str) -> Wait:
         workload = head.workload
         again = None
         if queue is not None:
@@ -274,7 +235,7 @@ class _Cycle:
         if self._queues.lapsed(workload.key):
             self._free_again(workload.cluster_queue)
         stays = self._queues.refuse(workload.key, reason, again)
-        self._advance(workload.cluster_queue)
+        self._settle(head)
         never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
 

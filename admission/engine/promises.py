@@ -38,8 +38,16 @@ class Promises:
     def keep_until(self, level: int, order: Order) -> None:
         """Keep what was promised to those whose turn is before this one."""
         while self._due and self._due[-1][:2] < (level, order):
-            *_, workload, admission = self._due.pop()
-            self._keep(workload, admission)
+            self._keep_next()
+
+    def keep_all(self) -> None:
+        """Keep everything that was promised: where fair shares decide, whoever was promised something had won his turn."""
+        while self._due:
+            self._keep_next()
+
+    def _keep_next(self) -> None:
+        *_, workload, admission = self._due.pop()
+        self._keep(workload, admission)
 
     def make(self, key: str, found: Nomination, victims: frozenset[str]) -> None:
         """The pending workload of that key gets this once the victims have left."""

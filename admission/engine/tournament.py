@@ -3,12 +3,12 @@
 Classical: who holds quota already (a second pass), then who borrows least far up, has the higher priority, is older. Fair:
 from the root of each cohort tree down, the child whose dominant share is smallest once its candidate has what it asks for
 wins; a subtree that stays within its quota of what is asked for comes before any that borrows. What was taken meanwhile
-counts, so each pick is a tournament of its own. Ties go by name. Called by round.py.
+counts, so each pick is a tournament of its own. Ties go by name. Called by round.py and turns.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from admission.engine.cohorts import Node
 from admission.engine.fairness import Share, dominant_share
@@ -29,12 +29,13 @@ def fair(nominations: list[Nomination], ledger: Ledger) -> Iterator[Nomination]:
     """All of them, at most one a queue; each pick sees what became of the ones before."""
     left = {each.workload.cluster_queue: each for each in nominations}
     while left:
-        best = _winner(left, ledger)
+        best = winner(left, ledger)
         del left[best.workload.cluster_queue]
         yield best
 
 
-def _winner(left: dict[str, Nomination], ledger: Ledger) -> Nomination:
+def winner(left: Mapping[str, Nomination], ledger: Ledger) -> Nomination:
+    """Whose turn it is in the tree of the first queue by name; `left`: a candidate a queue, not empty."""
     first = min(left)
     node = ledger.quota.node(first)
     if node is None or node.parent is None:

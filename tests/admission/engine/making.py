@@ -86,9 +86,9 @@ class Cluster:
             elif isinstance(event, Workload):
                 self.queues.put(event)
 
-    def cycle(self, budget: int = 100, now: float = 0.0) -> CycleReport:
+    def cycle(self, budget: int = 100, now: float = 0.0, *, fair: bool = False) -> CycleReport:
         """One cycle."""
-        return run_cycle(self.ledger, self.queues, now, budget)
+        return run_cycle(self.ledger, self.queues, now, budget, fair=fair)
 
     def finish(self, key: str) -> None:
         """The workload is done: its room is free, and its queue's relatives look again."""

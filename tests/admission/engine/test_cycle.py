@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -104,6 +105,44 @@ def test_queues_take_turns_by_borrowing_then_priority_then_age() -> None:
     report = cluster.cycle()
     assert admitted(report) == ["a2", "b1", "b2"], "a1 would have to borrow, so b's workloads come first"
     assert list(waits(report)) == ["a1"]
+
+
+def tenants(weights: dict[str, int], quota: int) -> Cluster:
+    """Queues of these weights (in thousandths) that have nothing of their own, and a cohort with quota for all."""
+    own = {("any", "cpu"): Quota(quota * CPU)}
+    specs = [replace(queue(name, cohort="all", any=0), weight_milli=weight) for name, weight in weights.items()]
+    return Cluster(ANY, Cohort("all", quotas=own), *specs)
+
+
+@pytest.mark.parametrize(
+    ("weights", "got"),
+    [({"a": 3000, "b": 1000}, {"a": 9, "b": 3}), ({"a": 1000, "b": 1000, "c": 2000}, {"a": 3, "b": 3, "c": 6})],
+    ids=["3 to 1", "1 to 1 to 2"],
+)
+def test_fair_shares_give_each_by_its_weight(weights: dict[str, int], got: dict[str, int]) -> None:
+    cluster = tenants(weights, 12)
+    for number, name in enumerate(weights):
+        cluster.tell(*(workload(f"{name}{i}", to=name, queued=100 * number + i, priority=number) for i in range(20)))
+    report = cluster.cycle(fair=True)
+    assert Counter(key[0] for key in admitted(report)) == got
+
+
+def test_fair_shares_count_what_runs_already() -> None:
+    cluster = tenants({"a": 1000, "b": 1000}, 8)
+    cluster.tell(*(workload(f"a{i}", to="a", queued=i) for i in range(3)))
+    cluster.cycle(fair=True)
+    cluster.tell(*(workload(f"a{i}", to="a", queued=i) for i in range(3, 9)))
+    cluster.tell(*(workload(f"b{i}", to="b", queued=50 + i) for i in range(9)))
+    assert admitted(cluster.cycle(fair=True))[:3] == ["b0", "b1", "b2"]
+    assert cluster.ledger.quota.usage("a") == cluster.ledger.quota.usage("b")
+
+
+def test_a_stopped_queue_has_its_say_among_fair_ones() -> None:
+    cluster = tenants({"a": 1000, "b": 1000}, 8)
+    cluster.tell(replace(queue("a", cohort="all", any=0), stop=StopPolicy.HOLD))
+    cluster.tell(workload("a1", to="a"), workload("b1", to="b"))
+    report = cluster.cycle(fair=True)
+    assert (admitted(report), waits(report)) == (["b1"], {"a1": "Suspended: ClusterQueue a is stopped"})
 
 
 def test_equals_of_a_refused_one_are_told_without_being_tried() -> None:

@@ -49,9 +49,9 @@ RECLAIM = PreemptionPolicy("Any", "LowerPriority")
 class Evicting(Cluster):
     """A cluster whose queues may evict; victims leave when they are told to."""
 
-    def cycle(self, budget: int = 100, now: float = 0.0) -> CycleReport:
+    def cycle(self, budget: int = 100, now: float = 0.0, *, fair: bool = False) -> CycleReport:
         before = dump(self.ledger)["quota"]
-        report = run_cycle(self.ledger, self.queues, now, budget, Preemptor(self.ledger, now))
+        report = run_cycle(self.ledger, self.queues, now, budget, Preemptor(self.ledger, now), fair=fair)
         if not any(isinstance(decision, Admit) for decision in report.decisions):
             assert dump(self.ledger)["quota"] == before, "what is kept free is not usage"
         assert self.ledger.audit() == []
