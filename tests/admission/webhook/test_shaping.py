@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from admission.webhook import queues, workloads
 from admission.webhook.defaults import set_defaults
@@ -215,3 +217,18 @@ def test_the_profile_is_the_jobs_else_its_queues_else_the_settings() -> None:
     known = replace(known, cluster_queues={"cq": queue.model_copy(update={"metadata": metadata})})
     assert with_profile(RULES, job(), "ns", known).profile == names.COMPATIBLE
     assert with_profile(RULES, own, "ns", known).profile == names.LEAST_FREE
+
+
+# ---- the samples
+
+SAMPLES = sorted((Path(__file__).resolve().parents[3] / "config" / "samples").glob("job*.yaml"))
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_samples_are_taken_and_their_pods_gated(path: Path) -> None:
+    given = yaml.safe_load(path.read_text())
+    kind = JOBSET if given["kind"] == "JobSet" else JOB
+    assert lines(validate_create(given, kind, RULES)) == []
+    set_defaults(given, "default", kind, lookups(RACK), RULES)
+    gates = [template.body["spec"]["schedulingGates"] for template in kind.templates(given)]
+    assert gates == [[{"name": names.TOPOLOGY_GATE}]] * len(gates)
