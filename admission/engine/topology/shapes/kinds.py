@@ -57,7 +57,7 @@ class Kind:
 
     def fits(self, share: int) -> bool:
         """Whether it can take the share."""
-        if self.kids and self.law.even and not self.law.packs:
+        if self.kids and self.law.even:
             return share == self.kept == 0 or (self.kept <= share <= self.cap and self.parts(share) > 0)
         return bool(self.takes >> share & 1)
 
@@ -65,13 +65,17 @@ class Kind:
         """The shares above 0 that a child may have, as bits."""
         return kid.takes & self.law.allowed
 
+    def can(self, kid: Kind, share: int) -> bool:
+        """Whether a child may have this share."""
+        return bool(self.law.allowed >> share & 1) and kid.fits(share)
+
     # ---- hard: the used units differ by one step at most
 
     def parts(self, share: int) -> int:
         """On how many units a hard constraint puts the share, 0 where it cannot."""
         law = self.law
         if law.packs:
-            return int(bool(self._on_one() >> share & 1))
+            return int(any(self.can(kid, share) for kid in self._alone()))
         steps, rest = divmod(share, law.step)
         most = 0 if rest else min(steps, self.units)
         some = range(most, 0, -1) if law.partitions is None else (law.partitions,)
@@ -89,27 +93,20 @@ class Kind:
         step, only = self.law.step, [0, 0, 0, 0]
         for kid, many in self.kids:
             if kid.kept:
-                options = self.options(kid) >> small * step
-                only[(options & 1) + 2 * (options >> step & 1)] += many
+                only[self.can(kid, small * step) + 2 * self.can(kid, (small + 1) * step)] += many
         return not only[0] and only[1] <= parts - large and only[2] <= large and sum(only) <= parts
 
-    def _on_one(self) -> int:
-        """The shares that a single child can have."""
+    def _alone(self) -> list[Kind]:
+        """The children of which one may have everything."""
         held = [kid for kid, many in self.kids for _ in range(many) if kid.kept]
-        some = held if held else [kid for kid, _ in self.kids]
-        found = 0
-        if len(held) < 2:
-            for kid in some:
-                found |= self.options(kid)
-        return found
+        return ([] if held[1:] else held) if held else [kid for kid, _ in self.kids]
 
     def _takers(self, small: int) -> tuple[int, int, int]:
         """How many children can have so many steps, one more, either."""
         low = high = either = 0
         step = self.law.step
         for kid, many in self.kids:
-            options = self.options(kid) >> small * step
-            some, more = options & 1, options >> step & 1
+            some, more = self.can(kid, small * step), self.can(kid, (small + 1) * step)
             low += many * some
             high += many * more
             either += many * (some | more)
@@ -118,7 +115,9 @@ class Kind:
     def _evenly(self, law: Law) -> int:
         found = 1
         if law.packs:
-            return found | self._on_one()
+            for kid in self._alone():
+                found |= self.options(kid)
+            return found
         steps = self.cap // law.step
         if self.kept:
             return sum(1 << share for share in range(self.kept, self.cap + 1) if self.parts(share))

@@ -24,8 +24,9 @@ from admission.engine.topology.level import Ints
 from admission.engine.topology.shapes.kinds import Kind, runs
 from admission.engine.topology.shapes.law import Law
 
-NEVER = 1 << 62
+NEVER = 1 << 61
 CELLS = 256
+AT_ONCE = 1 << 20
 
 
 class Spent(Exception):
@@ -68,7 +69,7 @@ def plans(kind: Kind, share: int, budget: Budget) -> list[Plan]:
     smooth = _smooth(kind, law, share)
     if smooth is not None:
         return [smooth]
-    if law.width > 61:
+    if law.width > 60:
         raise Spent
     return list(_parted(kind, law, share, budget)) if law.partitions is not None else [_table(kind, law, share, budget)]
 
@@ -81,8 +82,7 @@ def _even(kind: Kind, law: Law, share: int) -> Plan:
     counts = even(law, share, parts)
     options: dict[Kind, tuple[int, ...]] = {}
     for kid, _ in kind.kids:
-        bits = kind.options(kid)
-        some = tuple(size for size in counts if bits >> size & 1)
+        some = tuple(size for size in counts if kind.can(kid, size))
         if some:
             options[kid] = some
     able = sum(many for kid, many in kind.kids if kid in options)
@@ -230,11 +230,25 @@ def _table(kind: Kind, law: Law, share: int, budget: Budget) -> Plan:
     steps = [start]
     for choice in choices:
         budget.spend(1 + len(choice.prices) * (share + 1) // CELLS)
-        before, best = steps[-1], _staying(choice, steps[-1])
-        for size, price in choice.prices:
-            np.minimum(best[size:], before[: share + 1 - size] + price, out=best[size:])
-        steps.append(best)
+        steps.append(_next(choice, steps[-1]))
     return Plan(int(steps[-1][share]), None, _marked(choices, steps, share, share + 1))
+
+
+def _next(choice: _Choice, before: Ints) -> Ints:
+    """The table with one child more: at once where that takes little memory."""
+    best = _staying(choice, before)
+    sizes, prices = choice.arrays
+    most = int(sizes[-1])
+    if most * len(before) <= AT_ONCE:
+        backwards = np.full(most, NEVER, dtype=np.int64)
+        backwards[most - sizes] = prices
+        wide = np.concatenate((np.full(most, NEVER, dtype=np.int64), before))
+        windows = np.lib.stride_tricks.sliding_window_view(wide, most)[:-1]
+        np.minimum(best, (windows + backwards).min(axis=1), out=best)
+        return best
+    for size, price in choice.prices:
+        np.minimum(best[size:], before[: len(before) - size] + price, out=best[size:])
+    return best
 
 
 def _staying(choice: _Choice, before: Ints) -> Ints:

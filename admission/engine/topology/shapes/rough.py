@@ -35,7 +35,7 @@ def rough(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
 def _even(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
     """First the children that have pods, and of them first those that can have one of the sizes only."""
     counts = even(kind.law, share, kind.parts(share))
-    able = [[size for size in counts if kind.options(kid) >> size & 1] for kid in order]
+    able = [[size for size in counts if kind.can(kid, size)] for kid in order]
     shares = [0] * len(order)
     held = [place for place, kid in enumerate(order) if kid.kept]
     free = [place for place, kid in enumerate(order) if not kid.kept]
