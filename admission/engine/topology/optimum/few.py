@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from admission.engine.topology.level import Bools, Ints
+from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.flat import Kinds, Top, fewest
 from admission.engine.topology.optimum.numbers import kinds_of, largest, sum_of_largest
-from admission.engine.topology.optimum.objective import Problem
+from admission.engine.topology.optimum.objective import Problem, distinct, mask
 
 _PRICES = 6
 _MANY = 2048
@@ -72,18 +72,6 @@ def _counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
         slots = distinct(problem.parent[level][slots], len(problem.capacity[level - 1]))
         counts.append(len(slots))
     return tuple(counts)
-
-
-def distinct(slots: Ints, size: int) -> Ints:
-    """Each of the slots once, ascending."""
-    return np.flatnonzero(mask(slots, size))
-
-
-def mask(slots: Ints, size: int) -> Bools:
-    """True at these."""
-    found = np.zeros(size, dtype=np.bool_)
-    found[slots] = True
-    return found
 
 
 def _unions(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Iterator[tuple[Ints, tuple[int, ...]]]:

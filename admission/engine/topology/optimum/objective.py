@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admission.engine.topology.level import Ints
+from admission.engine.topology.level import Bools, Ints
 
 Figures = tuple[int, ...]
 
@@ -49,7 +49,7 @@ class Problem:
         """Per level the domains that these domains of the last level open."""
         found = [slots]
         for level in range(self.last, 0, -1):
-            found.append(np.unique(self.parent[level][found[-1]]))
+            found.append(distinct(self.parent[level][found[-1]], len(self.capacity[level - 1])))
         found.reverse()
         return found
 
@@ -101,3 +101,15 @@ class Scale:
             for level, opened in enumerate(problem.opened(slots))
             for capacity in problem.capacity[level][opened].tolist()
         )
+
+
+def distinct(slots: Ints, size: int) -> Ints:
+    """Each of the slots once, ascending."""
+    return np.flatnonzero(mask(slots, size))
+
+
+def mask(slots: Ints, size: int) -> Bools:
+    """True at these."""
+    found = np.zeros(size, dtype=np.bool_)
+    found[slots] = True
+    return found

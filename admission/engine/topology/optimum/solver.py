@@ -14,11 +14,11 @@ import numpy as np
 
 from admission.engine.decision import Certificate, Proof
 from admission.engine.topology.level import Ints
-from admission.engine.topology.optimum.few import Few, distinct, few, mask
+from admission.engine.topology.optimum.few import Few, few
 from admission.engine.topology.optimum.flat import Flat, Kinds, fewest
 from admission.engine.topology.optimum.labels import Labels
 from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
-from admission.engine.topology.optimum.objective import Figures, Problem, Scale, pairs
+from admission.engine.topology.optimum.objective import Figures, Problem, Scale, distinct, mask, pairs
 
 _PRICES = 6
 _LEAST_PAIRS = 64
