@@ -13,6 +13,7 @@ from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Rea
 from admission.engine.flavors import topology_implied
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, PlacementRequest, Workload
+from admission.engine.requests import in_force
 
 
 def second_pass(ledger: Ledger, key: str, nodes: Sequence[str], fail_fast: bool) -> list[Decision]:
@@ -43,4 +44,7 @@ def _requests(ledger: Ledger, workload: Workload, admission: Admission) -> Itera
             continue
         unasked = implied and (pod_set.topology is None or not pod_set.topology.explicit)
         flavor = ledger.bookings.flavor_of(got)
-        yield PlacementRequest(pod_set, flavor, got.count, unasked, got.assignment, workload.profile or queue.profile)
+        # a level that had given way when the workload got its place does not come back
+        waited = 0.0 if workload.reserved is None else workload.reserved - workload.queued
+        asked = in_force(pod_set, ledger.flavors.get(flavor), waited)
+        yield PlacementRequest(asked, flavor, got.count, unasked, got.assignment, workload.profile or queue.profile)

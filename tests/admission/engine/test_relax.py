@@ -14,6 +14,7 @@ from admission.engine.flavors import FlavorSearch
 from admission.engine.model import ClusterQueue, Flavor, Node, PodSet, Profile, TopologyAsk, Workload
 from admission.engine.relax import duration, standing
 from admission.engine.requests import next_step, placement_requests
+from admission.engine.second import second_pass
 from tests.admission.engine.making import CPU, HOST, STRICT, Cluster, admitted, domains, queue, waits, workload
 
 BLOCK, RACK = "block", "rack"
@@ -196,3 +197,25 @@ def test_the_next_step_is_that_of_the_flavor_with_the_most_levels_left() -> None
     assert next_step(asked, spec, flavors, 50) == 650
     assert next_step(asked, spec, flavors, 650) == 1250  # the flat one has no step left, the deep one has
     assert next_step(asked, spec, flavors, 1250) is None
+
+
+@pytest.mark.parametrize(
+    ("reserved", "found"),
+    [
+        pytest.param(600.0, {"b1-r1-0": 4, "b1-r3-0": 4}, id="in-the-block-that-it-was-admitted-to"),
+        pytest.param(599.0, None, id="in-its-rack-where-that-held"),
+    ],
+)
+def test_a_failed_node_is_replaced_within_the_level_that_held(reserved: float, found: dict[str, int] | None) -> None:
+    waiting = workload("wide", 8, ask=in_a_rack())
+    cluster = halls(waiting)
+    (decision,) = cluster.cycle(now=600).decisions
+    assert isinstance(decision, Admit)
+    cluster.ledger.apply(replace(waiting, admission=decision.admission, reserved=reserved))
+    cluster.tell(node("b1", "r3", 0))
+    (moved,) = second_pass(cluster.ledger, "wide", ("b1-r2-0",), fail_fast=True)
+    assert isinstance(moved, Admit) is (found is not None)
+    if isinstance(moved, Admit):
+        assignment = moved.admission.pod_sets[0].assignment
+        assert assignment is not None
+        assert {d.values[-1]: d.count for d in assignment.domains} == found
