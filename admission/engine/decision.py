@@ -56,6 +56,10 @@ class Reason(StrEnum):
     NODE_SELECTOR_MISMATCH = "NodeSelectorMismatch", "nodes lack a label that the node selector names"
     NODE_AFFINITY_MISMATCH = "NodeAffinityMismatch", "nodes do not match the required node affinity"
     NO_PLACE_FOR_LEADER = "NoPlaceForLeader", "no node of the domain holds the leader of the group"
+    CONSTRAINED = (
+        "Constrained",
+        "the domain holds all pods, but not under the constraints, or not beside the other pod sets",
+    )
     FOREIGN_PODS = "ForeignPods", "pods that belong to no admitted workload take the room"
     ADMITTED_WORKLOADS = "AdmittedWorkloads", "admitted workloads take the room"
 

@@ -305,6 +305,8 @@ class Explanation:
             for pod_set in flavor.pod_sets:
                 if not pod_set.levels:
                     yield Reason.BAD_REQUEST
+                if any(level.asked and level.leader and level.fits >= level.wanted for level in pod_set.levels):
+                    yield Reason.CONSTRAINED
                 for level in pod_set.levels:
                     if level.fits < level.wanted or not level.leader:
                         yield from level.codes()

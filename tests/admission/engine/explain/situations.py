@@ -9,12 +9,14 @@ from admission.engine.model import (
     BoundPod,
     Event,
     Flavor,
+    LevelConstraint,
     Node,
     NodeSelectorTerm,
     PodSet,
     Quota,
     Requirement,
     SliceLayer,
+    Spreading,
     Taint,
     TopologyAsk,
     Workload,
@@ -154,6 +156,12 @@ def no_such_level() -> Cluster:
     return waiting(blocks(), *tree(), queue(tas=100), ask=TopologyAsk(required="row"))
 
 
+def constrained() -> Cluster:
+    """The pods are to be spread over three racks by all means, and there are two."""
+    spread = LevelConstraint(RACK, Spreading.SPREAD, partitions=3, hard=True)
+    return waiting(blocks(), *tree(), queue(tas=100), pods=6, ask=TopologyAsk(required=BLOCK, constraints=(spread,)))
+
+
 SITUATIONS: tuple[Callable[[], Cluster], ...] = (
     full_racks,
     rack_too_small,
@@ -169,4 +177,5 @@ SITUATIONS: tuple[Callable[[], Cluster], ...] = (
     second_flavor,
     no_nodes,
     no_such_level,
+    constrained,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from admission.engine.explain.value import (
     RaiseQuota,
     RelaxTopology,
     Remedy,
+    SoftenConstraint,
     Tolerate,
     Verdict,
 )
@@ -85,7 +87,7 @@ def test_a_little_less_than_a_remedy_does_not_do(make: Make) -> None:
                 assert not admits(cluster, waiting, Remedy(changes)), (remedy, less)
 
 
-@each
+@pytest.mark.parametrize("make", [make for make in SITUATIONS if make is not situations.constrained])
 def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(make: Make) -> None:
     cluster = make()
     waiting = cluster.queues.workload(W)
@@ -143,6 +145,13 @@ def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(ma
         ),
         pytest.param(
             situations.torn_slices, Verdict.WAITS, {Reason.FRAGMENTED}, [Finish(("ns/u0",))], id="torn slices"
+        ),
+        pytest.param(
+            situations.constrained,
+            Verdict.CANNOT_RUN,
+            {Reason.CONSTRAINED},
+            [SoftenConstraint("main", "rack")],
+            id="constrained",
         ),
         pytest.param(situations.no_nodes, Verdict.CANNOT_RUN, {Reason.NO_DOMAINS}, [], id="no nodes"),
         pytest.param(situations.no_such_level, Verdict.CANNOT_RUN, {Reason.LEVEL_MISMATCH}, [], id="no such level"),
@@ -220,3 +229,10 @@ def test_a_small_budget_shortens_the_list_and_says_so(budget: int) -> None:
     assert found.complete == (found.remedies == whole.remedies)
     for remedy in found.remedies:
         assert admits(situations.quota_and_room(), waiting, remedy)
+
+
+def test_every_reason_code_has_a_meaning_and_those_of_explanations_stand_in_the_readme() -> None:
+    readme = (Path(__file__).parents[4] / "README.md").read_text()
+    assert all(code.__doc__ for code in Reason)
+    own = list(Reason)[list(Reason).index(Reason.CANNOT_RUN) :]
+    assert [code for code in own if f"| `{code}` | {code.__doc__} |" not in readme] == []
