@@ -170,6 +170,40 @@ class Formulas:
             reach = min(reach, self.subtree(name) + quota.borrowing_limit)
         return reach
 
+    def height(self, name: str) -> int:
+        return max((1 + self.height(child) for child in self.children(name)), default=0)
+
+    def borrowing_level(self, name: str, amount: int) -> int:
+        """The height of the lowest cohort whose quota covers what those below it do not."""
+        parent, _ = self.nodes[name]
+        if parent is None or self.subtree(name) >= self.usage(name) + amount:
+            return 0
+        at, left = name, amount
+        while parent is not None:
+            left -= max(0, self.local(at) - self.usage(at))
+            at, parent = parent, self.nodes[parent][0]
+            if self.subtree(at) >= self.usage(at) + left:
+                break
+        return self.height(at)
+
+
+def cyclic_above(name: str, nodes: dict[str, tuple[str | None, Quota]]) -> bool:
+    """Whether the cohort, or one above or below it, is its own ancestor."""
+    return any(_circles(other, nodes) for other in nodes if name in (other, *_path(other, nodes)))
+
+
+def _path(name: str, nodes: dict[str, tuple[str | None, Quota]]) -> list[str]:
+    path: list[str] = []
+    at = nodes[name][0]
+    while at is not None and at not in path:
+        path.append(at)
+        at = nodes[at][0]
+    return path
+
+
+def _circles(name: str, nodes: dict[str, tuple[str | None, Quota]]) -> bool:
+    return any(at in _path(at, nodes) for at in (name, *_path(name, nodes)))
+
 
 limits = st.none() | st.integers(0, 12)
 quotas = st.builds(Quota, st.integers(0, 12), limits, limits)
@@ -229,6 +263,11 @@ def test_any_history_agrees_with_the_formulas(history: list[Step]) -> None:
         if not quota.cyclic(name):
             assert quota.available(name, CPU) == max(0, formulas.available(name))
             assert quota.potential(name, CPU) == formulas.potential(name)
+            for amount in (1, 5):
+                assert quota.borrowing(name, CPU, amount).level == formulas.borrowing_level(name, amount)
+    for name in set(COHORTS) & set(nodes):
+        if not cyclic_above(name, nodes):
+            assert quota.cohort_usage(name).get(CPU, 0) == formulas.usage(name)
 
 
 @settings(max_examples=150, deadline=None)
