@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
 from admission import metrics
@@ -26,6 +27,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.queue import PendingQueues
 from admission.integrations.registry import ADAPTERS
 from admission.settings import AdmissionSettings
+from admission.world.snapshot import capture
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.leader import LeaderElection
@@ -48,6 +50,8 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube
         parts = _Controller(kube, writer, settings)
         process.ready = parts.missing
+        if settings.controller.snapshots:
+            process.pages["snapshot"] = parts.snapshot
         async with asyncio.TaskGroup() as group:
             for informer in (*parts.views.all(), *parts.jobs.values()):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
@@ -68,7 +72,8 @@ class _Controller:
         self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         self._recorder = recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
-        feed = Feed(views, Books(self.ledger, queues), woken.set)
+        self._books = Books(self.ledger, queues)
+        feed = Feed(views, self._books, woken.set)
         patience = Patience(self._settings.explain_after, self._settings.explain_period)
         explainer = Explainer(writer, views, self.ledger, queues, recorder, patience)
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)
@@ -102,6 +107,10 @@ class _Controller:
         """What the process still waits for before it is ready."""
         unlisted = [informer.resource.plural for informer in self.views.all() if not informer.has_synced]
         return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
+
+    def snapshot(self) -> bytes:
+        """What the next decision depends on. A cycle is never interrupted, so this is between two of them."""
+        return capture(self._books, time.time(), self._settings.cycle_budget).encode()
 
     async def lead(self) -> None:
         """The leader's work."""

@@ -53,6 +53,9 @@ class ControllerSection(Section):
     events_per_second: float = Field(
         20.0, gt=0, description="events sent; a burst of jobs tells its story a little later instead of slower"
     )
+    snapshots: bool = Field(
+        False, description="answer GET /snapshot on the health port with all that the next decision depends on"
+    )
     queue_status_period: float = Field(1.0, ge=0, description="seconds between two updates of one queue's status")
 
 

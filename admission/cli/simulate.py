@@ -158,11 +158,21 @@ def _bar(err: Console, size: int) -> Iterator[Step | None]:
 
 
 def _replay(world: World, out: Console) -> None:
-    """The decisions of one cycle at the snapshot's moment, one JSON a line: the same bytes each time."""
-    report = world.cycle()
-    for decision in report.decisions:
-        line = {"decision": type(decision).__name__, **msgspec.to_builtins(decision)}
-        out.file.write(msgspec.json.encode(line).decode() + "\n")
+    """What is decided at the snapshot's moment, one JSON a line, the same bytes each time; then about those who slept."""
+    _decide(world, out)
+    world.books.wake_all()
+    _decide(world, out)
+
+
+def _decide(world: World, out: Console) -> None:
+    """Cycles until there is nothing more to decide."""
+    more = True
+    while more:
+        report = world.cycle()
+        for decision in report.decisions:
+            line = {"decision": type(decision).__name__, **msgspec.to_builtins(decision)}
+            out.file.write(msgspec.json.encode(line).decode() + "\n")
+        more = report.more
 
 
 # ---- telling it

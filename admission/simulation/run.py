@@ -75,8 +75,11 @@ class _Play:
                 self._pods.setdefault(event.workload, []).append(event.key)
             elif isinstance(event, Workload):
                 self._running_already(event)
+        refused = self._world.queues.refusals()
         for workload in sorted(self._world.queues.workloads(), key=lambda w: (w.queued, w.uid, w.key)):
-            self._enter(workload, 0.0)
+            run = self._enter(workload, 0.0)
+            if workload.key in refused:  # before our time; it sleeps until something changes
+                run.reason = str(refused[workload.key][0])
         for coming in self._world.arrivals:
             at = max(0, self._ms(coming.at - self._begun))
             self._coming[coming.workload.key] = coming.workload

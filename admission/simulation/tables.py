@@ -114,7 +114,7 @@ def why(run: Run) -> str:
     """Why it has no place; whom it would evict."""
     if run.preempts:
         return f"evicts {', '.join(run.preempts)}: {run.message}"
-    return f"{run.reason}: {run.message}" if run.reason else "not considered yet"
+    return ": ".join(part for part in (run.reason, run.message) if part) or "not considered yet"
 
 
 def where(admission: Admission, ledger: Ledger) -> str:

@@ -84,6 +84,8 @@ class _Builder:
         self._by_kind: dict[Resource, list[Document]] = {}
         self._titles: dict[str, str] = {}
         self._count = 0
+        # those that are added come after all that are there already, whose UIDs are digits
+        self._uids = "zz-added-" if objects else ""
 
     def build(self, found: Iterable[Document]) -> World:
         for document in found:
@@ -110,9 +112,7 @@ class _Builder:
                     document.object["metadata"].pop("creationTimestamp", None)
                     self._try(document, self._take_job if kind in JOB_KINDS else self._take_workload, kind)
             else:
-                self._world.faults += [
-                    Fault(d.where, d.name, "only jobs can be added") for d in given
-                ]
+                self._world.faults += [Fault(d.where, d.name, "only jobs can be added") for d in given]
         return [key for key in self._world.about if key not in known]
 
     # ---- which is which
@@ -164,6 +164,9 @@ class _Builder:
 
     # ---- taking them in
 
+    def _decoded(self, kind: Resource, data: bytes) -> object:
+        return self.objects.decoded(kind, data) if kind in KINDS else None
+
     def _try(self, document: Document, take: Any, kind: Resource) -> None:
         try:
             take(document, kind)
@@ -176,7 +179,7 @@ class _Builder:
         self._world.faults.append(Fault(document.where, document.name, message))
 
     def _take(self, document: Document, kind: Resource) -> None:
-        obj = completed(kind, document.object, self._lookups)
+        obj = completed(kind, document.object, self._lookups, self._decoded)
         meta = obj["metadata"]
         if kind is NODES:
             _settle(obj)
@@ -192,14 +195,14 @@ class _Builder:
                 self._try(document, self._take_job, kind)
 
     def _take_workload(self, document: Document, kind: Resource) -> None:
-        obj = self._identified(completed(kind, document.object, self._lookups))
+        obj = self._identified(completed(kind, document.object, self._lookups, self._decoded))
         workload: Workload = self.objects.decoded(kind, msgspec.json.encode(obj))
         if not is_true(workload.status.conditions, FINISHED):
             self._enter(workload, about(workload, run_for=duration(obj)), self._arrival(obj))
 
     def _take_job(self, document: Document, kind: Resource) -> None:
         adapter = JOB_KINDS[kind]
-        obj = self._identified(completed(kind, document.object, self._lookups))
+        obj = self._identified(completed(kind, document.object, self._lookups, self._decoded))
         title = document.name
         if (known := self._titles.get(title)) is not None:  # its Workload stands in the files too
             if (run_for := duration(obj)) is not None:
@@ -214,7 +217,7 @@ class _Builder:
 
     def _identified(self, obj: dict[str, Any]) -> dict[str, Any]:
         meta = obj["metadata"]
-        meta["uid"] = meta.get("uid") or f"{self._next():08d}"
+        meta["uid"] = meta.get("uid") or f"{self._uids}{self._next():08d}"
         meta["creationTimestamp"] = meta.get("creationTimestamp") or rfc3339(self._world.now)
         return obj
 

@@ -6,8 +6,10 @@ between them is left out. Called by files.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import composed
@@ -26,6 +28,7 @@ from api.names import SIMULATED_ARRIVAL, SIMULATED_DURATION
 from api.workloads import Workload
 
 Object = dict[str, Any]
+Decode = Callable[[Resource, bytes], object]
 
 JOB_KINDS: Final[Mapping[Resource, JobKind]] = {adapter.resource: adapter for adapter in ADAPTERS}
 RULES: Final = Rules()
@@ -54,8 +57,11 @@ def lookups(sight: Sight) -> Lookups:
     )
 
 
-def completed(resource: Resource, obj: Object, known: Lookups) -> Object:
-    """The object as it would be stored: defaults put in, in place. Raises InvalidObject for one that would be refused."""
+def completed(resource: Resource, obj: Object, known: Lookups, decode: Decode) -> Object:
+    """The object as it would be stored: defaults put in, in place. Raises InvalidObject for one that cannot be read, Refused.
+
+    The rules read what the schema lets in; here there is none, so it is `decode` that says what is wrong with the rest.
+    """
     endpoint = _ENDPOINTS.get(resource)
     if endpoint is None:
         return obj
@@ -66,6 +72,7 @@ def completed(resource: Resource, obj: Object, known: Lookups) -> Object:
             endpoint.mutate(obj, request, known, RULES)
         errors = endpoint.validate(request, known, RULES)
     except (TypeError, AttributeError, ValueError) as bad:
+        decode(resource, msgspec.json.encode(obj))
         raise InvalidObject("spec", meta.get("name", ""), f"cannot be read: {bad}") from None
     if errors:
         raise Refused(aggregate(errors))

@@ -130,7 +130,11 @@ def decode(data: bytes, where: str = "snapshot") -> Snapshot:
 def capture(
     books: Books, now: float, budget: int, *, arrivals: Sequence[Arrival] = (), about: Mapping[str, About] | None = None
 ) -> Snapshot:
-    """The state of ledger and queues at `now` (epoch seconds). Costs as much as there is; changes nothing."""
+    """The state of ledger and queues at `now` (epoch seconds), as the next cycle would begin with it.
+
+    Costs as much as there is, and decides nothing; but backoffs that are over by then are taken to be over.
+    """
+    books.queues.due(now)
     found: dict[type, tuple[Any, ...]] = {
         kind: tuple(events) for kind, events in groupby(books.ledger.inputs(), key=type)
     }

@@ -1,11 +1,12 @@
 """The small HTTP face of a process: /healthz (the loop turns), /readyz (may get work, and if not why), /metrics.
 
-Plain HTTP on the pod's own port; serves nothing about objects. Started by process.serve.
+Plain HTTP on the pod's own port; serves nothing about objects but what a process puts up as a page of its own, which none does
+unless its settings say so. Started by process.serve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from aiohttp import web
@@ -13,18 +14,22 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 Readiness = Callable[[], str | None]
 """None when ready, else the reason why not."""
+Page = Callable[[], bytes]
+"""JSON, made when it is asked for."""
 
 
 class HealthServer:
     """An async context manager; `port` 0 picks a free one, and `port` tells it once started."""
 
-    def __init__(self, host: str, port: int, ready: Readiness) -> None:
+    def __init__(self, host: str, port: int, ready: Readiness, pages: Mapping[str, Page] | None = None) -> None:
         self.host, self.port = host, port
         self._ready = ready
+        self._pages = pages if pages is not None else {}
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/{page}", self._page)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
 
     async def __aenter__(self) -> Self:
@@ -49,3 +54,9 @@ class HealthServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _page(self, request: web.Request) -> web.Response:
+        page = self._pages.get(request.match_info["page"])
+        if page is None:
+            raise web.HTTPNotFound
+        return web.Response(body=page(), content_type="application/json")

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import uvloop
 
 from api.kube import logs
-from api.kube.health import HealthServer, Readiness
+from api.kube.health import HealthServer, Page, Readiness
 from api.kube.settings import ProcessSettings
 
 log = logging.getLogger(__name__)
@@ -34,12 +34,16 @@ ORDERLY, FAILED = 0, 1
 
 @dataclass(slots=True)
 class Process:
-    """What `main` gets: set `ready` as soon as it means something; `stopping` is set at the first signal."""
+    """What `main` gets: set `ready` as soon as it means something; `stopping` is set at the first signal.
+
+    `pages` are served beside health and metrics, by name.
+    """
 
     settings: ProcessSettings
     ready: Readiness = lambda: "starting"
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     health_port: int = 0
+    pages: dict[str, Page] = field(default_factory=dict)
 
     def readiness(self) -> str | None:
         """What /readyz answers."""
@@ -59,7 +63,8 @@ def serve(main: Main, settings: ProcessSettings) -> int:
 async def _serve(main: Main, settings: ProcessSettings) -> int:
     process = Process(settings)
     _listen(process)
-    async with HealthServer(settings.health_host, settings.health_port, process.readiness) as health:
+    host, port = settings.health_host, settings.health_port
+    async with HealthServer(host, port, process.readiness, process.pages) as health:
         process.health_port = health.port
         log.info("started", extra={"program": settings.name, "pid": os.getpid(), "health_port": health.port})
         code = await _work(main, process)

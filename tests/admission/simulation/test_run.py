@@ -91,13 +91,13 @@ COHORT = {"cohortName": "c"}
             [
                 *(tree(1, 1), queue(), manifest("WorkloadPriorityClass", "high", value=7)),
                 *(job("a", 4, runs="10s"), job("b", 4, runs="1s", at="1s")),
-                job("c", 4, runs="1s", at="2s", **{names.PRIORITY_CLASS_LABEL: "high"}),
+                job("c", 4, runs="1s", at="2s", labels={names.PRIORITY_CLASS_LABEL: "high"}),
             ],
             {"a": (0, 0, 10), "b": (1, 11, 12), "c": (2, 10, 11)},
             id="priority goes first",
         ),
         pytest.param(
-            [tree(1, 1), queue(), job("a", 4, **{names.MAX_EXEC_TIME_LABEL: "30"}), job("b", 4, runs="1s")],
+            [tree(1, 1), queue(), job("a", 4, labels={names.MAX_EXEC_TIME_LABEL: "30"}), job("b", 4, runs="1s")],
             {"a": (0, 0, 30), "b": (0, 30, 31)},
             id="the time limit is how long it runs",
         ),
@@ -151,7 +151,7 @@ def test_until_stops_the_clock() -> None:
 
 def test_use_of_capacity() -> None:
     """Four cpus for 10 s, nothing for 10 s, two for 20 s: 80 of 160 cpu seconds."""
-    given = [tree(1, 1), queue(cpu=100), job("a", 4, runs="10s"), job("b", 2, at="20s", runs="20s")]
+    given: list[Any] = [tree(1, 1), queue(cpu=100), job("a", 4, runs="10s"), job("b", 2, at="20s", runs="20s")]
     (cpu,) = simulate(world(*given)).use
     assert (cpu.quota, cpu.nodes, cpu.highest) == (100_000, 4_000, 4_000)
     assert cpu.mean == pytest.approx(2_000)
@@ -159,7 +159,13 @@ def test_use_of_capacity() -> None:
 
 
 def test_the_fullest_moment() -> None:
-    given = [tree(1, 1), queue(), job("a", 1, runs="10s"), job("b", 2, at="3s", runs="2s"), job("c", 1, at="8s")]
+    given: list[Any] = [
+        tree(1, 1),
+        queue(),
+        job("a", 1, runs="10s"),
+        job("b", 2, at="3s", runs="2s"),
+        job("c", 1, at="8s"),
+    ]
     assert simulate(world(*given)).peak == 3
 
 
@@ -330,7 +336,7 @@ def test_figures(waits: list[float], median: float, p95: float, most: float) -> 
 
 def test_progress_is_told_after_every_instant() -> None:
     seen: list[tuple[int, int, float]] = []
-    given = [tree(1, 1), queue(), job("a", 4, runs="10s"), job("b", 4, runs="10s"), job("c", 1, at="3s")]
+    given: list[Any] = [tree(1, 1), queue(), job("a", 4, runs="10s"), job("b", 4, runs="10s"), job("c", 1, at="3s")]
     simulate(world(*given), progress=lambda *now: seen.append(now))
     assert seen == [(1, 3, 0.0), (1, 3, 3.0), (2, 3, 10.0), (3, 3, 20.0), (3, 3, 620.0)]
 

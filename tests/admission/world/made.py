@@ -60,7 +60,7 @@ def job(
     at: str | None = None,
     runs: str | None = None,
     created: str | None = None,
-    **labels: str,
+    labels: Mapping[str, str] | None = None,
 ) -> Manifest:
     """A Job; `at` and `runs` are the annotations of the simulation."""
     annotations = {
@@ -69,7 +69,7 @@ def job(
         names.SIMULATED_DURATION: runs,
     }
     meta: Manifest = {
-        "labels": {names.QUEUE_NAME_LABEL: to, **labels},
+        "labels": {names.QUEUE_NAME_LABEL: to, **(labels or {})},
         "annotations": {key: value for key, value in annotations.items() if value is not None},
     }
     if created:

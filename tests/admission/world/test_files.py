@@ -49,9 +49,14 @@ def test_the_samples_of_the_project_with_nodes_for_them(tmp_path: Path) -> None:
         )
         for number in range(4)
     ]
-    made = from_files([SAMPLES, written(tmp_path / "nodes.yaml", nodes)])
+    used = [SAMPLES / name for name in ("flavor-levels.yaml", "queue.yaml", "job-require.yaml", "jobset-prefer.yaml")]
+    made = from_files([*used, written(tmp_path / "nodes.yaml", nodes)])
     assert not made.faults
     assert admitted(made) == {"require-rack": {"b/r0": 10}, "prefer-block": {"b/r0": 1, "b/r1": 8}}
+
+
+def test_all_samples_can_be_read() -> None:
+    assert not from_files([SAMPLES]).faults
 
 
 def dumped(kind: str, objects: list[Manifest]) -> bytes:
@@ -192,7 +197,7 @@ def broken_queue() -> Manifest:
             job("bad", created="yesterday"), "made.yaml: Job default/bad: metadata.creationTimestamp", id="no time"
         ),
         pytest.param(
-            job("bad", **{names.PRIORITY_CLASS_LABEL: "royal"}),
+            job("bad", labels={names.PRIORITY_CLASS_LABEL: "royal"}),
             'made.yaml: Job default/bad: WorkloadPriorityClass "royal" not found',
             id="no such class",
         ),
@@ -239,8 +244,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_namespace_that_nobody_describes_bears_its_name() -> None:
-    selector = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}
-    assert admitted(world(tree(), queue(**selector), job("a"))) == {"a": {"r0-h0": 1}}
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+    assert admitted(world(tree(), queue(namespaceSelector=selector), job("a"))) == {"a": {"r0-h0": 1}}
 
 
 def test_equals_keep_their_place_in_the_files() -> None:
