@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.decision import Proof
-from admission.engine.model import LevelConstraint, PlacementRequest, PodSet, SliceLayer
-from tests.admission.engine.topology.shapes import PACK, SPREAD, Rooms, asked, cluster, place, proved, shares_of
-from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ONE_CPU, RACK
+from admission.engine.model import LevelConstraint, PlacementOptions, PlacementRequest, PodSet, SliceLayer
+from tests.admission.engine.topology.shapes import PACK, SPREAD, Rooms, asked, cluster, host, place, proved, shares_of
+from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, ONE_CPU, RACK, ledger
 
 HOST = LEVELS[-1]
 
@@ -152,6 +152,24 @@ def test_slices_stay_whole_under_a_spread() -> None:
     ask = asked("unconstrained", [on(HOST)], slices=(SliceLayer(HOST, 2),))
     result = place(cluster(racks([5, 5, 5, 5])), ask, 8)
     assert sorted(shares_of(result).values()) == [2, 2, 2, 2]
+
+
+def test_a_job_that_grows_keeps_its_constraints() -> None:
+    rooms, ask = racks([4, 4], [4, 4]), asked("unconstrained", A)
+    small = place(cluster(rooms), asked("unconstrained", [on(RACK, spreading=PACK)]), 4).assignments["main"]
+    grown = PlacementRequest(PodSet("main", 8, ONE_CPU, topology=ask), FLAVOR, 8, previous=small)
+    assert by_rack(shares_of(cluster(rooms).place([grown]))) == [[4], [4]]
+
+
+def test_the_lowest_level_may_be_wider_than_a_host() -> None:
+    nodes = [host(path, room) for path, room in racks([3, 3], [5, 1], [9]).items()]
+    book = ledger(PlacementOptions(), nodes, (BLOCK, RACK))
+    result = place(book, asked("unconstrained", [on(RACK, factor=3)]), 9)
+    assert {domain.values: domain.count for domain in result.assignments["main"].domains} == {
+        ("b", "r0"): 3,
+        ("b", "r1"): 3,
+        ("b", "r2"): 3,
+    }
 
 
 def test_a_leader_is_refused() -> None:
