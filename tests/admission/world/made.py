@@ -86,7 +86,7 @@ def world(*given: Iterable[Manifest] | Manifest) -> World:
 
 def flat(given: Iterable[Iterable[Manifest] | Manifest]) -> list[Manifest]:
     """One list of objects."""
-    return [obj for one in given for obj in ([one] if isinstance(one, Mapping) else one)]
+    return [obj for one in given for obj in ([one] if isinstance(one, dict) else one)]
 
 
 def written(path: Path, *given: Iterable[Manifest] | Manifest) -> Path:
