@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from admission.engine.topology.arena import Arena, Choice, Chosen, Party, Place
+from admission.engine.topology.arena import Arena, Choice, Chosen, Party
+from admission.engine.topology.ground import Place
 from admission.engine.topology.packing import Budget
 
 ANY = 0
@@ -37,6 +38,7 @@ class Assigning:
     def __init__(self, arena: Arena, numbers: Mapping[int, int], budget: Budget, accept: Accept) -> None:
         """`numbers`: by party, how many domains of its level it may open."""
         self._arena = arena
+        self._ground = arena.ground
         self._numbers = numbers
         self._budget = budget
         self._accept = accept
@@ -91,11 +93,11 @@ class Assigning:
 
     def _look(self, place: Place) -> tuple[int, ...]:
         kinds = sorted([party.kind for party, _ in self._inside.get(place, ())])
-        return (self._arena.sign(place), *kinds)
+        return (self._ground.sign(place), *kinds)
 
     def _branches(self, party: Party, slots: Sequence[int]) -> Iterator[int]:
         """The tightest first, each kind of domain once."""
-        level = self._arena.tree.levels[party.level]
+        level = self._ground.tree.levels[party.level]
         seen: set[tuple[int, ...]] = set()
 
         def room(slot: int) -> int:
@@ -132,10 +134,10 @@ class Assigning:
             return False
         if not self._fits(party, choice):
             return False
-        place = self._arena.around(party.level, choice)
+        place = self._ground.around(party.level, choice)
         self._chosen.append((party, choice))
         self._used[place] = self._used.get(place, 0) + 1
-        for around in self._arena.chain(place):
+        for around in self._ground.chain(place):
             self._inside.setdefault(around, []).append((party, choice))
         if self._arena.flat:
             demand = self._arena.demands[party.index]
@@ -144,9 +146,9 @@ class Assigning:
 
     def _take_back(self) -> None:
         party, choice = self._chosen.pop()
-        place = self._arena.around(party.level, choice)
+        place = self._ground.around(party.level, choice)
         self._used[place] -= 1
-        for around in self._arena.chain(place):
+        for around in self._ground.chain(place):
             self._inside[around].pop()
         if self._arena.flat:
             demand = self._arena.demands[party.index]
@@ -154,8 +156,8 @@ class Assigning:
 
     def _fits(self, party: Party, choice: Choice) -> bool:
         """Beside all that stands there, in this place and in each around it that somebody has as a whole."""
-        place = self._arena.around(party.level, choice)
-        for around in self._arena.chain(place):
+        place = self._ground.around(party.level, choice)
+        for around in self._ground.chain(place):
             if around == place or self._used.get(around):
                 chosen = [*self._inside.get(around, ()), (party, choice)]
                 holds = self._arena.holds(around, chosen, self._budget)
@@ -187,7 +189,7 @@ class Assigning:
     def _room_in(self, place: Place) -> Sequence[int]:
         """What the domain has beside all that stands in it."""
         room = self._room.get(place)
-        return self._arena.capacity(place) if room is None else room
+        return self._ground.capacity(place) if room is None else room
 
     def _crowded(self, left: Left, order: Sequence[int]) -> bool:
         """Parties that must all have domains of their own, and these are too few."""

@@ -9,11 +9,12 @@ earlier ones would have let all in. So that way is only the first try. The objec
 3. not proved: largest first and each in the tightest domain that leaves a way for the rest, so that little is stranded and
    large holes stay whole; inside its domains each group gets its own best answer; then the order of names.
 
-The first try stands, as Optimal, where every group opens as few domains as it could with all nodes to itself. Otherwise
-assigning.py is asked with numbers of domains: where nothing is found yet, one for each group that one can hold and any for
-the others; then any for all that are not bound to one; then every sum from the least on that is below what was found (with
-a part of the budget, where groups need several domains). A sum is refuted only by a search that gave up no branch for its
-budget. Where required levels leave nothing to sum, the first search decides.
+The first try stands, as Optimal, where every group opens as few domains as it could with all nodes to itself, or all groups
+together as few as their pods take. Otherwise other orders are tried, and assigning.py is asked with numbers of domains:
+where nothing is found yet, one for each group that one can hold and any for the others; then any for all that are not bound
+to one; then every sum from the least on that is below what was found (with a part of the budget, where groups need several
+domains). A sum is refuted only by a search that gave up no branch for its budget. Where required levels leave nothing to
+sum, the first search decides.
 
 An answer found inside chosen domains is worked out group by group with the usual steps (`Ask.within`); only where these
 fail, as they do for shapes that must share hosts just so, by the packing itself. Requests with placement constraints of
@@ -33,17 +34,18 @@ from typing import Protocol
 from admission.engine.decision import Certificate, NoPlacement, PlacementResult, Proof
 from admission.engine.model import Assignment, DomainCount, PlacementOptions, Profile
 from admission.engine.topology import crowd
-from admission.engine.topology.arena import EVERYWHERE, Arena, Chosen, Member, Party, Place
+from admission.engine.topology.arena import Arena, Chosen, Member, Party
 from admission.engine.topology.assigning import ANY, Assigning
 from admission.engine.topology.constraints import Ask, Group, Layer
 from admission.engine.topology.elastic import resize
+from admission.engine.topology.ground import EVERYWHERE, Place
 from admission.engine.topology.packing import Budget, No
 from admission.engine.topology.parts import path_of
 from admission.engine.topology.tree import Tree, Values
 
 Found = Mapping[str, Assignment]
 
-_SETS_SHARE = 20
+_SETS_SHARE = 50
 """Of the budget, one part in so many is for fewer domains where groups need several anyway: sets of domains are many."""
 
 
@@ -133,7 +135,8 @@ class _Joint:
 
     def _improved(self, least: Sequence[int]) -> int:
         """Try every sum below the best's; returns what no answer can be below."""
-        total = bound = sum(least)
+        total = bound = self._arena.fewest()
+        self._reordered(bound)
         if max(least) > 1:
             self._budget.left = min(self._budget.left, self._steps.options.exact_budget // _SETS_SHARE)
         while self._best is not None and total < self._best[0] and self._budget.left > 0:
@@ -141,6 +144,22 @@ class _Joint:
                 bound += 1
             total += 1
         return bound
+
+    def _reordered(self, bound: int) -> None:
+        """One after the other again, from the largest to the smallest and back."""
+        order = sorted(self._parties, key=lambda party: (-party.need, party.index))
+        for parties in (order, order[::-1]):
+            if self._best is None or self._best[0] <= bound:
+                return
+            found = _placed(self._steps, [(party.group, None) for party in parties], self._simulate_empty)
+            if found is not None:
+                self._keep(found)
+
+    def _keep(self, found: Found) -> None:
+        """If it is the best so far."""
+        cost = sum(_opened(self._tree, group, members, found) for group, members in self._move)
+        if self._best is None or cost < self._best[0]:
+            self._best = cost, found
 
     def _refuted(self, total: int, least: Sequence[int]) -> bool:
         """Whether no answer opens just so many domains; the first that is found is kept and ends it."""
@@ -182,9 +201,7 @@ class _Joint:
             if self._tree.shape.hidden_nodes or any(party.own_rules for party in self._parties):
                 return None
             found = packed
-        cost = sum(_opened(self._tree, group, members, found) for group, members in self._move)
-        if self._best is None or cost < self._best[0]:
-            self._best = cost, found
+        self._keep(found)
         return True
 
     def _by_steps(self, chosen: Sequence[Chosen], numbers: Mapping[int, int]) -> Found | None:
@@ -203,7 +220,7 @@ class _Joint:
         return None
 
     def _within(self, party: Party, choice: Sequence[int], numbers: Mapping[int, int]) -> Values | None:
-        place = EVERYWHERE if numbers[party.index] == ANY else self._arena.around(party.level, tuple(choice))
+        place = EVERYWHERE if numbers[party.index] == ANY else self._arena.ground.around(party.level, tuple(choice))
         return None if place == EVERYWHERE else self._tree.levels[place[0]].paths[place[1]]
 
     def _by_packing(self, chosen: Sequence[Chosen]) -> Found | No:
@@ -222,10 +239,10 @@ class _Joint:
         return assignments
 
     def _separate(self, chosen: Sequence[Chosen]) -> dict[Place, list[Chosen]]:
-        places = [self._arena.around(party.level, choice) for party, choice in chosen]
+        places = [self._arena.ground.around(party.level, choice) for party, choice in chosen]
         found: dict[Place, list[Chosen]] = {}
         for one, place in zip(chosen, places, strict=True):
-            widest = [around for around in self._arena.chain(place) if around in places][-1]
+            widest = [around for around in self._arena.ground.chain(place) if around in places][-1]
             found.setdefault(widest, []).append(one)
         return found
 
