@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from admission.engine.explain.trying import Trying
-from admission.engine.explain.value import (
+from admission.engine.explain.changes import (
     Change,
     DropAffinity,
     DropSelector,
@@ -20,6 +19,7 @@ from admission.engine.explain.value import (
     SoftenConstraint,
     Tolerate,
 )
+from admission.engine.explain.trying import Trying
 from admission.engine.flavors import topology_implied
 from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
 from admission.engine.requests import in_force

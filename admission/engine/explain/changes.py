@@ -1,154 +1,123 @@
-"""What each change of a remedy does to a ledger and to the workload itself, so that it can be tried and taken back.
+"""The changes that a remedy is made of, as values: what a user, an administrator or time could do for a waiting workload.
 
-Use inside a trial. The shell never acts on these: a user or an administrator makes the change. Called by trying.py.
+What each does to a ledger is in applying.py, how it is said in words.py. Amounts are per pod where they are of requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
-from itertools import count
+from dataclasses import dataclass
 
-from admission.engine.explain.value import (
-    AddNodes,
-    Change,
-    DropAffinity,
-    DropSelector,
-    FewerPods,
-    Finish,
-    LowerRequest,
-    RaiseQuota,
-    RelaxTopology,
-    SoftenConstraint,
-    Tolerate,
+from admission.engine.model import Taint
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxTopology:
+    """The pod sets of a group ask for a higher level, or (`required` False) only prefer the level."""
+
+    pod_sets: tuple[str, ...]
+    level: str
+    to: str
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SoftenConstraint:
+    """The pod set's hard constraint at the level becomes a soft one."""
+
+    pod_set: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class LowerRequest:
+    """Each pod of the pod set asks for `fits` of the resource instead of `asked`: the most with which it is admitted."""
+
+    pod_set: str
+    resource: str
+    asked: int
+    fits: int
+
+
+@dataclass(frozen=True, slots=True)
+class FewerPods:
+    """The pod set has `fits` pods instead of `asked`."""
+
+    pod_set: str
+    asked: int
+    fits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerate:
+    """Every pod set tolerates the taint."""
+
+    taint: Taint
+
+
+@dataclass(frozen=True, slots=True)
+class DropSelector:
+    """The pod sets' node selectors no longer name the label."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropAffinity:
+    """The pod set has no required node affinity any more."""
+
+    pod_set: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """These workloads finish; without any one of them the others would not do."""
+
+    workloads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseQuota:
+    """The queue's nominal quota becomes `nominal`, `by` more."""
+
+    cluster_queue: str
+    flavor: str
+    resource: str
+    by: int
+    nominal: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddNodes:
+    """`count` more nodes like `like` come to its domain (`domain`: its values of these levels).
+
+    `daemons`: what of each resource is taken on every node of the flavor, and so will be on the new ones.
+    """
+
+    flavor: str
+    like: str
+    levels: tuple[str, ...]
+    domain: tuple[str, ...]
+    daemons: tuple[tuple[str, int], ...]
+    count: int
+
+
+Change = (
+    RelaxTopology
+    | SoftenConstraint
+    | LowerRequest
+    | FewerPods
+    | Tolerate
+    | DropSelector
+    | DropAffinity
+    | Finish
+    | RaiseQuota
+    | AddNodes
 )
-from admission.engine.ledger import Ledger
-from admission.engine.model import (
-    HOSTNAME_LABEL,
-    ClusterQueue,
-    Flavor,
-    FlavorQuotas,
-    LevelConstraint,
-    Node,
-    PodSet,
-    Quota,
-    ResourceGroup,
-    Toleration,
-    TopologyAsk,
-    Workload,
-)
 
 
-def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
-    """Make the change; returns the workload as it is afterwards."""
-    match change:
-        case Finish():
-            for key in change.workloads:
-                leave(ledger, key)
-        case RaiseQuota():
-            spec = ledger.quota.spec(change.cluster_queue)
-            if spec is not None:
-                ledger.apply(with_quota(spec, change))
-        case AddNodes():
-            like = ledger.capacity.nodes[change.like].node
-            if like is not None:
-                for node in clones(like, ledger.capacity.nodes, change):
-                    ledger.apply(node)
-        case _:
-            return asked_otherwise(workload, change, ledger.flavors.values())
-    return workload
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Changes that admit the workload when all are made: that was tried on a trial of the ledger."""
 
-
-def leave(ledger: Ledger, key: str) -> None:
-    """The workload is over: its quota and its room are free, and its pods are gone."""
-    ledger.release(key)
-    for pod in ledger.bookings.pods_of(key):
-        ledger.bookings.drop_pod(pod)
-
-
-def with_quota(queue: ClusterQueue, change: RaiseQuota) -> ClusterQueue:
-    """The queue with that nominal quota."""
-
-    def flavored(quotas: FlavorQuotas) -> FlavorQuotas:
-        old = quotas.quotas.get(change.resource)
-        if quotas.flavor != change.flavor or old is None:
-            return quotas
-        return replace(quotas, quotas={**quotas.quotas, change.resource: replace(old, nominal=change.nominal)})
-
-    def grouped(group: ResourceGroup) -> ResourceGroup:
-        return replace(group, flavors=tuple(map(flavored, group.flavors)))
-
-    return replace(queue, groups=tuple(map(grouped, queue.groups)))
-
-
-def quota_of(queue: ClusterQueue, flavor: str, resource: str) -> Quota | None:
-    """The queue's own quota, None where it has none."""
-    found = (q.quotas.get(resource) for g in queue.groups for q in g.flavors if q.flavor == flavor)
-    return next((quota for quota in found if quota is not None), None)
-
-
-def clones(node: Node, taken: Collection[str], change: AddNodes) -> Iterator[Node]:
-    """So many nodes like this one, with names of their own; what daemons will take is not there."""
-    daemons = dict(change.daemons)
-    offers = {name: amount - daemons.get(name, 0) for name, amount in node.allocatable.items()}
-    names = (f"{node.name}-more-{index}" for index in count(1))
-    free = (name for name in names if name not in taken)
-    for _, name in zip(range(change.count), free, strict=False):
-        labels = {**node.labels, HOSTNAME_LABEL: name} if HOSTNAME_LABEL in node.labels else node.labels
-        yield replace(node, name=name, labels=labels, allocatable=offers)
-
-
-# ---- the workload asks for something else
-
-
-def asked_otherwise(workload: Workload, change: Change, flavors: Collection[Flavor]) -> Workload:
-    """The workload as it would ask."""
-    match change:
-        case RelaxTopology(pod_sets, _, to, required):
-            return _each(workload, pod_sets, lambda p: _relaxed(p, to, required=required))
-        case SoftenConstraint(pod_set, level):
-            return _each(workload, (pod_set,), lambda p: _softened(p, level))
-        case LowerRequest(pod_set, resource, _, fits):
-            return _each(workload, (pod_set,), lambda p: _lowered(p, resource, fits))
-        case FewerPods(pod_set, _, fits):
-            return _each(workload, (pod_set,), lambda p: replace(p, count=fits))
-        case Tolerate(taint):
-            more = Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
-            return _each(workload, None, lambda p: replace(p, tolerations=(*p.tolerations, more)))
-        case DropSelector(key, _):
-            return _each(workload, None, lambda p: _unselecting(p, key))
-        case DropAffinity(pod_set):
-            return _each(workload, (pod_set,), lambda p: replace(p, affinity=None))
-        case _:
-            return workload
-
-
-def _each(workload: Workload, names: Collection[str] | None, become: Callable[[PodSet], PodSet]) -> Workload:
-    pod_sets = (p if names is not None and p.name not in names else become(p) for p in workload.pod_sets)
-    return replace(workload, pod_sets=tuple(pod_sets))
-
-
-def _relaxed(pod_set: PodSet, to: str, *, required: bool) -> PodSet:
-    ask = pod_set.topology or TopologyAsk()
-    stricter, softer = (to, None) if required else (None, to)
-    return replace(pod_set, topology=replace(ask, required=stricter, preferred=softer, relax_after=None))
-
-
-def _softened(pod_set: PodSet, level: str) -> PodSet:
-    ask = pod_set.topology or TopologyAsk()
-
-    def soft(constraint: LevelConstraint) -> LevelConstraint:
-        return replace(constraint, hard=False) if constraint.level == level else constraint
-
-    return replace(pod_set, topology=replace(ask, constraints=tuple(map(soft, ask.constraints))))
-
-
-def _lowered(pod_set: PodSet, resource: str, amount: int) -> PodSet:
-    charged = pod_set.charged
-    if charged is not None and resource in charged:
-        charged = {**charged, resource: amount}
-    return replace(pod_set, requests={**pod_set.requests, resource: amount}, charged=charged)
-
-
-def _unselecting(pod_set: PodSet, key: str) -> PodSet:
-    return replace(pod_set, node_selector={name: value for name, value in pod_set.node_selector.items() if name != key})
+    changes: tuple[Change, ...]

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
+from admission.engine.explain.changes import Finish
 from admission.engine.explain.quotas import Family
 from admission.engine.explain.rooms import Rooms
 from admission.engine.explain.takers import rows_of
 from admission.engine.explain.trying import Trying
-from admission.engine.explain.value import Finish
 from admission.engine.model import FlavorResource
 from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.count import Counter

@@ -10,13 +10,17 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from admission.engine.explain.applying import quota_of
 from admission.engine.explain.attempt import Outcome, attempt
-from admission.engine.explain.changes import quota_of
+from admission.engine.explain.changes import (
+    AddNodes,
+    Change,
+    RaiseQuota,
+)
 from admission.engine.explain.finishing import DOMAINS, Site
 from admission.engine.explain.rooms import in_slices
 from admission.engine.explain.takers import rows_of
 from admission.engine.explain.trying import Trying
-from admission.engine.explain.value import AddNodes, Change, RaiseQuota
 from admission.engine.model import ClusterQueue, FlavorResource, Node
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Counter

@@ -11,11 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from admission.engine.explain import asking
-from admission.engine.explain.finishing import Site, finishing
-from admission.engine.explain.growing import missing_quota, more_nodes
-from admission.engine.explain.quotas import Family
-from admission.engine.explain.trying import Trying
-from admission.engine.explain.value import (
+from admission.engine.explain.changes import (
     AddNodes,
     Change,
     DropAffinity,
@@ -29,6 +25,10 @@ from admission.engine.explain.value import (
     SoftenConstraint,
     Tolerate,
 )
+from admission.engine.explain.finishing import Site, finishing
+from admission.engine.explain.growing import missing_quota, more_nodes
+from admission.engine.explain.quotas import Family
+from admission.engine.explain.trying import Trying
 
 _TROUBLE: tuple[type[Change], ...] = (
     RelaxTopology,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from admission.engine.explain.applying import make
 from admission.engine.explain.attempt import Outcome, attempt
-from admission.engine.explain.changes import make
-from admission.engine.explain.value import Change
+from admission.engine.explain.changes import Change
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
 

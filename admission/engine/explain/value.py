@@ -1,4 +1,4 @@
-"""What an explanation is, as values: why a workload waits, what stands in its way where, and what would admit it.
+"""What an explanation is, as values: why a workload waits, and what stands in its way where. Remedies are in changes.py.
 
 One value feeds the status, the event, `stowage explain` and its JSON (wire.py). It is made in explain.py; nothing here
 computes. Amounts are integers as everywhere in the engine: cpu in milli-units, everything else in whole units.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from admission.engine.decision import Reason
-from admission.engine.model import Taint
+from admission.engine.explain.changes import Remedy
 
 
 class Verdict(StrEnum):
@@ -154,122 +154,6 @@ class FlavorView:
     message: str = ""
     quota: tuple[QuotaView, ...] = ()
     pod_sets: tuple[PodSetView, ...] = ()
-
-
-# ---- changes
-
-
-@dataclass(frozen=True, slots=True)
-class RelaxTopology:
-    """The pod sets of a group ask for a higher level, or (`required` False) only prefer the level."""
-
-    pod_sets: tuple[str, ...]
-    level: str
-    to: str
-    required: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SoftenConstraint:
-    """The pod set's hard constraint at the level becomes a soft one."""
-
-    pod_set: str
-    level: str
-
-
-@dataclass(frozen=True, slots=True)
-class LowerRequest:
-    """Each pod of the pod set asks for `fits` of the resource instead of `asked`: the most with which it is admitted."""
-
-    pod_set: str
-    resource: str
-    asked: int
-    fits: int
-
-
-@dataclass(frozen=True, slots=True)
-class FewerPods:
-    """The pod set has `fits` pods instead of `asked`."""
-
-    pod_set: str
-    asked: int
-    fits: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerate:
-    """Every pod set tolerates the taint."""
-
-    taint: Taint
-
-
-@dataclass(frozen=True, slots=True)
-class DropSelector:
-    """The pod sets' node selectors no longer name the label."""
-
-    key: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class DropAffinity:
-    """The pod set has no required node affinity any more."""
-
-    pod_set: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """These workloads finish; without any one of them the others would not do."""
-
-    workloads: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RaiseQuota:
-    """The queue's nominal quota becomes `nominal`, `by` more."""
-
-    cluster_queue: str
-    flavor: str
-    resource: str
-    by: int
-    nominal: int
-
-
-@dataclass(frozen=True, slots=True)
-class AddNodes:
-    """`count` more nodes like `like` come to its domain (`domain`: its values of these levels).
-
-    `daemons`: what of each resource is taken on every node of the flavor, and so will be on the new ones.
-    """
-
-    flavor: str
-    like: str
-    levels: tuple[str, ...]
-    domain: tuple[str, ...]
-    daemons: tuple[tuple[str, int], ...]
-    count: int
-
-
-Change = (
-    RelaxTopology
-    | SoftenConstraint
-    | LowerRequest
-    | FewerPods
-    | Tolerate
-    | DropSelector
-    | DropAffinity
-    | Finish
-    | RaiseQuota
-    | AddNodes
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """Changes that admit the workload when all are made: that was tried on a trial of the ledger."""
-
-    changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """An explanation as plain data for JSON: field names in camelCase, the kind of each change by name.
 
-The keys are the fields of value.py and stay; new ones may come. Amounts are quantities as the API writes them.
+The keys are the fields of value.py and changes.py, and stay; new ones may come. Amounts are quantities as the API writes them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,16 @@ from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from admission.engine.explain.value import Explanation, LowerRequest, QuotaView, RaiseQuota, Remedy, Shortage
+from admission.engine.explain.changes import (
+    LowerRequest,
+    RaiseQuota,
+    Remedy,
+)
+from admission.engine.explain.value import (
+    Explanation,
+    QuotaView,
+    Shortage,
+)
 from admission.engine.explain.words import headline, remedy_text
 from admission.engine.model import Taint, to_text
 

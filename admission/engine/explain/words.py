@@ -9,27 +9,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from admission.engine.decision import Reason
-from admission.engine.explain.value import (
+from admission.engine.explain.changes import (
     AddNodes,
     Change,
     DropAffinity,
     DropSelector,
-    Exclusion,
-    Explanation,
     FewerPods,
     Finish,
-    LevelView,
     LowerRequest,
-    PodSetView,
-    QuotaView,
     RaiseQuota,
     RelaxTopology,
     Remedy,
-    Shortage,
     SoftenConstraint,
+    Tolerate,
+)
+from admission.engine.explain.value import (
+    Exclusion,
+    Explanation,
+    LevelView,
+    PodSetView,
+    QuotaView,
+    Shortage,
     Taker,
     TakerKind,
-    Tolerate,
     Verdict,
 )
 from admission.engine.model import to_text as amount_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admission.engine.explain.value import (
+from admission.engine.explain.changes import (
     AddNodes,
     Change,
     DropAffinity,

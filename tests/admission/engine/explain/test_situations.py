@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from admission.engine.decision import Reason, Wait
-from admission.engine.explain.explain import explain
-from admission.engine.explain.value import (
+from admission.engine.explain.changes import (
     AddNodes,
-    Explanation,
     FewerPods,
     Finish,
     LowerRequest,
@@ -21,6 +19,10 @@ from admission.engine.explain.value import (
     Remedy,
     SoftenConstraint,
     Tolerate,
+)
+from admission.engine.explain.explain import explain
+from admission.engine.explain.value import (
+    Explanation,
     Verdict,
 )
 from admission.engine.explain.words import headline
