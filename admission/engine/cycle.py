@@ -200,8 +200,9 @@ class _Cycle:
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
         if assignment.mode < Mode.FIT and not fewer and not (assignment.mode > Mode.NO_FIT and _evicts(queue)):
             return self._wait(head, queue, assignment.reason, assignment.message())
+        known = None if head.refused or self._promises or not _evicts(queue) else assignment
         with self._promises.afterwards():
-            found = self._nominator.nominate(workload, queue, Scope(fair=self._fair))
+            found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
         if not found.starts:
             told = found.assignment if assignment.mode is Mode.FIT else assignment
             return self._wait(head, queue, told.reason, told.message())

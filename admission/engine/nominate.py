@@ -81,9 +81,18 @@ class Nominator:
     def __init__(self, ledger: Ledger, preemptions: Preemptions, now: float, *, partial: bool = True) -> None:
         self._ledger, self._preemptions, self._now, self._partial = ledger, preemptions, now, partial
 
-    def nominate(self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE) -> Nomination:
-        """The best for all pods, or else the most pods that can start; for all pods again where no number can."""
-        full = self._attempt(workload, queue, scope)
+    def nominate(
+        self,
+        workload: Workload,
+        queue: ClusterQueue,
+        scope: Scope = EVERYWHERE,
+        known: FlavorAssignment | None = None,
+    ) -> Nomination:
+        """The best for all pods, or else the most pods that can start; for all pods again where no number can.
+
+        `known`: what a search for all pods finds in this scope, where it was made already.
+        """
+        full = self._attempt(workload, queue, scope, known)
         if full.starts or not self._partial:
             return full
         return self._fewer(workload, queue, scope) or full
@@ -104,10 +113,12 @@ class Nominator:
                 low = middle + 1
         return best
 
-    def _attempt(self, workload: Workload, queue: ClusterQueue, scope: Scope) -> Nomination:
+    def _attempt(
+        self, workload: Workload, queue: ClusterQueue, scope: Scope, known: FlavorAssignment | None = None
+    ) -> Nomination:
         preemption = self._preemptions.about(workload)
         search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, preemption, scope)
-        found = search.assign(workload)
+        found = known or search.assign(workload)
         if found.mode is Mode.NO_FIT:
             return Nomination(workload, found)
         requests = placement_requests(workload, queue, found, self._ledger.flavors, self._now)
@@ -158,7 +169,7 @@ def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode
         reasons = tuple(text for text in pod_set.reasons if text != pod_set.unplaced)
         return replace(
             pod_set,
-            picks=picks if mode > Mode.NO_FIT else {},
+            picks=picks,
             reasons=(*reasons, message),
             reason=pod_set.reason or Reason.TOPOLOGY_PLACEMENT_FAILED,
             unplaced=message,

@@ -35,6 +35,10 @@ class Promises:
             self._due.append((promise.level, order_of(workload), workload, promise.admission))
         self._due.sort(key=lambda each: each[:2], reverse=True)
 
+    def __bool__(self) -> bool:
+        """Whether any promise is kept, so that afterwards differs from now."""
+        return bool(self._admissions) or bool(self.leaving)
+
     def keep_until(self, level: int, order: Order) -> None:
         """Keep what was promised to those whose turn is before this one."""
         while self._due and self._due[-1][:2] < (level, order):

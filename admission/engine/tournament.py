@@ -65,7 +65,9 @@ def _standings(queue: Node, candidate: Nomination, ledger: Ledger) -> Iterator[t
     yield from found
 
 
-def _best(cohort: Node, left: dict[str, Nomination], standings: dict[tuple[str, str], Standing]) -> Nomination | None:
+def _best(
+    cohort: Node, left: Mapping[str, Nomination], standings: Mapping[tuple[str, str], Standing]
+) -> Nomination | None:
     below = [_best(child, left, standings) for child in sorted(cohort.cohorts, key=lambda node: node.name)]
     queues = [left[node.name] for node in sorted(cohort.queues, key=lambda node: node.name) if node.name in left]
     candidates = [each for each in below if each is not None] + queues
