@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -159,17 +159,21 @@ def _bar(err: Console, size: int) -> Iterator[Step | None]:
 
 def _replay(world: World, out: Console) -> None:
     """What is decided at the snapshot's moment, one JSON a line, the same bytes each time; then about those who slept."""
-    _decide(world, out)
-    world.books.wake_all()
-    _decide(world, out)
+    slept = world.queues.refusals().keys()
+    _decide(world, out, None)
+    if slept:
+        world.books.wake_all()
+        _decide(world, out, slept)
 
 
-def _decide(world: World, out: Console) -> None:
-    """Cycles until there is nothing more to decide."""
+def _decide(world: World, out: Console, of: Collection[str] | None) -> None:
+    """Cycles until there is nothing more to decide; prints what concerns these, or everybody."""
     more = True
     while more:
         report = world.cycle()
         for decision in report.decisions:
+            if of is not None and decision.workload not in of:
+                continue
             line = {"decision": type(decision).__name__, **msgspec.to_builtins(decision)}
             out.file.write(msgspec.json.encode(line).decode() + "\n")
         more = report.more

@@ -36,7 +36,7 @@ from admission.world.world import BUDGET, About, Arrival, Fault, World
 from api.errors import InvalidObject, StowageError
 from api.kube.resources import NAMESPACES, NODES, WORKLOADS, Resource
 from api.meta import is_true, parse_time, rfc3339
-from api.names import FINISHED, HOSTNAME_LABEL
+from api.names import FINISHED, HOSTNAME_LABEL, SIMULATED_ARRIVAL
 from api.workloads import Workload
 
 _SILENT = frozenset(("Kustomization",))  # stands beside manifests, and says nothing of a cluster
@@ -109,7 +109,7 @@ class _Builder:
         for kind, given in self._by_kind.items():
             if kind in JOB_KINDS or kind is WORKLOADS:
                 for document in given:
-                    document.object["metadata"].pop("creationTimestamp", None)
+                    _now(document)
                     self._try(document, self._take_job if kind in JOB_KINDS else self._take_workload, kind)
             else:
                 self._world.faults += [Fault(d.where, d.name, "only jobs can be added") for d in given]
@@ -236,6 +236,14 @@ class _Builder:
                 raise Misfit(misfit.removeprefix(f"Workload {workload.key}: "))
         self._world.about[workload.key] = known
         self._titles[known.title] = workload.key
+
+
+def _now(document: Document) -> None:
+    """Whenever it was made, and whenever it means to come: it comes now."""
+    meta = document.object["metadata"]
+    meta.pop("creationTimestamp", None)
+    if isinstance(meta.get("annotations"), dict):
+        meta["annotations"].pop(SIMULATED_ARRIVAL, None)
 
 
 class Misfit(StowageError):

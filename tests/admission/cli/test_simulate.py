@@ -15,7 +15,8 @@ from typer.testing import CliRunner, Result
 from admission.cli import simulate
 from admission.cli.main import app
 from admission.engine.model import PlacementOptions
-from tests.admission.world.made import RACK, job, manifest, node, queue, tree, written
+from admission.world.snapshot import capture_world
+from tests.admission.world.made import RACK, job, manifest, node, queue, tree, world, written
 
 SAMPLES = Path(__file__).resolve().parents[3] / "config" / "samples"
 
@@ -120,7 +121,7 @@ def test_options_of_time(site: Path, arguments: list[str], line: str) -> None:
 
 def test_would_this_run(site: Path, tmp_path: Path) -> None:
     """One instant of the world of the files, with a job more; nobody else is told of."""
-    small = written(tmp_path / "small.yaml", job("small", 1), job("wide", 8, require=RACK))
+    small = written(tmp_path / "small.yaml", job("small", 1, at="1h"), job("wide", 8, require=RACK))
     (tmp_path / "more").mkdir()
     nodes = written(tmp_path / "more" / "nodes.yaml", node("r2-h0", "r2"))
     done = stowage("simulate", site, nodes, "--with", small)
@@ -150,8 +151,18 @@ def test_a_replay_is_the_same_bit_for_bit(site: Path, tmp_path: Path) -> None:
     one, other = (stowage("simulate", "--snapshot", saved, "--replay").stdout_bytes for _ in range(2))
     assert one == other
     decisions: list[dict[str, Any]] = [json.loads(line) for line in one.splitlines()]
-    assert [decision["decision"] for decision in decisions[:3]] == ["Admit", "Admit", "Wait"]
-    assert {decision["reason"] for decision in decisions[2:]} == {"TopologyPlacementFailed"}
+    assert [decision["decision"] for decision in decisions] == ["Admit", "Admit", "Wait"]
+    assert decisions[2]["reason"] == "TopologyPlacementFailed"
+
+
+def test_a_replay_decides_anew_on_those_who_slept(tmp_path: Path) -> None:
+    """A snapshot from a controller that has refused already says what it refused."""
+    made = world(tree(1, 1), queue(), job("runs", 4), job("sleeps", 3))
+    assert made.cycle().waiting == 1
+    saved = tmp_path / "snapshot.json"
+    saved.write_bytes(capture_world(made).encode())
+    (decision,) = map(json.loads, stowage("simulate", "--snapshot", saved, "--replay").stdout.splitlines())
+    assert (decision["decision"], decision["workload"]) == ("Wait", next(k for k in made.about if "sleeps" in k))
 
 
 def test_a_snapshot_that_cannot_be_written(site: Path, tmp_path: Path) -> None:
