@@ -16,11 +16,12 @@ Need = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Wanted:
-    """Pods of one pod set: `count` of `need` each; `slices`: (level, size)."""
+    """Pods of one pod set: `count` of `need` each; `slices`: (level, size); `even`: only on hosts with an even index."""
 
     count: int
     need: Need
     slices: tuple[int, int] | None = None
+    even: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ def _placed(paths: Sequence[tuple[str, ...]], free: Free, gang: Gang) -> Iterato
     for member in gang.members:
         after = set()
         for state, opened in states:
-            for counts in _spread(member.count, [_fits(host, member.need) for host in state]):
+            most = [0 if member.even and i % 2 else _fits(host, member.need) for i, host in enumerate(state)]
+            for counts in _spread(member.count, most):
                 if not _sliced(paths, counts, member.slices):
                     continue
                 used = opened | {path[: gang.level + 1] for path, count in zip(paths, counts, strict=True) if count}

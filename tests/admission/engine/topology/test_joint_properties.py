@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
@@ -39,7 +39,7 @@ class Case:
         return [
             Node(
                 f"n{index}",
-                {BLOCK: f"b{rack // 2}", RACK: f"r{rack}", HOSTNAME_LABEL: f"n{index}"},
+                {BLOCK: f"b{rack // 2}", RACK: f"r{rack}", HOSTNAME_LABEL: f"n{index}", "even": str(index % 2 == 0)},
                 {"cpu": cpus, "gpu": gpus, "pods": 50},
             )
             for index, (rack, cpus, gpus) in enumerate(self.hosts)
@@ -71,7 +71,9 @@ def _request(name: str, gang: Gang, wanted: Wanted) -> PlacementRequest:
     else:
         ask = TopologyAsk(preferred=level, slices=slices, group=group)
     needs = {resource: amount for resource, amount in zip(("cpu", "gpu"), wanted.need, strict=True) if amount}
-    return PlacementRequest(PodSet(name, wanted.count, needs, topology=ask), FLAVOR, wanted.count)
+    selector = {"even": "True"} if wanted.even else {}
+    pod_set = PodSet(name, wanted.count, needs, topology=ask, node_selector=selector)
+    return PlacementRequest(pod_set, FLAVOR, wanted.count)
 
 
 @st.composite
@@ -101,7 +103,9 @@ def _just_enough(draw: st.DrawFn, racks: list[int], gangs: list[Gang]) -> list[t
         for member in gang.members:
             size = 1 if member.slices is None else member.slices[1]
             for _ in range(member.count // size):
-                host = amounts[draw(st.sampled_from(hosts))]
+                host = amounts[
+                    draw(st.sampled_from([h for h in hosts if not h % 2] if member.even and len(hosts) > 1 else hosts))
+                ]
                 for resource, amount in enumerate(member.need):
                     host[resource] += amount * size
     changed = amounts[draw(st.integers(0, len(racks) - 1))]
@@ -112,9 +116,11 @@ def _just_enough(draw: st.DrawFn, racks: list[int], gangs: list[Gang]) -> list[t
 @st.composite
 def _gang(draw: st.DrawFn, *, several: bool) -> Gang:
     level = draw(st.sampled_from([0, 1, 1, 1, 2]))
-    required = draw(st.sampled_from([True, True, True, False]))
-    members = 3 if several else 1
-    return Gang(level, required, tuple(draw(_wanted(level, slices=not several)) for _ in range(members)))
+    required = draw(st.sampled_from([True, True, False]))
+    members = [draw(_wanted(level, slices=not several)) for _ in range(draw(st.integers(2, 3)) if several else 1)]
+    if len(members) == 2:
+        members[0] = replace(members[0], count=1)
+    return Gang(level, required, tuple(members))
 
 
 @st.composite
@@ -122,7 +128,7 @@ def _wanted(draw: st.DrawFn, level: int, *, slices: bool) -> Wanted:
     need = draw(st.sampled_from(SHAPES))
     if slices and draw(st.integers(0, 5)) == 0:
         return Wanted(draw(st.sampled_from([2, 4])), need, (draw(st.integers(level, 2)), 2))
-    return Wanted(draw(st.integers(1, 5)), need)
+    return Wanted(draw(st.integers(1, 5)), need, even=draw(st.integers(0, 7)) == 0)
 
 
 def counts_and_room(case: Case, result: PlacementResult) -> None:
@@ -197,7 +203,7 @@ def test_the_same_of_ten_thousand(case: Case) -> None:
     check(case)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_order_of_nodes_does_not_matter(case: Case, random: Random) -> None:
     nodes = case.nodes()
@@ -206,7 +212,7 @@ def test_the_order_of_nodes_does_not_matter(case: Case, random: Random) -> None:
     assert results[0] == results[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(cases(), st.integers(1, 30))
 def test_a_small_budget_claims_nothing_wrong(case: Case, budget: int) -> None:
     result = ledger(PlacementOptions(exact_budget=budget), case.nodes()).place(case.requests())
