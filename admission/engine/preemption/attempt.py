@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 
 from admission.engine.decision import Certificate, Proof
 from admission.engine.ledger import Ledger
+from admission.engine.preemption.bounds import fewest
 from admission.engine.preemption.candidates import Candidate, Question, Right
 from admission.engine.preemption.classical import may_go
 from admission.engine.preemption.cost import FREE, Cost, lost_work
@@ -49,6 +52,35 @@ class Best:
         return Certificate(proof, self.cost, bound, self.expanded)
 
 
+class Floors:
+    """What any set of some candidates must come to: how many, and what so many cost at least."""
+
+    def __init__(self, attempt: Attempt, members: Sequence[Candidate]) -> None:
+        self._attempt, self._members = attempt, members
+
+    @cached_property
+    def for_quota(self) -> int:
+        """The fewest that could give the quota that is short."""
+        lacks = self._attempt.hole.quota_lacks()
+        return max((fewest([c.usage.get(fr, 0) for c in self._members], lack) for fr, lack in lacks), default=0)
+
+    def priorities(self, count: int) -> int:
+        """The least that the priorities of so many add up to."""
+        return self._priorities[min(count, len(self._members))]
+
+    def lost(self, count: int) -> int:
+        """The least that the lost work of so many adds up to."""
+        return self._lost[min(count, len(self._members))]
+
+    @cached_property
+    def _priorities(self) -> list[int]:
+        return [0, *accumulate(sorted(c.workload.priority for c in self._members))]
+
+    @cached_property
+    def _lost(self) -> list[int]:
+        return [0, *accumulate(sorted(self._attempt.lost[c.key] for c in self._members))]
+
+
 class Attempt:
     """With or without borrowing. `hole` is open; who is evicted already is out of it, whoever else could go is `open`."""
 
@@ -70,6 +102,7 @@ class Attempt:
         self.open = [c for c in allowed if not c.workload.evicted]
         self.lost = {c.key: lost_work(c.workload, question.now) for c in self.open}
         self._by_key = {c.key: c for c in self.open}
+        self.all = Floors(self, self.open)
 
     def _leave(self, candidate: Candidate) -> bool:
         if not self.may_go(candidate):
@@ -100,7 +133,8 @@ class Attempt:
 
     def named(self, keys: Collection[str]) -> list[Candidate]:
         """Those of these that could go, in order."""
-        return self.in_order(self._by_key[key] for key in keys if key in self._by_key)
+        known = [key for key in keys if key in self._by_key]
+        return [self._by_key[key] for key in sorted(known, key=self._rank.__getitem__)]
 
     def in_order(self, chosen: Iterable[Candidate]) -> list[Candidate]:
         """In the peer's order."""

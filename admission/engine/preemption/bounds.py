@@ -19,6 +19,7 @@ class Largest:
     """Of each end of a list of amounts: how many of its largest are needed to reach a sum. Exact up to `most` of them."""
 
     def __init__(self, amounts: Sequence[int], most: int) -> None:
+        self.amounts = amounts
         kept: list[int] = []
         self._sums: list[list[int]] = [[]] * (len(amounts) + 1)
         self._total = [0] * (len(amounts) + 1)
@@ -57,3 +58,12 @@ class Smallest:
         """The smallest item from `start` on, 0 where there is none."""
         sums = self._sums[start]
         return sums[1] if len(sums) > 1 else 0
+
+
+def fewest(amounts: Sequence[int], lack: int) -> int:
+    """The fewest of the amounts that add up to the lack; IMPOSSIBLE if all do not."""
+    for number, amount in enumerate((0, *sorted(amounts, reverse=True))):
+        lack -= amount
+        if lack <= 0:
+            return number
+    return IMPOSSIBLE

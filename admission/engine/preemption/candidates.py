@@ -65,21 +65,12 @@ class Right(Enum):
 class Candidate:
     """An admitted workload that policy lets go. `top`: the lowest cohort shared with the preemptor, None in its own queue."""
 
-    booking: Booking
+    key: str
+    workload: Workload
     node: Node
     usage: Mapping[FlavorResource, int]
     right: Right
     top: Node | None = None
-
-    @property
-    def workload(self) -> Workload:
-        """The workload as it is now."""
-        return self.booking.workload
-
-    @property
-    def key(self) -> str:
-        """Its key."""
-        return self.booking.workload.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +124,11 @@ def of_own_queue(ledger: Ledger, question: Question) -> Iterator[Candidate]:
     if policy != "Never":
         for booking in ledger.holders(question.queue.name):
             if _allowed(question, booking.workload, policy) and _uses(booking, question.needed):
-                yield Candidate(booking, question.node, booking.admission.usage(), Right.OWN_QUEUE)
+                yield _candidate(booking, question.node, Right.OWN_QUEUE)
+
+
+def _candidate(booking: Booking, node: Node, right: Right, top: Node | None = None) -> Candidate:
+    return Candidate(booking.workload.key, booking.workload, node, booking.admission.usage(), right, top)
 
 
 def within_nominal(node: Node, needed: Iterable[FlavorResource]) -> bool:
@@ -169,7 +164,7 @@ def _of_relatives(
     for node in _beyond_nominal(question, top, below):
         for booking in ledger.holders(node.name):
             if (right := _right(question, booking, advantage)) is not None:
-                yield Candidate(booking, node, booking.admission.usage(), right, top)
+                yield _candidate(booking, node, right, top)
 
 
 def _beyond_nominal(question: Question, cohort: Node, skip: Node | None) -> Iterator[Node]:
@@ -199,7 +194,7 @@ def _of_queue(ledger: Ledger, question: Question, node: Node, right: Right, top:
     for booking in ledger.holders(node.name):
         allowed = _allowed(question, booking.workload, question.policy.reclaim_within_cohort)
         if allowed and _uses(booking, question.needed):
-            yield Candidate(booking, node, booking.admission.usage(), right, top)
+            yield _candidate(booking, node, right, top)
 
 
 def _allowed(question: Question, candidate: Workload, policy: str) -> bool:

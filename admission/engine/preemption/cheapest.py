@@ -64,20 +64,17 @@ def _search(attempt: Attempt, room: Relief | None) -> None:
     if room is None:
         _dive(attempt, [Dive(attempt, None, attempt.open, top)])
         return
-    _dive(attempt, [Dive(attempt, site, attempt.named(site.takes), top) for site in room.sites])
-    givers = attempt.givers()
-    beyond = [site for site in room.sites if not givers.keys() <= site.takes.keys()]
-    _dive(
-        attempt, (Dive(attempt, s, attempt.named(s.takes.keys() | givers.keys()), top, outsiders=True) for s in beyond)
-    )
+    inside = [(site, attempt.named(site.takes)) for site in room.sites]
+    _dive(attempt, [Dive(attempt, site, members, top) for site, members in inside])
+    if givers := attempt.givers():
+        _dive(attempt, [Dive(attempt, site, members, top, givers) for site, members in inside])
 
 
 def _dive(attempt: Attempt, dives: Iterable[Dive]) -> None:
     """Most promising first."""
     for dive in sorted((one for one in dives if one.possible), key=lambda one: one.floor):
         if attempt.best.beaten_by(dive.floor):
-            dive.greedy()
-            dive.run()
+            dive.search()
             if dive.cut:
                 attempt.best.floors.append(dive.floor)
 

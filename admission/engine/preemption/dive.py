@@ -1,17 +1,16 @@
 """The sets of candidates that make room in one domain, the cheapest of them. Called by cheapest.py, whose terms it uses.
 
-`floor` is what none of them can cost less than. `greedy` finds one quickly: whom the floor must touch anyway, those that
-give most first, and then without those that are not needed after all. `run` goes through all that could be better.
+`floor` is what none of them can cost less than. A greedy set is found quickly: of whom the floor must touch anyway, those
+that give most first, and then without those that are not needed after all. Then all that could be better are gone through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from heapq import nsmallest
+from collections.abc import Collection, Sequence
+from functools import cached_property
 
-from admission.engine.model import FlavorResource
-from admission.engine.preemption.attempt import Attempt
-from admission.engine.preemption.bounds import IMPOSSIBLE, Largest, Smallest
+from admission.engine.preemption.attempt import Attempt, Floors
+from admission.engine.preemption.bounds import IMPOSSIBLE, Largest, Smallest, fewest
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.cost import FREE, Cost, with_one
 from admission.engine.topology.relief import Site
@@ -21,67 +20,72 @@ _MOST = 64
 
 
 class Dive:
-    """One domain's search. `site` None: nothing is known of the room, or none is asked for. `members` in the peer's order.
+    """One domain's search. `site` None: nothing is known of the room, or none is asked for.
 
-    `outsiders`: some of the members take no room in the domain but give quota, and at least one of those is to go.
+    `inside`: who takes room in the domain (without a site: everybody), in the peer's order. `givers`: keys of those who give
+    quota instead; if there are such, one of them at least is to go. `top_by_quota`: no answer's top can be less.
     """
 
     def __init__(
         self,
         attempt: Attempt,
         site: Site | None,
-        members: Sequence[Candidate],
+        inside: Sequence[Candidate],
         top_by_quota: int,
-        *,
-        outsiders: bool = False,
+        givers: Collection[str] = (),
     ) -> None:
-        self._attempt, self._site, self._members = attempt, site, members
-        self._gains = [0 if site is None else site.gain.get(c.key, 0) for c in members]
-        self._priorities = [c.workload.priority for c in members]
-        self._lost = [attempt.lost[c.key] for c in members]
+        self._attempt, self._site, self._inside, self._givers = attempt, site, inside, givers
         self._chosen: list[Candidate] = []
         self.cut = False
-        self.floor, self.possible = self._lowest(top_by_quota, outsiders)
+        self.floor, self.possible = self._lowest(top_by_quota)
 
     # ---- the floor
 
-    def _lowest(self, top_by_quota: int, outsiders: bool) -> tuple[Cost, bool]:
-        lacks = 0 if self._site is None else self._site.lacks
-        for_room = _fewest(self._gains, lacks)
-        for_quota = max((_fewest(self._amounts(fr), lack) for fr, lack in self._attempt.hole.quota_lacks()), default=0)
-        need = max(for_room + outsiders, for_quota)
+    def _lowest(self, top_by_quota: int) -> tuple[Cost, bool]:
+        site = self._site
+        lacks = 0 if site is None else site.lacks
+        shares = [(c.workload.priority, 0 if site is None else site.gain[c.key]) for c in self._inside]
+        for_room = fewest([gain for _, gain in shares], lacks)
+        floors = self._attempt.all if self._givers or site is None else Floors(self._attempt, self._inside)
+        need = max(for_room + bool(self._givers), floors.for_quota)
         if need >= IMPOSSIBLE:
             return FREE, False
         if not need:
             return FREE, True
-        top = max(top_by_quota, self._top_by_room(lacks), min(self._priorities))
-        below = sum(gain for gain, priority in zip(self._gains, self._priorities, strict=True) if priority < top)
-        at_top = [gain for gain, priority in zip(self._gains, self._priorities, strict=True) if priority == top]
-        important = max(1, min(_fewest(at_top, lacks - below), len(at_top)))
-        return Cost(
-            top, important, need, sum(nsmallest(need, self._priorities)), sum(nsmallest(need, self._lost))
-        ), True
+        top = max(top_by_quota, _top_by_room(shares, lacks), floors.priorities(1))
+        below = sum(gain for priority, gain in shares if priority < top)
+        at_top = [gain for priority, gain in shares if priority == top]
+        important = max(1, min(fewest(at_top, lacks - below), len(at_top)))
+        return Cost(top, important, need, floors.priorities(need), floors.lost(need)), True
 
-    def _top_by_room(self, lacks: int) -> int:
-        """The lowest priority so that room could do if all up to it went."""
-        top = FREE.top
-        for priority, gain in sorted(zip(self._priorities, self._gains, strict=True)):
-            if lacks <= 0:
-                break
-            top = priority
-            lacks -= gain
-        return top
+    @cached_property
+    def _members(self) -> list[Candidate]:
+        if not self._givers:
+            return list(self._inside)
+        return self._attempt.named({**dict.fromkeys(c.key for c in self._inside), **dict.fromkeys(self._givers)})
 
-    def _amounts(self, fr: FlavorResource) -> list[int]:
-        return [c.usage.get(fr, 0) for c in self._members]
+    def _gain(self, candidate: Candidate) -> int:
+        return 0 if self._site is None else self._site.gain.get(candidate.key, 0)
+
+    # ---- both
+
+    def search(self) -> None:
+        """Leave the best in `best`; `cut` tells whether the budget ended the search."""
+        best = self._attempt.best
+        with self._attempt.hole.only(self._site):
+            if not best.spent and (self._site is not None or not self._attempt.asks_for_room):
+                self._greedy()
+            if best.beaten_by(self.floor):
+                if best.spent:
+                    self.cut = True
+                else:
+                    self._run()
 
     # ---- a first set
 
-    def greedy(self) -> None:
+    def _greedy(self) -> None:
         """One set that is minimal, if one is found."""
         best = self._attempt.best
-        if best.spent or (self._site is None and self._attempt.asks_for_room):
-            return
         chosen = self._gathered()
         for candidate in sorted(chosen, key=self._dear, reverse=True):
             self._attempt.hole.put_back(candidate)
@@ -103,17 +107,17 @@ class Dive:
             if not (lacks or room):
                 break
             self._attempt.best.expanded += 1
-            gives = room and self._site is not None and candidate.key in self._site.gain
-            if (gives or any(candidate.usage.get(fr, 0) for fr, _ in lacks)) and self._attempt.may_go(candidate):
+            if (
+                (room and self._gain(candidate)) or any(candidate.usage.get(fr, 0) for fr, _ in lacks)
+            ) and self._attempt.may_go(candidate):
                 self._attempt.hole.take(candidate)
                 chosen.append(candidate)
         return chosen
 
     def _by_worth(self) -> list[Candidate]:
         """Who must be touched anyway before who is more important; then those that give most room, then the cheap."""
-        gain = {} if self._site is None else self._site.gain
         top = self.floor.top
-        return sorted(self._members, key=lambda c: (c.workload.priority >= top, -gain.get(c.key, 0), self._dear(c)))
+        return sorted(self._members, key=lambda c: (c.workload.priority >= top, -self._gain(c), self._dear(c)))
 
     def _dear(self, candidate: Candidate) -> tuple[int, int, str]:
         return candidate.workload.priority, self._attempt.lost[candidate.key], candidate.key
@@ -135,16 +139,18 @@ class Dive:
 
     # ---- all sets
 
-    def run(self) -> None:
-        """Every set that could beat the best; `cut` tells whether the budget ended it."""
-        best = self._attempt.best
-        if best.spent or not best.beaten_by(self.floor):
-            self.cut = best.spent and best.beaten_by(self.floor)
-            return
-        most = min(len(self._members), _MOST if best.cost is None else best.cost.gangs + 1)
-        self._room = Largest(self._gains, most)
-        self._quota = {fr: Largest(self._amounts(fr), most) for fr, _ in self._attempt.hole.quota_lacks()}
+    def _run(self) -> None:
+        """Every set that could beat the best."""
+        best, members = self._attempt.best, self._members
+        best.expanded += len(members)
+        most = min(len(members), _MOST, _MOST if best.cost is None else best.cost.gangs + 1)
+        self._priorities = [c.workload.priority for c in members]
+        self._lost = [self._attempt.lost[c.key] for c in members]
         self._low_priorities, self._low_lost = Smallest(self._priorities, most), Smallest(self._lost, most)
+        self._room = Largest([self._gain(c) for c in members], most)
+        self._quota = {
+            fr: Largest([c.usage.get(fr, 0) for c in members], most) for fr, _ in self._attempt.hole.quota_lacks()
+        }
         self._go_on(0, FREE)
 
     def _go_on(self, start: int, cost: Cost) -> None:
@@ -159,16 +165,18 @@ class Dive:
             return
         for index in range(start, len(self._members)):
             best.expanded += 1
-            if best.spent:
-                self.cut = True
-            if self.cut:
-                return
+            self.cut = self.cut or best.spent
             need = max((largest.needed(index, lack) for largest, lack in lacks), default=1)
-            if need >= IMPOSSIBLE or not best.beaten_by(self._with_more(cost, index, need)):
+            if self.cut or need >= IMPOSSIBLE or not best.beaten_by(self._with_more(cost, index, need)):
                 return
             child = with_one(cost, self._priorities[index], self._lost[index])
+            after = max(
+                (largest.needed(index + 1, lack - largest.amounts[index]) for largest, lack in lacks), default=0
+            )
+            if after >= IMPOSSIBLE or not best.beaten_by(self._with_more(child, index + 1, after) if after else child):
+                continue
             candidate = self._members[index]
-            if best.beaten_by(child) and self._attempt.may_go(candidate):
+            if self._attempt.may_go(candidate):
                 self._attempt.hole.take(candidate)
                 self._chosen.append(candidate)
                 self._go_on(index + 1, child)
@@ -193,10 +201,12 @@ class Dive:
         return (self._site is not None and self._site.lacks > 0) or not self._attempt.hole.quota_fits()
 
 
-def _fewest(amounts: Sequence[int], lack: int) -> int:
-    """The fewest of the amounts that add up to the lack; IMPOSSIBLE if all do not."""
-    for number, amount in enumerate((0, *sorted(amounts, reverse=True))):
-        lack -= amount
-        if lack <= 0:
-            return number
-    return IMPOSSIBLE
+def _top_by_room(shares: Sequence[tuple[int, int]], lacks: int) -> int:
+    """The lowest priority so that room could do if all up to it went; the shares are (priority, room)."""
+    top = FREE.top
+    for priority, gain in sorted(shares):
+        if lacks <= 0:
+            break
+        top = priority
+        lacks -= gain
+    return top

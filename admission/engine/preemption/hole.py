@@ -11,7 +11,8 @@ can do without.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 
@@ -21,7 +22,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, Question
 from admission.engine.topology.lift import Standing
-from admission.engine.topology.relief import Relief
+from admission.engine.topology.relief import Relief, Site
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +54,7 @@ class Hole:
         self._out: dict[str, bool] = {}
         self._standing: Standing | None = None
         self._assumed = False
+        self._site: Site | None = None
         self._trial = ledger.trial()
 
     def __enter__(self) -> Hole:
@@ -73,16 +75,25 @@ class Hole:
         """The workload is gone."""
         self._ledger.quota.remove(candidate.node.name, candidate.usage)
         self._out[candidate.key] = False
-        if self.room is not None:
-            self.room.leave(candidate.key)
+        if (room := self._site or self.room) is not None:
+            room.leave(candidate.key)
 
     def put_back(self, candidate: Candidate) -> None:
         """It is there again."""
         self._ledger.quota.add(candidate.node.name, candidate.usage)
         if self._out.pop(candidate.key):
             self._ledger.lower(candidate.key)
-        if self.room is not None:
-            self.room.come(candidate.key)
+        if (room := self._site or self.room) is not None:
+            room.come(candidate.key)
+
+    @contextmanager
+    def only(self, site: Site | None) -> Iterator[None]:
+        """Count in this domain alone meanwhile; whoever is taken out in it must be put back in it."""
+        self._site = site
+        try:
+            yield
+        finally:
+            self._site = None
 
     def assume(self, yes: bool) -> None:
         """Charge the preemptor's quota already, or take that back: shares are compared as they would be with it."""
@@ -128,8 +139,10 @@ class Hole:
         """Whether its pods find their places."""
         if not self._requests:
             return True
-        if self.room is not None and (self.room.exact or not self.room.enough):
-            return self.room.enough
+        if self.room is not None:
+            enough = self.room.enough if self._site is None else not self._site.lacks
+            if self.room.exact or not enough:
+                return enough
         return self.places()
 
     def places(self) -> bool:

@@ -33,18 +33,19 @@ from admission.engine.preemption.fair import fair
 from admission.engine.preemption.hole import Taken
 from admission.engine.requests import placement_requests
 
+BUDGET = 4_000
+"""Sets of victims that one search looks at, unless told otherwise: a fifth of a second with 700 candidates."""
+
 
 class Preemptor:
     """Answers for one ledger at one moment (`now`: epoch seconds). `sharing`: None where fair sharing is off.
 
-    `budget`: sets of victims looked at for the cheapest one; None: the options' `exact_budget`.
+    `budget`: sets of victims looked at for the cheapest one; never more than the options' `exact_budget`.
     """
 
-    def __init__(
-        self, ledger: Ledger, now: float, sharing: FairSharing | None = None, budget: int | None = None
-    ) -> None:
+    def __init__(self, ledger: Ledger, now: float, sharing: FairSharing | None = None, budget: int = BUDGET) -> None:
         self._ledger, self._now, self._sharing = ledger, now, sharing
-        self._budget = ledger.options.exact_budget if budget is None else budget
+        self._budget = min(budget, ledger.options.exact_budget)
 
     def about(self, workload: Workload) -> Inquiry:
         """A `Preemption` for this workload."""

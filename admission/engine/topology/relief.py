@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import floordiv
 
 import numpy as np
 
@@ -36,7 +37,7 @@ Take = tuple[int, tuple[int, ...]]
 class Site:
     """One domain that could hold the gang. `holds`: pods that fit now; `want`: pods that have to.
 
-    `free`: by row. `takes`, `gain`: by workload that takes something here.
+    `free`, `fit` (pods): by row. `takes`, `gain`: by workload that takes something here.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Site:
     pod: tuple[int, ...]
     holds: int = 0
     free: dict[int, list[int]] = field(default_factory=dict)
+    fit: dict[int, int] = field(default_factory=dict)
     takes: dict[str, list[Take]] = field(default_factory=dict)
     gain: dict[str, int] = field(default_factory=dict)
 
@@ -62,15 +64,15 @@ class Site:
 
     def _shift(self, key: str, sign: int) -> None:
         for row, amounts in self.takes.get(key, ()):
-            free = self.free[row]
-            before = self.count(free)
-            for index, amount in enumerate(amounts):
-                free[index] += sign * amount
-            self.holds += self.count(free) - before
+            free = self.free[row] = [have + sign * amount for have, amount in zip(self.free[row], amounts, strict=True)]
+            fit = self.count(free)
+            self.holds += fit - self.fit[row]
+            self.fit[row] = fit
 
     def count(self, free: Sequence[int]) -> int:
         """Pods that a row with this much free holds."""
-        return max(0, min(have // need for have, need in zip(free, self.pod, strict=True)))
+        fit: int = min(map(floordiv, free, self.pod))
+        return max(0, fit)
 
 
 class Relief:
@@ -151,7 +153,8 @@ def _sites(bookings: Bookings, capacity: Capacity, flavor: str, ask: Ask, keys: 
             name = "/".join(level.paths[at]) if ask.required else ""
             site = made[at] = Site(name, ask.need * ask.slice_size, pod)
         free = site.free[row] = [column[row] for column in columns]
-        site.holds += site.count(free)
+        site.fit[row] = site.count(free)
+        site.holds += site.fit[row]
     for key in keys:
         _add_takes(bookings, capacity, flavor, key, tuple(wanted), made, site_of)
     return sorted((site for site in made.values() if _enough(site)), key=lambda site: site.name)
