@@ -23,6 +23,8 @@ import numpy as np
 from admission.engine.topology.level import Bools, Ints
 
 Figures = tuple[int, ...]
+Name = tuple[str, int]
+"""A figure: `count` or `stranded`, and its level; as a digit also `hole`, and its capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,11 @@ class Problem:
         return len(self.capacity) - 1
 
     @property
-    def order(self) -> tuple[int, ...]:
-        """The levels as their counts are compared."""
-        return (*range(self.asked, -1, -1), *range(self.asked + 1, len(self.capacity)))
+    def order(self) -> tuple[Name, ...]:
+        """The figures before the pairs, first to last. Nothing comes before the counts of the asked level and above."""
+        above, below = range(self.asked, -1, -1), range(self.asked + 1, len(self.capacity))
+        counts = [("count", level) for level in (*above, *below)]
+        return (*counts, *(("stranded", level) for level in (self.asked, *below)))
 
     def opened(self, slots: Ints) -> list[Ints]:
         """Per level the domains that these domains of the last level open."""
@@ -56,10 +60,11 @@ class Problem:
     def figures(self, slots: Ints) -> Figures:
         """Of the answer that uses these domains of the last level."""
         opened = self.opened(slots)
-        asked = self.capacity[self.asked][opened[self.asked]]
-        counts = [len(opened[level]) for level in self.order]
-        stranded = [int(self.capacity[at][opened[at]].sum()) - self.need for at in range(self.asked, len(opened))]
-        return (*counts, *stranded, *pairs(Counter(asked.tolist())))
+        held = {level: self.capacity[level][opened[level]] for level in range(self.asked, len(opened))}
+        first = (
+            len(opened[level]) if name == "count" else int(held[level].sum()) - self.need for name, level in self.order
+        )
+        return (*first, *pairs(Counter(held[self.asked].tolist())))
 
 
 def pairs(counts: Counter[int] | dict[int, int]) -> Iterable[int]:
@@ -74,10 +79,7 @@ class Scale:
     def __init__(self, problem: Problem, values: Iterable[int], widest: int) -> None:
         """`values`: the capacities at `asked`; `widest`: no figure exceeds it."""
         digit = widest.bit_length() + 2
-        below = range(problem.asked, problem.last + 1)
-        names = [("hole", value) for value in sorted(values)]
-        names += [("stranded", level) for level in reversed(below)]
-        names += [("count", level) for level in reversed(problem.order)]
+        names = [*(("hole", value) for value in sorted(values)), *reversed(problem.order)]
         self._unit = {name: 1 << digit * at for at, name in enumerate(names)}
         self._asked = problem.asked
 

@@ -18,7 +18,7 @@ from admission.engine.topology.optimum.few import Few, few
 from admission.engine.topology.optimum.flat import Flat, Kinds, fewest
 from admission.engine.topology.optimum.labels import Labels
 from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
-from admission.engine.topology.optimum.objective import Figures, Problem, Scale, distinct, mask, pairs
+from admission.engine.topology.optimum.objective import Figures, Name, Problem, Scale, distinct, mask, pairs
 
 _PRICES = 6
 _LEAST_PAIRS = 64
@@ -95,12 +95,15 @@ class _Solver:
     def _floor(self) -> Figures:
         """Each figure at its least. Of stranded slices and holes that is what they would be without a tree."""
         problem = self._problem
-        _, stranded, holes = _flat(self._kinds, problem.need)
-        below = [_flat(kinds_of(capacity), problem.need) for capacity in problem.capacity[problem.asked + 1 :]]
-        counts = [max(count, least) for (count, _, _), least in zip(below, self._below, strict=True)]
-        # What is stranded by the fewest says nothing of what more of them strand.
-        more = [over if count == least else 0 for (count, over, _), least in zip(below, counts, strict=True)]
-        return (*self._few.bound, *counts, stranded, *more, *pairs(holes))
+        above = zip(range(problem.asked, -1, -1), self._few.bound, strict=True)
+        least: dict[Name, int] = {("count", level): count for level, count in above}
+        _, least["stranded", problem.asked], holes = _flat(self._kinds, problem.need)
+        for level, fewest_here in enumerate(self._below, problem.asked + 1):
+            count, over, _ = _flat(kinds_of(problem.capacity[level]), problem.need)
+            least["count", level] = max(count, fewest_here)
+            # What is stranded by the fewest says nothing of what more of them strand.
+            least["stranded", level] = over if count >= fewest_here else 0
+        return (*(least[name] for name in problem.order), *pairs(holes))
 
     # ---- the search
 
@@ -168,9 +171,10 @@ class _Solver:
     def _least(self) -> list[int]:
         """By level the fewest domains of an answer that is better than what is known."""
         least = [1] * len(self._problem.capacity)
-        for at, level in enumerate(self._problem.order):
-            least[level] = self._bound[at]
-            if self._figures[at] > self._bound[at]:
+        for (name, level), bound, figure in zip(self._problem.order, self._bound, self._figures, strict=False):
+            if name == "count":
+                least[level] = bound
+            if figure > bound:
                 break
         return least
 
