@@ -16,6 +16,7 @@ from tests.scenarios.site import BLOCK, RACK, Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CONTROL_PLANE = Options(jobset=True)
+ENVIRONMENT = {"STOWAGE_CONTROLLER__WAIT_REPORT_PERIOD": "0.5"}
 
 MakeSite = Callable[[str], Site]
 Pods = list[dict[str, Any]]
