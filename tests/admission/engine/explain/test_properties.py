@@ -31,6 +31,10 @@ asks = st.sampled_from(
     ]
 )
 
+loose_asks = st.sampled_from(
+    [TopologyAsk(preferred=RACK), TopologyAsk(preferred=BLOCK), TopologyAsk(unconstrained=True)]
+)
+
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[Node]:
@@ -60,15 +64,16 @@ def recipes(draw: st.DrawFn) -> tuple[Workload, Recipe]:
     ]
     mine, other = draw(st.integers(1, 16)), draw(st.integers(0, 6))
     queues = (queue("q", cohort="all", tas=Quota(mine * CPU)), queue("o", cohort="all", tas=Quota(other * CPU)))
+    number = draw(st.sampled_from([1, 1, 1, 2]))
     pod_sets = tuple(
         PodSet(
             f"p{i}",
             2 * draw(st.integers(1, 3)),
             {"cpu": draw(st.sampled_from([500, CPU, 2 * CPU]))},
-            topology=draw(asks),
+            topology=draw(asks if number > 1 else asks | loose_asks),
             node_selector=draw(st.sampled_from([{}, {}, {"disk": "ssd"}])),
         )
-        for i in range(draw(st.sampled_from([1, 1, 1, 2])))
+        for i in range(number)
     )
     return Workload(W, "uid", "ns/q", "q", pod_sets, queued=9), (blocks(), *hosts, *queues, *used, *loose)
 
