@@ -18,6 +18,7 @@ from admission.engine.model import Assignment, PlacementRequest
 from admission.engine.topology.constraints import NOTHING, Ask, Group
 from admission.engine.topology.count import Counter
 from admission.engine.topology.level import Ints
+from admission.engine.topology.parts import path_of, stale
 from admission.engine.topology.tree import Tree, Values
 from admission.engine.trial import Journal
 
@@ -34,6 +35,11 @@ class Steps(Protocol):
 
     def assume(self, found: Placed) -> None:
         """Take their room until the trial ends that is open."""
+
+    def place_group(
+        self, group: Group, simulate_empty: bool, within: Values | None = None
+    ) -> tuple[Placed | NoPlacement, Certificate | None]:
+        """One group by what is free now."""
 
     def proved(
         self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool
@@ -64,8 +70,9 @@ def place(steps: Steps, tree: Tree, group: Group, simulate_empty: bool, within: 
             return ask
         asks.append(ask)
     best: NoPlacement | None = None
+    within = within or _home(tree, group, asks[0])
     for path in (within,) if within is not None else _domains(tree, asks, simulate_empty):
-        found = _inside(steps, tree, list(zip(members, asks, strict=True)), path, simulate_empty)
+        found = _inside(steps, members, path, simulate_empty)
         if not isinstance(found, NoPlacement):
             return found
         if best is None or found.fits > best.fits:
@@ -110,16 +117,23 @@ def _fitting(tree: Tree, level: int, rows: Sequence[tuple[Ints, int]]) -> list[i
     return found
 
 
-def _inside(
-    steps: Steps, tree: Tree, members: Sequence[tuple[Group, Ask]], path: Values | None, simulate_empty: bool
-) -> Placed | NoPlacement:
-    """One member after the other inside the domain."""
+def _inside(steps: Steps, members: Sequence[Group], path: Values | None, simulate_empty: bool) -> Placed | NoPlacement:
+    """One member after the other inside the domain; those with an older slice keep its places."""
     placed: list[tuple[PlacementRequest, Assignment]] = []
     with steps.journal.trial():
-        for member, ask in members:
-            found, _ = steps.proved(tree, member, ask if path is None else replace(ask, within=path), simulate_empty)
+        for member in members:
+            found, _ = steps.place_group(member, simulate_empty, path)
             if isinstance(found, NoPlacement):
                 return found
             steps.assume(found)
             placed.extend(found)
     return placed
+
+
+def _home(tree: Tree, group: Group, speaker: Ask) -> Values | None:
+    """The required domain where an older slice of a member stands already."""
+    for member in group.members:
+        before = member.previous
+        if speaker.required and before is not None and before.domains and not stale(tree, before):
+            return path_of(tree, before.domains[0].values)[: speaker.level + 1]
+    return None

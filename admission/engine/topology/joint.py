@@ -37,7 +37,6 @@ from admission.engine.topology import crowd
 from admission.engine.topology.arena import Arena, Chosen, Member, Party
 from admission.engine.topology.assigning import ANY, Assigning
 from admission.engine.topology.constraints import Ask, Group, Layer
-from admission.engine.topology.elastic import resize
 from admission.engine.topology.ground import EVERYWHERE, Place
 from admission.engine.topology.packing import Budget, No
 from admission.engine.topology.parts import path_of
@@ -57,11 +56,6 @@ class Steps(crowd.Steps, Protocol):
     def tree(self, group: Group) -> Tree | NoPlacement:
         """The tree of the group's flavor."""
 
-    def place_group(
-        self, group: Group, simulate_empty: bool, within: Values | None = None
-    ) -> tuple[crowd.Placed | NoPlacement, Certificate | None]:
-        """One group by what is free now."""
-
 
 def concerns(groups: Sequence[Group], profile: Profile) -> bool:
     """Whether there is anything to solve together."""
@@ -74,7 +68,7 @@ def solve(steps: Steps, groups: Sequence[Group], greedy: PlacementResult, simula
     tree = steps.tree(groups[0])
     if isinstance(tree, NoPlacement):
         return greedy
-    stay = [group for group in groups if resize(tree, group) is not None]
+    stay = [group for group in groups if any(member.previous is not None for member in group.members)]
     move = [(group, members) for group in groups if group not in stay and (members := _members(steps, tree, group))]
     if len(stay) + len(move) < len(groups) or not move:
         return greedy
@@ -129,8 +123,8 @@ class _Joint:
         bound = self._improved(least)
         cost, found = self._best
         groups = [group for group, _ in self._move]
-        proof = Proof.OPTIMAL if cost == bound else Proof.FEASIBLE
-        answer = _answer(groups, found, Certificate(proof, (cost,), (bound,), self._budget.used))
+        proof = Proof.OPTIMAL if cost <= bound else Proof.FEASIBLE
+        answer = _answer(groups, found, Certificate(proof, (cost,), (min(bound, cost),), self._budget.used))
         return replace(answer, assignments={**self._kept, **found})
 
     def _improved(self, least: Sequence[int]) -> int:

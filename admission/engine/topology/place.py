@@ -42,7 +42,7 @@ class Placer:
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Domains for all pod sets, or why the first that found none did not. `simulate_empty`: as if none were admitted."""
         results: list[PlacementResult] = []
-        flavors = list(_by_flavor(requests))
+        flavors = list(_by_flavor(requests, self.options.profile))
         with self.journal.trial():
             for index, groups in enumerate(flavors):
                 result = self._together(groups, simulate_empty)
@@ -182,8 +182,9 @@ def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assi
         yield requests[name], merged(tree, *some)
 
 
-def _by_flavor(requests: Sequence[PlacementRequest]) -> Iterator[list[Group]]:
-    """By flavor name, then in order; pod sets of one group name together."""
+def _by_flavor(requests: Sequence[PlacementRequest], profile: Profile) -> Iterator[list[Group]]:
+    """By flavor name, then in order; pod sets of one group name together. `profile`: of requests without one."""
+    one_leader = not all((request.profile or profile) is Profile.EXACT for request in requests)
     for flavor in sorted({request.flavor for request in requests}):
         members: dict[str | int, list[PlacementRequest]] = {}
         for index, request in enumerate(requests):
@@ -191,7 +192,7 @@ def _by_flavor(requests: Sequence[PlacementRequest]) -> Iterator[list[Group]]:
                 ask = request.pod_set.topology
                 name = None if ask is None else ask.group
                 members.setdefault(index if name is None else name, []).append(request)
-        yield list(map(Group.of, members.values()))
+        yield [Group.of(some, one_leader=one_leader) for some in members.values()]
 
 
 def _members(groups: Sequence[Group]) -> Iterator[tuple[PlacementRequest, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -228,3 +229,22 @@ def test_a_single_pod_set_is_left_to_its_own_solver() -> None:
     result = racks(EXACT, {"r1": [5, 5], "r2": [3, 3]}).place(alone)
     assert used(result, "main") == {"r2"}
     assert all(request.flavor == FLAVOR for request in alone)
+
+
+def test_two_pod_sets_of_several_pods_each_are_a_group_as_well() -> None:
+    asked = [request(name, "required rack", 3, group="g") for name in "ab"]
+    result = racks(EXACT, {"r1": [5], "r2": [4, 4]}).place(asked)
+    assert [sum(domain.count for domain in result.assignments[name].domains) for name in "ab"] == [3, 3]
+    assert used(result, "a") == used(result, "b") == {"r2"}
+
+
+def test_a_group_of_three_that_grows_stays_where_it_is() -> None:
+    book = racks(EXACT, {"r1": [9], "r2": [5, 5]})
+    asked = [request(name, "required rack", 2, group="g") for name in "abc"]
+    before = book.place(asked).assignments
+    assert {frozenset(used(book.place(asked), name)) for name in "abc"} == {frozenset({"r1"})}
+    grown = [replace(one, count=one.count + 1, previous=before[one.pod_set.name]) for one in asked]
+    result = book.place(grown)
+    assert {shown(result, name) for name in "abc"} == {"r1-0:3"}
+    too_large = [replace(one, count=one.count + 2, previous=before[one.pod_set.name]) for one in asked]
+    assert not book.place(too_large).fits, "it must not leave the pods that run behind"
