@@ -43,6 +43,8 @@ class RoundOptions:
     victims_again: bool = True  # RecomputeAssignmentUponPreemptionTargetsOverlap
     places_again: bool = True  # TASRecomputeAssignmentWithinSchedulingCycle
     fail_fast: bool = True  # TASFailedNodeReplacementFailFast
+    by_priority: bool = True  # PrioritySortingWithinCohort
+    nominal_first: bool = True  # FairSharingPrioritizeNonBorrowing
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,9 @@ class _Round:
         for key in sorted(failed):
             self._decisions += second_pass(self._ledger, key, failed[key], self._options.fail_fast)
         entries = [entry for workload in list(self._queues.heads()) if (entry := self._nominate(workload))]
-        order = fair(entries, self._ledger) if self._options.fair else classical(entries)
+        order = classical(entries, self._options.by_priority)
+        if self._options.fair:
+            order = fair(entries, self._ledger, self._options.nominal_first)
         for entry in order:
             self._decisions.append(self._process(entry))
         for key in self._held:

@@ -20,21 +20,29 @@ Standing = tuple[bool, Share, Order]
 """How a candidate does in a cohort; less is better: whether its subtree borrows what it asks for, its share, its age."""
 
 
-def classical(nominations: list[Nomination]) -> Iterator[Nomination]:
-    """All of them, first to be processed first."""
-    yield from sorted(nominations, key=lambda each: (each.assignment.level, order_of(each.workload)))
+def classical(nominations: list[Nomination], by_priority: bool = True) -> Iterator[Nomination]:
+    """All of them, first to be processed first. `by_priority`: between queues as well as within."""
+
+    def turn(each: Nomination) -> tuple[int, Order]:
+        priority, since, uid, key = order_of(each.workload)
+        return each.assignment.level, (priority if by_priority else 0, since, uid, key)
+
+    yield from sorted(nominations, key=turn)
 
 
-def fair(nominations: list[Nomination], ledger: Ledger) -> Iterator[Nomination]:
-    """All of them, at most one a queue; each pick sees what became of the ones before."""
+def fair(nominations: list[Nomination], ledger: Ledger, nominal_first: bool = True) -> Iterator[Nomination]:
+    """All of them, at most one a queue; each pick sees what became of the ones before.
+
+    `nominal_first`: who stays within quota comes before who borrows, whatever the shares.
+    """
     left = {each.workload.cluster_queue: each for each in nominations}
     while left:
-        best = winner(left, ledger)
+        best = winner(left, ledger, nominal_first)
         del left[best.workload.cluster_queue]
         yield best
 
 
-def winner(left: Mapping[str, Nomination], ledger: Ledger) -> Nomination:
+def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool = True) -> Nomination:
     """Whose turn it is in the tree of the first queue by name; `left`: a candidate a queue, not empty."""
     first = min(left)
     node = ledger.quota.node(first)
@@ -42,7 +50,7 @@ def winner(left: Mapping[str, Nomination], ledger: Ledger) -> Nomination:
         return left[first]
     root = node.root()
     standings = {
-        (at.name, name): standing
+        (at.name, name): (nominal_first and standing[0], *standing[1:])
         for name, each in left.items()
         if (own := ledger.quota.node(name)) is not None and own.root() is root
         for at, standing in _standings(own, each, ledger)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine import intake, model
+from admission.engine.charging import ResourceRules, Transformation
 from api import pods, queues, topology, workloads
 from api.errors import InvalidObject
 from api.names import PLACEMENT_PROFILE, QUOTA_RESERVED
@@ -181,6 +183,44 @@ def test_any_admission_reads_back(usage: dict[str, int], places: list[tuple[str,
     wire = intake.admission(decided).to_wire()
     status = {"conditions": [condition(QUOTA_RESERVED)], "admission": wire}
     assert intake.workload(wire_workload(status=status), cluster_queue="cq").admission == decided
+
+
+def test_pods_that_are_done_are_asked_for_no_more() -> None:
+    pod_set = {"name": "main", "count": 5, "minCount": 1, "template": template(cpu="1")}
+    status = {"reclaimablePods": [{"name": "main", "count": 2}, {"name": "other", "count": 9}]}
+    [got] = intake.workload(wire_workload(pod_set, status=status), cluster_queue="cq").pod_sets
+    assert (got.count, got.min_count) == (3, 1)
+
+
+def test_pods_that_are_done_give_quota_back_and_keep_their_places() -> None:
+    domains = {
+        "levels": ["rack"],
+        "slices": [{"domainCount": 1, "podCounts": {"universal": 4}, "valuesPerLevel": [{"universal": "r"}]}],
+    }
+    got = {
+        "name": "main", "count": 4, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "6"}, "topologyAssignment": domains,
+    }  # fmt: skip
+    status = {
+        "conditions": [condition(QUOTA_RESERVED)],
+        "admission": {"clusterQueue": "cq", "podSetAssignments": [got]},
+        "reclaimablePods": [{"name": "main", "count": 3}],
+    }
+    pod_set = {"name": "main", "count": 5, "template": template(cpu="1500m")}
+    taken = intake.workload(wire_workload(pod_set, status=status), cluster_queue="cq")
+    assert taken.admission is not None
+    assert taken.admission.usage() == {("f", "cpu"): 1500}
+    [placed] = taken.admission.pod_sets
+    assert placed.assignment is not None
+    assert (taken.pod_sets[0].count, placed.count, placed.assignment.domains[0].count) == (5, 4, 4)
+
+
+def test_what_quota_counts_is_not_what_the_nodes_give() -> None:
+    rules = ResourceRules(("net.",), (Transformation("gpu", {"credits": Fraction(3)}, retain=False),))
+    asked = template({"containers": [{"resources": {"requests": {"cpu": "1", "gpu": "2", "net.fast": "1"}}}]})
+    pod_set = {"name": "main", "count": 1, "template": asked}
+    [got] = intake.workload(wire_workload(pod_set), cluster_queue="cq", rules=rules).pod_sets
+    assert got.requests == {"cpu": 1000, "gpu": 2, "net.fast": 1}
+    assert got.charged == {"cpu": 1000, "credits": 6}
 
 
 def test_a_cluster_queue() -> None:
@@ -395,7 +435,9 @@ def test_constraints_alone_shape_what_may_lie_anywhere() -> None:
     ("constraint", "said"),
     [
         pytest.param(
-            {"type": "spread", "partitions": 9}, '[partitions]: 9: contradicts the size of pod set "main": 8 pod(s)', id="size"
+            {"type": "spread", "partitions": 9},
+            '[partitions]: 9: contradicts the size of pod set "main": 8 pod(s)',
+            id="size",
         ),
         pytest.param({"min": 4, "max": 2}, "[min]: 4: contradicts max 2", id="range"),
         pytest.param({"factor": 4, "max": 2}, "[factor]: 4: contradicts max 2", id="factor"),

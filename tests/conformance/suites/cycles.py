@@ -120,6 +120,8 @@ class World:
             victims_again=on["RecomputeAssignmentUponPreemptionTargetsOverlap"],
             places_again=on["TASRecomputeAssignmentWithinSchedulingCycle"],
             fail_fast=on["TASFailedNodeReplacementFailFast"],
+            by_priority=on["PrioritySortingWithinCohort"],
+            nominal_first=on["FairSharingPrioritizeNonBorrowing"],
         )
         failed = {
             key: [node.name for node in workload.status.unhealthy_nodes]
