@@ -30,3 +30,4 @@ WAIT_SECONDS = Histogram(
 STATUS = Gauge("kueue_cluster_queue_status", "1 for the status that holds.", ("cluster_queue", "status"))
 LEDGER_DIFFERENCES = Gauge("stowage_ledger_differences", "What the last audit of the ledger found; must be 0.")
 WRITES = Counter("stowage_admission_writes", "Admissions written to the API server, by outcome.", ("outcome",))
+EXPLAIN_SECONDS = Histogram("stowage_explain_seconds", "Working out why a workload waits.", ("verdict",))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from admission import metrics
 from admission.controllers import conditions
 from admission.controllers.status import patch_status
 from admission.controllers.views import Views
@@ -83,6 +84,7 @@ class Explainer:
         begun = time.perf_counter()
         found = explain(self._ledger, pending, self._now(), budget=self._patience.budget)
         spent = time.perf_counter() - begun
+        metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
         if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN):
             await self._write(workload, found)
         await asyncio.sleep(spent * _REST)
