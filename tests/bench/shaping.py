@@ -2,12 +2,14 @@
 
     python -m tests.bench shaping [--sizes 5000,15000] [--repeat 5]
 
-Prints milliseconds of the quickest run, what was proved, the states looked at. Aim: 50 ms at 5,000 nodes for 16 to 512 pods.
+Prints milliseconds of CPU of the cheapest run, what was proved, states looked at. Aim: 50 ms at 5,000 nodes for 16 to 512 pods.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from time import process_time
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
@@ -18,7 +20,7 @@ from admission.engine.model import (
     Spreading,
     TopologyAsk,
 )
-from tests.bench.placement import BLOCK, RACK, SHAPES, cluster, timed
+from tests.bench.placement import BLOCK, RACK, SHAPES, cluster
 
 SPREAD = Spreading.SPREAD
 WORDS: dict[str, tuple[LevelConstraint, ...]] = {
@@ -51,11 +53,21 @@ def request(bound: str, words: str, pods: int) -> PlacementRequest:
     return PlacementRequest(PodSet("main", pods, SHAPES["gpu"], topology=ask), "tas", pods)
 
 
+def cpu_ms(act: Callable[[], object], repeat: int) -> float:
+    """Milliseconds of CPU of the cheapest run: a decision waits for nothing, and so a busy machine falsifies less."""
+    best = float("inf")
+    for _ in range(repeat):
+        start = process_time()
+        act()
+        best = min(best, process_time() - start)
+    return best * 1000
+
+
 def line(ledger: Ledger, asked: PlacementRequest, repeat: int) -> str:
     """Time, proof and states of one request."""
     result = ledger.place([asked])
     certificate = result.certificates.get("main")
-    ms = timed(lambda: ledger.place([asked]), repeat)
+    ms = cpu_ms(lambda: ledger.place([asked]), repeat)
     said = "-" if certificate is None else f"{certificate.proof:<10} {certificate.expanded:>6} states"
     return f"{ms:9.2f} ms  {said}"
 
