@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from admission.engine.model import PlacementOptions, Profile
@@ -124,6 +124,7 @@ def show(load: dict[str, Any], outcome: Outcome, seconds: dict[str, float]) -> d
     print(
         f"loading {seconds['load']:.1f} s, playing {seconds['play']:.1f} s: {wall:.1f} s (aim {load['aims']['wall_s']})"
     )
+    print(f"of that {seconds['cpu']:.1f} s on a processor")
     print(f"virtual time {outcome.ended:.1f} s; {outcome.cycles} cycles, {outcome.decisions} decisions")
     for line in outcome.use:
         most = line.quota if line.nodes is None else min(line.quota, line.nodes)
@@ -149,21 +150,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--profile", default=Profile.EXACT.value, choices=[profile.value for profile in Profile])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--no-preemption", action="store_true", help="queues without preemption policies")
     parser.add_argument("--top", type=int, default=0)
     given = parser.parse_args(arguments)
     options = replace(PlacementOptions(), profile=Profile(given.profile))
+    load = {**LOAD, "preemption": {}} if given.no_preemption else LOAD
     watch = cProfile.Profile() if given.top else None
     if watch is not None:
         watch.enable()
-    begun = perf_counter()
-    loaded = world(LOAD, options)
+    begun, spent = perf_counter(), process_time()
+    loaded = world(load, options)
     ready = perf_counter()
     outcome = simulate(loaded)
     done = perf_counter()
     if watch is not None:
         watch.disable()
         pstats.Stats(watch).sort_stats("tottime").print_stats(given.top)
-    told = show(LOAD, outcome, {"load": ready - begun, "play": done - ready})
+    told = show(load, outcome, {"load": ready - begun, "play": done - ready, "cpu": process_time() - spent})
     if given.json:
         given.json.write_text(json.dumps(told, indent=1) + "\n")
     return 0
