@@ -80,7 +80,10 @@ class World:
         self.books.apply(event)
 
     def cycle(self) -> CycleReport:
-        """One admission cycle at `now`: what it admits is booked, as in the controller."""
+        """One admission cycle at `now`: what it admits is booked, as in the controller.
+
+        Called as the controller's scheduler calls it, so that both decide alike; like there, nobody is evicted yet.
+        """
         return run_cycle(self.ledger, self.queues, self.now, self.budget)
 
     def workload(self, key: str) -> Workload | None:
