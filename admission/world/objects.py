@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from admission.controllers.feed import Feed
-from admission.controllers.held import HeldPod, PodReader
+from admission.controllers.held import PodReader
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.views import Sight, index
 from admission.engine import intake, model
@@ -106,10 +106,6 @@ class Objects:
             workloads=self.sight.workloads.objects,
             options=JobOptions(),
         )
-
-    def pods(self) -> Mapping[str, HeldPod]:
-        """The pods that were taken in."""
-        return self.sight.pods.objects
 
 
 def _nobody() -> None:

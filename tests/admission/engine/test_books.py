@@ -1,0 +1,89 @@
+"""Ledger and queues kept in step: which event wakes whom, and what is said to be worth a cycle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from admission.engine.books import Books
+from admission.engine.cycle import CycleReport, run_cycle
+from admission.engine.ledger import Ledger
+from admission.engine.model import BoundPod, Cohort, Event, Gone, Quota, Removed
+from admission.engine.queue import PendingQueues
+from tests.admission.engine.making import admitted, host, queue, racks, workload
+
+FLAVOR_QUEUE = queue(tas=2)
+
+
+def books(*events: Event) -> Books:
+    """One host of two cpus, a queue with as much quota, and what is told besides."""
+    made = Books(Ledger(), PendingQueues())
+    for event in (racks(), host("n1", "r1", 2), FLAVOR_QUEUE, *events):
+        made.apply(event)
+    return made
+
+
+def cycle(of: Books) -> CycleReport:
+    return run_cycle(of.ledger, of.queues, 0.0, 100)
+
+
+@pytest.mark.parametrize(
+    ("event", "wakes"),
+    [
+        pytest.param(Gone(Removed.WORKLOAD, "ns/first"), True, id="a workload leaves"),
+        pytest.param(host("n2", "r1", 2), True, id="a node comes"),
+        pytest.param(replace(FLAVOR_QUEUE, groups=queue(tas=9).groups), True, id="the quota grows"),
+        pytest.param(Cohort("c", None, {("tas", "cpu"): Quota(9000)}), True, id="a cohort changes"),
+        pytest.param(replace(racks(), topology="other"), True, id="the flavor changes"),
+        pytest.param(Gone(Removed.POD, "ns/stranger"), True, id="a foreign pod goes"),
+        pytest.param(BoundPod("ns/new", "n1", {"cpu": 1}), False, id="a foreign pod comes"),
+        pytest.param(Gone(Removed.NODE, "n9"), False, id="a node goes"),
+        pytest.param(Gone(Removed.WORKLOAD, "ns/nobody"), False, id="who was never admitted leaves"),
+    ],
+)
+def test_what_wakes_those_who_sleep(event: Event, wakes: bool) -> None:
+    stranger = BoundPod("ns/stranger", "n1", {"cpu": 10})
+    of = books(stranger, workload("ns/first", 1, 1), workload("ns/second", 2, 1, queued=1.0))
+    assert admitted(cycle(of)) == ["ns/first"]
+    assert cycle(of).decisions == ()
+    assert of.apply(event) is wakes
+    assert bool(cycle(of).decisions) is wakes
+
+
+def test_relatives_in_the_cohort_are_woken_too() -> None:
+    a, b = (replace(queue(name, tas=1), cohort="c") for name in "ab")
+    of = books(a, b, workload("ns/a", 2, 1, to="a"), workload("ns/b", 2, 1, to="b", queued=1.0))
+    assert admitted(cycle(of)) == ["ns/a"]
+    assert of.apply(Gone(Removed.WORKLOAD, "ns/a"))
+    assert admitted(cycle(of)) == ["ns/b"]
+
+
+def test_an_admission_that_is_told_leaves_the_queue_and_is_booked() -> None:
+    of = books(workload("ns/w", 1, 1))
+    (decision,) = cycle(of).decisions
+    told = of.ledger.workload(decision.workload)
+    other = books(workload("ns/w", 1, 1))
+    assert told is not None
+    assert other.apply(told) is False
+    assert "ns/w" not in other.queues
+    assert other.ledger.admissions == of.ledger.admissions
+    assert not other.ledger.audit()
+
+
+def test_who_lost_its_admission_waits_again() -> None:
+    of = books(workload("ns/w", 1, 1))
+    cycle(of)
+    assert of.apply(workload("ns/w", 1, 1)) is True
+    assert not of.ledger.admissions
+    assert "ns/w" in of.queues
+
+
+def test_the_inputs_make_the_same_ledger_again() -> None:
+    of = books(workload("ns/w", 1, 1), BoundPod("ns/p", "n1", {"cpu": 10}))
+    cycle(of)
+    copy = Ledger()
+    for event in of.ledger.inputs():
+        copy.apply(event)
+    assert list(copy.inputs()) == list(of.ledger.inputs())
+    assert not copy.audit()
