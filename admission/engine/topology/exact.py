@@ -49,7 +49,8 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
         if isinstance(outcome, Found):
             cost = problem.figures(_up(tree, outcome.ids, ask.slice_level))
             if cost < certificate.cost:
-                return Solved(outcome, replace(certificate, cost=cost))
+                proof = Proof.OPTIMAL if cost <= certificate.bound else Proof.FEASIBLE
+                return Solved(outcome, replace(certificate, proof=proof, cost=cost))
     return Solved(search.spread(_shares(tree, ask, numbers, best.slots)), certificate)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 _MOST_BITS = 1 << 22
 """Of all tables together; beyond it, and that takes capacities by the thousand, nothing is tried."""
@@ -48,7 +49,7 @@ def fewest(kinds: Kinds, need: int) -> Top | None:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A capacity other than t: its deficit, and how many of it may be left out (sign 1) or taken (sign -1)."""
+    """A capacity other than t: its deficit in units, and how many of it may be left out (sign 1) or taken (sign -1)."""
 
     value: int
     sign: int
@@ -61,11 +62,15 @@ class Flat:
 
     def __init__(self, kinds: Kinds, top: Top) -> None:
         self._top, self._kinds = top, kinds
-        self._some = [self._kind(v, c) for v, c in zip(kinds.values, kinds.counts, strict=True) if self._matters(v)]
+        some = [(v, c) for v, c in zip(kinds.values, kinds.counts, strict=True) if self._matters(v)]
+        # Deficits are counted in what all of them are multiples of.
+        self._unit = gcd(*(value - top.last for value, _ in some)) or 1
+        self._slack = top.slack // self._unit
+        self._some = [self._kind(value, count) for value, count in some]
         self._of_t = dict(zip(kinds.values, kinds.counts, strict=True))[top.last]
-        self._wide = top.slack + 1
-        self._low = min(sum(kind.most for kind in self._some if kind.sign < 0), top.slack)
-        rows = self._low + min(sum(kind.most for kind in self._some if kind.sign > 0), top.slack) + 1
+        self._wide = self._slack + 1
+        self._low = min(sum(kind.most for kind in self._some if kind.sign < 0), self._slack)
+        rows = self._low + min(sum(kind.most for kind in self._some if kind.sign > 0), self._slack) + 1
         self.bits = rows * self._wide * (len(self._some) + 1)
         self._rows = rows
 
@@ -73,19 +78,18 @@ class Flat:
         return value != self._top.last and abs(value - self._top.last) <= self._top.slack
 
     def _kind(self, value: int, count: int) -> _Kind:
-        deficit = abs(value - self._top.last)
-        return _Kind(value, 1 if value > self._top.last else -1, deficit, min(count, self._top.slack // deficit))
+        deficit = abs(value - self._top.last) // self._unit
+        return _Kind(value, 1 if value > self._top.last else -1, deficit, min(count, self._slack // deficit))
 
     def solve(self) -> tuple[int, dict[int, int]] | None:
         """(stranded, how many of each capacity); None where the tables would be too large."""
         if self.bits > _MOST_BITS:
             return None
         tables = self._tables()
-        slack = self._top.slack
         # Of t between none and all are taken, so many may be left out of, or taken beside, the k largest.
         low, high = -self._top.of_last, self._of_t - self._top.of_last
         deficit = self._largest_deficit(tables[0], low, high)
-        return slack - deficit, self._choose(tables, deficit, low, high)
+        return self._top.slack - deficit * self._unit, self._choose(tables, deficit, low, high)
 
     def _choose(self, tables: list[int], deficit: int, low: int, high: int) -> dict[int, int]:
         chosen = {value: count for value, count in self._all() if value > self._top.last}

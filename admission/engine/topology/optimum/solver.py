@@ -44,7 +44,9 @@ class _Solver:
     def __init__(self, problem: Problem, budget: int) -> None:
         self._problem, self._budget = problem, budget
         self._expanded = 0
-        self._below = [0] * (problem.last - problem.asked)
+        below = problem.capacity[problem.asked + 1 :]
+        self._flat_below = [_flat(kinds_of(capacity), problem.need) for capacity in below]
+        self._below = [0] * len(below)
         self._capacity = problem.capacity[problem.asked]
         kinds = kinds_of(self._capacity)
         top = fewest(kinds, problem.need)
@@ -98,8 +100,8 @@ class _Solver:
         above = zip(range(problem.asked, -1, -1), self._few.bound, strict=True)
         least: dict[Name, int] = {("count", level): count for level, count in above}
         _, least["stranded", problem.asked], holes = _flat(self._kinds, problem.need)
-        for level, fewest_here in enumerate(self._below, problem.asked + 1):
-            count, over, _ = _flat(kinds_of(problem.capacity[level]), problem.need)
+        for level, (fewest_here, flat) in enumerate(zip(self._below, self._flat_below, strict=True), problem.asked + 1):
+            count, over, _ = flat
             least["count", level] = max(count, fewest_here)
             # What is stranded by the fewest says nothing of what more of them strand.
             least["stranded", level] = over if count >= fewest_here else 0
@@ -108,7 +110,7 @@ class _Solver:
     # ---- the search
 
     def _narrow(self) -> None:
-        """Leave out what no better answer can have, parents that with the best others hold too little; look below."""
+        """Leave out what no better answer can have: parents that with the best others hold too little. Look below."""
         problem, top = self._problem, self._top
         if problem.asked and len(self._among) <= _MANY:
             parent, capacity = problem.parent[problem.asked][self._among], self._capacity[self._among]
@@ -117,7 +119,13 @@ class _Solver:
             kept = hold + most[: self._figures[1] - 1].sum() >= problem.need
             self._among = self._among[kept[parent]]
             self._kinds = kinds_of(self._capacity[self._among])
-        self._below = self._fewest_below()
+        if any(name == "count" and level > problem.asked for name, level in self._gap()):
+            self._below = self._fewest_below()
+
+    def _gap(self) -> list[Name]:
+        """The first figure that is not at its least, if it has a name."""
+        figures = zip(self._problem.order, self._figures, self._bound, strict=False)
+        return [name for name, figure, bound in figures if figure > bound][:1]
 
     def _fewest_below(self) -> list[int]:
         """How many domains of each level below k domains need, by what those hold beyond a price for each (few.py)."""
