@@ -145,7 +145,7 @@ class Scheduler:
                     return "written"  # the write that was cut off had arrived
                 continue
             self._views.workloads.observe(answer)
-            self._tell(workload, answer)
+            self._tell(workload, answer, decision.considered)
             return "written"
         return "failed"
 
@@ -174,7 +174,7 @@ class Scheduler:
         status = conditions.with_checks(status, tuple(checks_of(queue)) if queue else (), now)
         return conditions.synced_admitted(status, now, generation)
 
-    def _tell(self, before: Workload, after: Workload) -> None:
+    def _tell(self, before: Workload, after: Workload, considered: str) -> None:
         admission = after.status.admission
         if admission is None:
             return
@@ -184,7 +184,7 @@ class Scheduler:
         metrics.QUOTA_RESERVED.labels(*labels).inc()
         metrics.WAIT_SECONDS.labels(*labels).observe(waited)
         about = ref_to(WORKLOADS, after)
-        text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s"
+        text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s{considered}"
         self._recorder.record(about, "Normal", "QuotaReserved", text)
         if is_true(after.status.conditions, ADMITTED):
             metrics.ADMITTED.labels(*labels).inc()

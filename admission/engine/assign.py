@@ -88,6 +88,15 @@ class NoPreemption:
         return ()
 
 
+_WORDS = {
+    Mode.NO_FIT: "NoFit",
+    Mode.NO_CANDIDATES: "preemptionMode=NoCandidates",
+    Mode.PREEMPT: "preemptionMode=Preempt",
+    Mode.RECLAIM: "preemptionMode=Reclaim",
+    Mode.FIT: "Fit",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """How one flavor did for a pod set: `reasons` why it is less than a fit, `reason` what kind of lack that is."""
@@ -97,6 +106,12 @@ class Attempt:
     level: int = 0
     reasons: tuple[str, ...] = ()
     reason: Reason | None = None
+
+    def text(self) -> str:
+        """As events word it."""
+        mode = _WORDS[self.mode]
+        borrowing = [f"borrow={self.level}"] if self.level else []
+        return f"{self.flavor}({';'.join([mode, *borrowing, *self.reasons])})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +185,15 @@ class FlavorAssignment:
     def reason(self) -> Reason:
         """The most severe of the pod sets' reasons."""
         return most_severe(pod_set.reason for pod_set in self.pod_sets) or Reason.WAITING_FOR_QUOTA
+
+    def considered(self) -> str:
+        """What the event of the admission adds: flavors that did not simply fit; empty where all did at once."""
+        told = [
+            f"{pod_set.name}: {', '.join(attempt.text() for attempt in notable)}"
+            for pod_set in self.pod_sets
+            if (notable := [attempt for attempt in pod_set.attempts if attempt.reasons or attempt.level])
+        ]
+        return f"; Flavors considered: {' | '.join(told)}" if told else ""
 
     def message(self) -> str:
         """The text for the condition."""

@@ -191,7 +191,7 @@ class _Cycle:
         self._settle(head)
         self._turns.taken(head.queue)
         note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
-        return Admit(workload.key, admission, note)
+        return Admit(workload.key, admission, note, found.assignment.considered())
 
     # ---- step 6: make room, or wait
 

@@ -125,11 +125,15 @@ class PlacementResult:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """The workload may start, with this admission. `note`: what else its status is to say of it."""
+    """The workload may start, with this admission. `note`: what else its status is to say of it.
+
+    `considered`: what the event of the reservation ends with (flavors that did not do, borrowing).
+    """
 
     workload: str
     admission: Admission
     note: str = ""
+    considered: str = ""
 
 
 @dataclass(frozen=True, slots=True)

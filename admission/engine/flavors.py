@@ -215,7 +215,7 @@ class FlavorSearch:
             if rank(one, self.queue.fungibility) < rank(worst, self.queue.fungibility):
                 worst = one
             if one.mode is Mode.NO_FIT:
-                return Try(Mode.NO_FIT, reasons=tuple(reasons), reason=one.reason)
+                return Try(Mode.NO_FIT, one.level, reasons=tuple(reasons), reason=one.reason)
             picks[resource] = Pick(name, one.mode, one.level)
         return Try(worst.mode, worst.level, picks, tuple(reasons), worst.reason)
 
@@ -237,7 +237,7 @@ class FlavorSearch:
         more = to_text(resource, lacking)
         text = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if not (self.quota.nominal(queue, fr) >= needed or borrowing.below_root or self._preempts_while_borrowing()):
-            return Try.refusal(text, Reason.WAITING_FOR_QUOTA)
+            return Try(Mode.NO_FIT, borrowing.level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA)
         mode, level = self.oracle.simulate(queue, fr, needed)
         return Try(mode, level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA)
 

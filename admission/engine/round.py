@@ -51,13 +51,11 @@ class RoundOptions:
 class RoundReport:
     """What a round decided, in order, and what the peer counts of it, by queue.
 
-    `nominations`: what was nominated for each workload that was admitted, evicts or waits, for the words of events.
     `skipped`: preemptions not carried out; `recomputed`: what came of looking for victims again.
     """
 
     decisions: tuple[Decision, ...]
     notices: tuple[Notice, ...]
-    nominations: Mapping[str, Nomination]
     skipped: Mapping[str, int]
     recomputed: Mapping[str, Mapping[str, int]]
 
@@ -85,7 +83,6 @@ class _Round:
     _evicted: set[str] = field(default_factory=set)
     _held: list[str] = field(default_factory=list)
     _decisions: list[Decision] = field(default_factory=list)
-    _nominations: dict[str, Nomination] = field(default_factory=dict)
     _skipped: Counter[str] = field(default_factory=Counter)
     _recomputed: dict[str, Counter[str]] = field(default_factory=dict)
 
@@ -103,7 +100,6 @@ class _Round:
         return RoundReport(
             tuple(self._decisions),
             tuple(self._queues.take_notices()),
-            self._nominations,
             self._skipped,
             self._recomputed,
         )
@@ -134,7 +130,6 @@ class _Round:
     def _process(self, nominated: Nomination) -> Decision:
         entry, deferred = self._refreshed(nominated)
         name = entry.workload.cluster_queue
-        self._nominations[entry.workload.key] = entry
         if entry.mode is Mode.NO_FIT:
             return self._sleep(entry, entry.assignment.reason)
         if entry.mode < Mode.FIT and not entry.victims:
@@ -203,7 +198,7 @@ class _Round:
         admission = entry.admission()
         self._ledger.charge(entry.workload, admission)
         self._queues.remove(entry.workload.key)
-        return Admit(entry.workload.key, admission)
+        return Admit(entry.workload.key, admission, considered=entry.assignment.considered())
 
     def _preempt(self, entry: Nomination) -> Preempt:
         self._evicted.update(victim.workload for victim in entry.victims)

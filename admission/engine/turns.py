@@ -4,8 +4,8 @@
 only known once its flavors have been looked for; until then it counts as not borrowing, which is the least it can be. So
 only heads that could be next are looked at; one that turns out to borrow queues up again.
 
-`FairTurns` goes by fair shares, in each cohort tree by itself (tournament.py): every head of a tree is looked at, and again
-whenever something was taken in the tree. Called by cycle.py.
+`FairTurns` goes by fair shares in each cohort tree (tournament.py): every head of a tree is looked at, and again whenever
+something was taken in the tree. Called by cycle.py.
 """
 
 from __future__ import annotations
@@ -127,11 +127,15 @@ class LazyTurns:
 
 
 class FairTurns:
-    """By fair shares. `look` finds the head's flavors (kept in it), or leaves it as it is: then its turn comes at once."""
+    """By fair shares within each tree; between trees, which share no quota, by priority and age.
+
+    `look` finds the head's flavors (kept in it), or leaves it as it is: then its turn comes at once.
+    """
 
     def __init__(self, ledger: Ledger, look: Callable[[Head], None]) -> None:
         self._ledger, self._look = ledger, look
         self._trees: dict[str, dict[str, Head]] = {}
+        self._winners: dict[str, Head] = {}
 
     def __len__(self) -> int:
         """How many heads there are."""
@@ -139,23 +143,30 @@ class FairTurns:
 
     def enter(self, head: Head) -> None:
         """It is a head from now on."""
-        self._trees.setdefault(self._ledger.quota.tree_of(head.queue), {})[head.queue] = head
+        tree = self._ledger.quota.tree_of(head.queue)
+        self._trees.setdefault(tree, {})[head.queue] = head
+        self._winners.pop(tree, None)
 
     def again(self, head: Head) -> None:
         """It still is."""
+        self._winners.pop(self._ledger.quota.tree_of(head.queue), None)
 
     def leave(self, head: Head) -> None:
         """It is settled."""
         tree = self._ledger.quota.tree_of(head.queue)
+        self._winners.pop(tree, None)
         del self._trees[tree][head.queue]
         if not self._trees[tree]:
             del self._trees[tree]
 
     def next(self) -> Head | None:
-        """The winner of the first tree by name that has heads."""
-        if not self._trees:
-            return None
-        heads = self._trees[min(self._trees)]
+        """The foremost of the trees' winners."""
+        for tree, heads in self._trees.items():
+            if tree not in self._winners:
+                self._winners[tree] = self._winner(heads)
+        return min(self._winners.values(), key=lambda head: head.order, default=None)
+
+    def _winner(self, heads: dict[str, Head]) -> Head:
         candidates = {}
         for name in sorted(heads):
             head = heads[name]
@@ -173,5 +184,7 @@ class FairTurns:
 
     def taken(self, queue: str) -> None:
         """Whoever was looked at in the tree is looked at anew."""
-        for head in self._trees.get(self._ledger.quota.tree_of(queue), {}).values():
+        tree = self._ledger.quota.tree_of(queue)
+        self._winners.pop(tree, None)
+        for head in self._trees.get(tree, {}).values():
             head.assignment = None

@@ -137,6 +137,24 @@ def test_fair_shares_count_what_runs_already() -> None:
     assert cluster.ledger.quota.usage("a") == cluster.ledger.quota.usage("b")
 
 
+def test_trees_that_share_only_nodes_take_turns_by_priority_and_age() -> None:
+    specs = [queue(name, cohort=f"tree-{name}", tas=9) for name in ("a", "b")]
+    cluster = Cluster(racks(), host("h", "r", 2), *specs)
+    cluster.tell(workload("a1", to="a", queued=2), workload("a2", to="a", queued=3), workload("b1", to="b", queued=1))
+    assert admitted(cluster.cycle(fair=True)) == ["b1", "a1"]
+
+
+def test_an_admission_tells_which_flavors_did_not_simply_fit() -> None:
+    specs = [queue("q", cohort="all", small=1, own=1), queue("rich", cohort="all", own=9)]
+    cluster = Cluster(Flavor("small"), Flavor("own"), *specs, workload("w", 1, 3))
+    [decision] = cluster.cycle().decisions
+    assert isinstance(decision, Admit)
+    assert decision.considered == (
+        "; Flavors considered: main: small(NoFit;insufficient quota for cpu in flavor small, previously considered podsets "
+        "requests (0) + current podset request (3) > maximum capacity (1)), own(Fit;borrow=1)"
+    )
+
+
 def test_a_stopped_queue_has_its_say_among_fair_ones() -> None:
     cluster = tenants({"a": 1000, "b": 1000}, 8)
     cluster.tell(replace(queue("a", cohort="all", any=0), stop=StopPolicy.HOLD))

@@ -16,13 +16,11 @@ from admission.controllers import conditions
 from admission.controllers.activity import checks_of, cluster_queue_activity
 from admission.controllers.resources import Limit, defect
 from admission.engine import intake
-from admission.engine.assign import Attempt, Mode
 from admission.engine.charging import ResourceRules, Transformation
 from admission.engine.cycle import requested
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
 from admission.engine.fairness import FairSharing
 from admission.engine.ledger import Ledger
-from admission.engine.nominate import Nomination
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
 from admission.engine.queue import PendingQueues
@@ -136,16 +134,16 @@ class World:
                 queue = self.ledger.quota.spec(notice.workload.cluster_queue)
                 self._waits(notice.workload.key, notice.reason, notice.message, requested(notice.workload, queue))
         for decision in report.decisions:
-            self._act(decision, report.nominations)
+            self._act(decision)
         return report
 
-    def _act(self, decision: Decision, nominations: Mapping[str, Nomination]) -> None:
+    def _act(self, decision: Decision) -> None:
         key = decision.workload
         match decision:
             case Admit() | Evict() if self._given.get("admissionError") or self._given.get("patchStatusErr"):
                 self._not_written(key)
             case Admit():
-                self._admit(decision, nominations.get(key))
+                self._admit(decision)
             case Wait() if is_true(self.workloads[key].status.conditions, QUOTA_RESERVED):
                 self._tell(key, "Warning", "SecondPassFailed", decision.message)
             case Wait():
@@ -157,17 +155,17 @@ class World:
                 self._set(key, status)
                 self._tell(key, "Normal", f"EvictedDueTo{decision.reason}", decision.message)
 
-    def _admit(self, decision: Admit, nomination: Nomination | None) -> None:
+    def _admit(self, decision: Admit) -> None:
         key, queue = decision.workload, decision.admission.cluster_queue
         workload = self.workloads[key]
         status = conditions.reserved(workload.status, intake.admission(decision.admission), self.now)
         if set(checks_of(self._cluster_queues[queue])) <= {check.name for check in status.admission_checks}:
             status = conditions.synced_admitted(status, self.now)
         self._set(key, status)
-        if nomination is None:
+        if is_true(workload.status.conditions, QUOTA_RESERVED):
             return  # a second pass is told by nothing
-        text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {NEVER_CREATED}"
-        self._tell(key, "Normal", "QuotaReserved", text + _considered(nomination))
+        text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {self._waited(workload)}"
+        self._tell(key, "Normal", "QuotaReserved", text + decision.considered)
         if is_true(status.conditions, ADMITTED):
             text = f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
             self._tell(key, "Normal", "Admitted", text)
@@ -176,6 +174,10 @@ class World:
         """As the scheduler does where a write failed: the booking is taken back, the workload is as it was."""
         self.ledger.release(key)
         self._enter(self.workloads[key])
+
+    def _waited(self, workload: Workload) -> str:
+        created = parse_time(workload.metadata.creation_timestamp)
+        return NEVER_CREATED if created is None else f"{self.now - created:.0f}s"
 
     def _waits(self, key: str, reason: str, message: str, requested: Mapping[str, Mapping[str, int]]) -> None:
         self._set(key, conditions.waiting(self.workloads[key].status, reason, message, requested, self.now))
@@ -232,24 +234,6 @@ def _transformation(given: Json) -> Transformation:
         for name, amount in given["outputs"].items()
     }
     return Transformation(source, outputs, given.get("strategy", "Retain") == "Retain")
-
-
-def _considered(nomination: Nomination) -> str:
-    parts = []
-    for pod_set in nomination.assignment.pod_sets:
-        tries = [_try(attempt) for attempt in pod_set.attempts if attempt.reasons or attempt.level]
-        if tries:
-            parts.append(f"{pod_set.name}: {', '.join(tries)}")
-    return f"; Flavors considered: {'; '.join(parts)}" if parts else ""
-
-
-def _try(attempt: Attempt) -> str:
-    mode = {Mode.NO_FIT: "NoFit", Mode.FIT: "Fit"}.get(attempt.mode, "Preempt")
-    details = [mode]
-    if attempt.level:
-        details.append(f"borrow={attempt.level}")
-    details += attempt.reasons
-    return f"{attempt.flavor}({';'.join(details)})"
 
 
 def shown_admission(given: Json) -> Any:

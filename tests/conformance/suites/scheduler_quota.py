@@ -17,7 +17,7 @@ OUTSIDE = {
 
 
 def run(case: Case) -> None:
-    """All that the peer asserts."""
+    """All that the peer asserts, and the words of its events."""
     for part, reason in OUTSIDE.items():
         if part in case["name"]:
             pytest.skip(reason)
@@ -31,6 +31,7 @@ def run(case: Case) -> None:
     assert asleep == sets(want["wantInadmissibleLeft"])
     if want["wantEvents"] is not None:
         assert told(world.events, want) == told(want["wantEvents"], want)
+    assert_words(world, case)
     for queue, count in (want["wantSkippedPreemptions"] or {}).items():
         assert report.skipped.get(queue, 0) == count
     for queue, outcomes in (want["wantPreemptionTargetRecomputations"] or {}).items():
@@ -53,6 +54,12 @@ def told(events: list[dict[str, Any]], want: dict[str, Any]) -> list[tuple[str, 
     """The events, with their messages where those count."""
     kept = ("key", "eventType", "reason") if want["eventMessageIgnored"] else ("key", "eventType", "reason", "message")
     return [tuple(_text(event.get(part)) for part in kept) for event in events]
+
+
+def assert_words(world: World, case: Case) -> None:
+    """Every event of the peer, in the peer's words; also where its own test looks at neither."""
+    whole = {"eventMessageIgnored": False}
+    assert sorted(told(world.events, whole)) == sorted(told(case["observed"].get("events") or [], whole))
 
 
 def _text(value: Any) -> str:

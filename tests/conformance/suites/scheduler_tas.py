@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.runner import Case
 from tests.conformance.suites.cycles import World, shown_admission, shown_workload
-from tests.conformance.suites.scheduler_quota import object_key, sets, shown, told
+from tests.conformance.suites.scheduler_quota import assert_words, object_key, sets, shown, told
 
 OUTSIDE = {
     "ProvisioningRequest": "out of scope: ProvisioningRequest, and with it delayed topology requests",
@@ -14,7 +14,7 @@ OUTSIDE = {
 
 
 def run(case: Case) -> None:
-    """All that the peer asserts."""
+    """All that the peer asserts, and the words of its events."""
     for part, reason in OUTSIDE.items():
         if part in case["name"]:
             pytest.skip(reason)
@@ -31,6 +31,7 @@ def run(case: Case) -> None:
         assert events == wanted
     elif want["wantEvents"] is not None:
         assert sorted(events) == sorted(wanted)
+    assert_words(world, case)
     assert world.ledger.audit() == []
 
 
