@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tests.bench import coldstart, exact, explain, jobs, placement, shaping, simulate, webhook
+from tests.bench import coldstart, exact, explain, jobs, joint, placement, shaping, simulate, webhook
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -58,6 +58,12 @@ def explain_command(nodes: int = 5000, repeat: int = 5) -> None:
     explain.run(nodes, repeat)
 
 
+@app.command("joint")
+def joint_command(each: int = 300) -> None:
+    """Several pod sets that compete for racks: what is missed, and the time of the joint search."""
+    joint.run(each)
+
+
 @app.callback(invoke_without_command=True)
 def everything(context: typer.Context) -> None:
     """Without a command: all of it."""
@@ -65,6 +71,7 @@ def everything(context: typer.Context) -> None:
         placement.main([])
         exact.main([])
         shaping.run()
+        joint.run()
         explain.run()
         simulate.main([])
         coldstart.run()

@@ -27,7 +27,8 @@ from admission.engine.topology.tree import Tree
 Packing = tuple[list[int], Counts]
 """Rows, and beside each how many pods of each item."""
 
-_ONE_PACKING = 2_000
+_ONE_PACKING = 10
+"""One packing may take one part in so many of the budget that is left."""
 _MOST_ROWS = 4_000
 
 
@@ -207,7 +208,7 @@ class Arena:
                 inside = [row.path[level] in slots for level, slots in choices]
                 allowed = tuple([may and ok for may, ok in zip(allowed, inside, strict=True)])
             rows.append(Row(row.free, row.path, allowed))
-        part = Budget(min(_ONE_PACKING, budget.left))
+        part = Budget(max(1, budget.left // _ONE_PACKING))
         found = pack(rows, [self._items[item] for item in order], part)
         budget.left -= part.used
         budget.used += part.used

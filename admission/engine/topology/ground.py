@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.topology.level import Bools, Ints
-from admission.engine.topology.packing import Row, Vec, fit
+from admission.engine.topology.packing import Row, Vec
 from admission.engine.topology.tree import Tree
 
 Place = tuple[int, int]
@@ -56,7 +56,7 @@ class Ground:
         self._row: dict[int, Row] = {}
         self._alike: dict[object, int] = {}
         self._signs: dict[Place, int] = {}
-        self._capacities: dict[Place, Vec] = {}
+        self._capacities: dict[int, list[Vec]] = {}
 
     def chain(self, place: Place) -> list[Place]:
         """The domain and all around it."""
@@ -138,25 +138,28 @@ class Ground:
 
     def capacity(self, place: Place) -> Vec:
         """At most: what is free of each resource, then for each look how many pods of it (or larger ones) fit."""
-        if place == EVERYWHERE:
-            return self._everywhere()
-        if place not in self._capacities:
-            rows = [self.row(row) for row in self.rows(place)]
-            total = [sum(row.free[r] for row in rows) for r in range(len(self._free))]
-            for look in self.looks:
-                item = self.look_of.index(look)
-                total.append(sum(fit(row.free, look[0]) for row in rows if row.allowed[item]))
-            self._capacities[place] = tuple(total)
-        return self._capacities[place]
+        level, slot = place
+        if level not in self._capacities:
+            self._capacities[level] = self._capacities_at(level)
+        return self._capacities[level][slot]
 
-    def _everywhere(self) -> Vec:
-        total = [int(column.sum()) for column in self._free]
-        for (vector, _), mask in zip(
-            self.looks, map(self._masks.__getitem__, map(self.look_of.index, self.looks)), strict=True
-        ):
-            fits = np.minimum.reduce([column // want for column, want in zip(self._free, vector, strict=True) if want])
-            total.append(int((fits if mask is None else fits[mask]).sum()))
-        return tuple(total)
+    def _capacities_at(self, level: int) -> list[Vec]:
+        """By slot of the level."""
+        where = np.zeros(self.tree.rows.size, dtype=np.int64)
+        if level >= 0:
+            where = np.arange(self.tree.rows.size)
+            hidden = (self.tree.rows,) if self.tree.shape.hidden_nodes else ()
+            for below in (*hidden, *reversed(self.tree.levels[level + 1 :])):
+                where = below.parent[where]
+        columns = list(self._free)
+        for look in self.looks:
+            fits = np.minimum.reduce([column // want for column, want in zip(self._free, look[0], strict=True) if want])
+            mask = self._masks[self.look_of.index(look)]
+            columns.append(fits if mask is None else np.where(mask, fits, 0))
+        totals = np.zeros((len(columns), self.tree.levels[level].size if level >= 0 else 1), dtype=np.int64)
+        for total, column in zip(totals, columns, strict=True):
+            np.add.at(total, where, column)
+        return list(zip(*totals.tolist(), strict=True))
 
 
 def free_of(tree: Tree, names: Iterable[str], simulate_empty: bool) -> list[Ints]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 Vec = tuple[int, ...]
 Counts = list[Vec]
@@ -111,14 +111,11 @@ def _apart(counts: Counts, alike: Sequence[Sequence[int]], items: Sequence[Item]
 
 
 def _packed(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Counts | No:
-    useful = [
-        index
-        for index, row in enumerate(rows)
-        if any(ok and fit(row.free, item.vector) for ok, item in zip(row.allowed, items, strict=True))
-    ]
+    fits = [[fit(row.free, item.vector) if row.allowed[m] else 0 for m, item in enumerate(items)] for row in rows]
+    useful = [index for index, some in enumerate(fits) if any(some)]
     if not any(item.layers for item in items):
         useful.sort(key=lambda index: (sum(rows[index].allowed), rows[index].free, rows[index].allowed))
-    found = _Packer([rows[index] for index in useful], items, budget).run()
+    found = _Packer([rows[index] for index in useful], [fits[index] for index in useful], items, budget).run()
     if isinstance(found, No):
         return found
     counts: Counts = [(0,) * len(items)] * len(rows)
@@ -134,8 +131,12 @@ State = tuple[int, ...]
 class _Packer:
     """One packing. Items are looked at in the order of `self._order`, hardest first."""
 
-    def __init__(self, rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> None:
+    def __init__(
+        self, rows: Sequence[Row], fits: Sequence[Sequence[int]], items: Sequence[Item], budget: Budget
+    ) -> None:
+        """`fits`: by row and item, how many pods fit while nothing else stands there."""
         self._rows = rows
+        self._fits = fits
         self._items = items
         self._budget = budget
         self._failed: set[tuple[int, State]] = set()
@@ -146,9 +147,9 @@ class _Packer:
             self._at.append(at)
             at += len(item.layers)
         self._start: State = (*(item.count for item in items), *([0] * (at - len(items))))
-        self._limits = [_Limit(rows, items, members, vector) for members, vector in _families(items)]
+        self._limits = [_Limit(rows, fits, members, m, items[m].vector) for members, m in _families(items)]
         self._free = _sums([row.free for row in rows], len(items[0].vector) if items else 0)
-        alone = [sum(fit(row.free, item.vector) for row in rows if row.allowed[m]) for m, item in enumerate(items)]
+        alone = [sum(column) for column in zip(*fits, strict=True)] or [0] * len(items)
         self._order = sorted(range(len(items)), key=lambda m: (alone[m] * 1000 // max(items[m].count, 1), m))
         self._counts: Counts = []
 
@@ -292,29 +293,39 @@ class _Packer:
 class _Limit:
     """At most so many pods of a family (all at least as large as `vector`) fit into the rows from an index on."""
 
-    def __init__(self, rows: Sequence[Row], items: Sequence[Item], members: Sequence[int], vector: Vec) -> None:
+    def __init__(
+        self, rows: Sequence[Row], fits: Sequence[Sequence[int]], members: Sequence[int], m: int, vector: Vec
+    ) -> None:
         self._members = members
-        room = [(fit(row.free, vector) if any(row.allowed[m] for m in members) else 0,) for row in rows]
-        self._room = [total for (total,) in _sums(room, 1)]
+        if len(members) == 1:
+            room = [some[m] for some in fits]
+        else:
+            room = [
+                some[m]
+                if row.allowed[m]
+                else fit(row.free, vector)
+                if any(row.allowed[other] for other in members)
+                else 0
+                for row, some in zip(rows, fits, strict=True)
+            ]
+        self._room = [*accumulate(reversed(room), initial=0)][::-1]
 
     def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
         """Whether more is wanted."""
         return sum([wanted[m] for m in self._members]) > self._room[index]
 
 
-def _families(items: Sequence[Item]) -> Iterator[tuple[list[int], Vec]]:
-    """Each item alone, and with all that are at least as large."""
-    seen: set[tuple[int, ...]] = set()
+def _families(items: Sequence[Item]) -> Iterator[tuple[list[int], int]]:
+    """Each item alone, and with all that are at least as large; and which item that is."""
     for m, item in enumerate(items):
+        yield [m], m
         larger = [
             other
             for other, one in enumerate(items)
             if all(a >= b for a, b in zip(one.vector, item.vector, strict=True))
         ]
-        for members in ([m], larger):
-            if tuple(members) not in seen:
-                seen.add(tuple(members))
-                yield members, item.vector
+        if len(larger) > 1:
+            yield larger, m
 
 
 def _sums(rows: Sequence[Vec], width: int) -> list[Vec]:
