@@ -1,0 +1,152 @@
+"""Whoever is chosen: the preemptor fits without them and not without fewer, by right, and the ledger is as it was."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from admission.engine.decision import Claim, Proof
+from admission.engine.fairness import FairSharing, FairStrategy
+from admission.engine.model import Profile
+from admission.engine.preemption.candidates import find, find_for_fairness
+from admission.engine.preemption.cheapest import cheapest
+from admission.engine.preemption.classical import attempts, classical
+from admission.engine.preemption.cost import FREE, Cost, cost_of
+from admission.engine.preemption.fair import fair
+from admission.engine.preemption.hole import Taken
+from admission.engine.preemption.preemptor import Preemptor
+from tests.admission.engine.dump import dump
+from tests.admission.engine.preemption.scenes import NOW, Scene, scenes
+
+AMPLE = 10**6
+
+
+def few(examples: int) -> settings:
+    """So many examples; a scene is a whole cluster, drawn at leisure."""
+    slow = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+    return settings(max_examples=examples, deadline=None, suppress_health_check=slow)
+
+
+def keys(taken: list[Taken] | tuple[Taken, ...]) -> list[str]:
+    return [one.candidate.key for one in taken]
+
+
+def modes(scene: Scene) -> set[bool]:
+    """Whether victims may be sought with borrowing, without, or both ways."""
+    return set(attempts(scene.question(), find(scene.ledger, scene.question())))
+
+
+def check(scene: Scene, taken: list[Taken] | tuple[Taken, ...], *, by_right: bool = True) -> None:
+    """There is a way of asking (with borrowing or without) by which all is as it must be."""
+    victims = keys(taken)
+    assert len(set(victims)) == len(victims)
+    ordered = [c for c in find(scene.ledger, scene.question()).in_order() if c.key in victims]
+    ways = [
+        borrowing
+        for borrowing in ((True, False) if by_right else (True,))
+        if scene.fits_without(victims, borrowing=borrowing)
+        and not any(scene.fits_without([k for k in victims if k != one], borrowing=borrowing) for one in victims)
+        and (not by_right or (len(ordered) == len(victims) and scene.lawful(ordered, borrowing=borrowing)))
+    ]
+    assert ways, "fits, nobody is there for nothing, and nobody goes who is protected"
+
+
+@few(40)
+@given(scenes(profile=Profile.COMPATIBLE))
+def test_the_peers_victims_make_room_and_leave_no_trace(scene: Scene) -> None:
+    before = dump(scene.ledger)
+    taken = classical(scene.ledger, scene.question())
+    assert dump(scene.ledger) == before
+    assert scene.ledger.audit() == []
+    if taken:
+        check(scene, taken)
+
+
+@few(40)
+@given(scenes())
+def test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers(scene: Scene) -> None:
+    before = dump(scene.ledger)
+    choice = cheapest(scene.ledger, scene.question(), AMPLE)
+    assert dump(scene.ledger) == before
+    assert scene.ledger.audit() == []
+    peers = classical(scene.ledger, scene.question())
+    if choice.taken:
+        check(scene, choice.taken)
+        assert choice.certificate.cost == cost(choice.taken)
+        if peers:
+            assert cost(choice.taken) <= cost(peers)
+    else:
+        assert not peers
+
+
+def cost(taken: list[Taken] | tuple[Taken, ...]) -> Cost:
+    return cost_of((one.candidate.workload for one in taken), NOW)
+
+
+@few(40)
+@given(scenes())
+def test_no_set_costs_less(scene: Scene) -> None:
+    choice = cheapest(scene.ledger, scene.question(), AMPLE)
+    least = min(
+        (
+            cost_of((c.workload for c in chosen), NOW)
+            for borrowing in modes(scene)
+            for chosen in scene.lawful_sets(borrowing=borrowing)
+            if chosen and scene.fits_without([c.key for c in chosen], borrowing=borrowing)
+        ),
+        default=None,
+    )
+    if least is None:
+        assert choice.taken == ()
+        assert choice.certificate.proof is Proof.INFEASIBLE
+    else:
+        assert cost(choice.taken) == least
+        assert choice.certificate.proof is Proof.OPTIMAL
+        assert choice.certificate.bound == least
+
+
+@few(30)
+@given(scenes(), st.integers(0, 12))
+def test_a_small_budget_is_told_and_its_bound_holds(scene: Scene, budget: int) -> None:
+    hasty = cheapest(scene.ledger, scene.question(), budget)
+    thorough = cheapest(scene.ledger, scene.question(), AMPLE)
+    if hasty.taken:
+        check(scene, hasty.taken)
+        assert cost(thorough.taken) <= cost(hasty.taken)
+        assert hasty.certificate.bound <= cost(thorough.taken)
+    if hasty.certificate.proof is Proof.OPTIMAL:
+        assert cost(hasty.taken) == cost(thorough.taken)
+    if hasty.certificate.proof is Proof.INFEASIBLE:
+        assert thorough.taken == ()
+
+
+@few(40)
+@given(
+    scenes(profile=Profile.COMPATIBLE),
+    st.sampled_from([(FairStrategy.FINAL_SHARE,), (FairStrategy.INITIAL_SHARE,), tuple(FairStrategy)]),
+)
+def test_fair_victims_make_room_and_leave_no_trace(scene: Scene, strategies: tuple[FairStrategy, ...]) -> None:
+    before = dump(scene.ledger)
+    taken = fair(scene.ledger, scene.question(), FairSharing(strategies))
+    assert dump(scene.ledger) == before
+    assert scene.ledger.audit() == []
+    if taken:
+        check(scene, taken, by_right=False)
+        allowed = {c.key for c in find_for_fairness(scene.ledger, scene.question())}
+        assert set(keys(taken)) <= allowed
+        own = {one.candidate.key for one in taken if one.candidate.node.name == "a"}
+        assert {one.candidate.key for one in taken if one.claim is Claim.IN_CLUSTER_QUEUE} == own
+
+
+@pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])
+@few(15)
+@given(data=st.data())
+def test_the_same_question_has_the_same_answer(profile: Profile, data: st.DataObject) -> None:
+    scene = data.draw(scenes(profile=profile))
+    inquiry = Preemptor(scene.ledger, NOW).about(scene.head)
+    assert inquiry.targets(scene.head, scene.assignment) == inquiry.targets(scene.head, scene.assignment)
+
+
+def test_no_victims_cost_less_than_any() -> None:
+    assert min(Cost(-(2**31), 1, 1, 0, 0), FREE) == FREE

@@ -1,0 +1,53 @@
+"""The properties of test_choice.py on many more scenes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.engine.fairness import FairStrategy
+from admission.engine.model import Profile
+from tests.admission.engine.preemption import test_choice as quick
+from tests.admission.engine.preemption.scenes import Scene, scenes
+
+pytestmark = pytest.mark.long
+
+
+def inner(test: Any) -> Callable[..., None]:
+    """The test without its own examples."""
+    found: Callable[..., None] = test.hypothesis.inner_test
+    return found
+
+
+@quick.few(1500)
+@given(scenes())
+def test_no_set_costs_less(scene: Scene) -> None:
+    inner(quick.test_no_set_costs_less)(scene)
+
+
+@quick.few(1500)
+@given(scenes())
+def test_the_cheapest_victims(scene: Scene) -> None:
+    inner(quick.test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers)(scene)
+
+
+@quick.few(1500)
+@given(scenes(), st.integers(0, 30))
+def test_a_small_budget(scene: Scene, budget: int) -> None:
+    inner(quick.test_a_small_budget_is_told_and_its_bound_holds)(scene, budget)
+
+
+@quick.few(1500)
+@given(scenes(profile=Profile.COMPATIBLE))
+def test_the_peers_victims(scene: Scene) -> None:
+    inner(quick.test_the_peers_victims_make_room_and_leave_no_trace)(scene)
+
+
+@quick.few(1500)
+@given(scenes(profile=Profile.COMPATIBLE), st.sampled_from([*((one,) for one in FairStrategy), tuple(FairStrategy)]))
+def test_fair_victims(scene: Scene, strategies: tuple[FairStrategy, ...]) -> None:
+    inner(quick.test_fair_victims_make_room_and_leave_no_trace)(scene, strategies)
