@@ -21,7 +21,8 @@ from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.count import Counter
 from admission.engine.topology.ground import Ground, Look, Place, free_of
 from admission.engine.topology.level import Ints
-from admission.engine.topology.packing import Budget, Counts, Item, No, Row, Vec, pack
+from admission.engine.topology.limits import Item, Row, Vec
+from admission.engine.topology.packing import Budget, Counts, No, pack
 from admission.engine.topology.tree import Tree
 
 Packing = tuple[list[int], Counts]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.topology.level import Bools, Ints
-from admission.engine.topology.packing import Row, Vec
+from admission.engine.topology.limits import Row, Vec
 from admission.engine.topology.tree import Tree
 
 Place = tuple[int, int]

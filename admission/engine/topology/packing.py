@@ -4,11 +4,7 @@ One shape can be counted row by row; several shapes compete for a row's resource
 row and tries the patterns (so many of each) that are maximal: nothing more of any shape would fit. Others need not be
 tried, because fewer pods in a row never help, neither the rows to come nor the slices: a slice layer counts whole slices of
 its domain when the rows pass on to the next, and what is left over is dropped at the end. States that failed are
-remembered. A state is given up when
-
-- a shape's missing pods exceed what all rows to come would hold of it alone;
-- the missing pods at least as large as a shape (in every resource) exceed the pods of that shape that they would hold;
-- the missing pods together ask for more of a resource than is free there.
+remembered, and a state is given up when the rows to come cannot hold what is missing (limits.py).
 
 So "no" is a proof, unless the budget ended: then it is not known. The first pattern tried takes as many as possible of the
 shape that is hardest to place, which finds most answers without going back. Pure arithmetic on tuples; called by arena.py.
@@ -19,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
-Vec = tuple[int, ...]
+from admission.engine.topology.limits import Item, Limits, Row, Vec, fit
+
 Counts = list[Vec]
 """By row as given: how many pods of each item."""
 
@@ -49,33 +46,6 @@ class No(Enum):
 
     PROVED = "there is none"
     UNKNOWN = "the budget ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """`count` pods that take `vector` each. `layers`: (level, size) of slices, outermost first, sizes above 1."""
-
-    vector: Vec
-    count: int
-    layers: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What is free, the slots of its domains from the widest, and for each item whether it may stand here."""
-
-    free: Vec
-    path: Vec
-    allowed: tuple[bool, ...]
-
-
-def fit(free: Sequence[int], vector: Vec) -> int:
-    """Pods of this size that the row holds."""
-    most = -1
-    for have, want in zip(free, vector, strict=True):
-        if want and (most < 0 or have // want < most):
-            most = have // want
-    return max(most, 0)
 
 
 def pack(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Counts | No:
@@ -147,8 +117,7 @@ class _Packer:
             self._at.append(at)
             at += len(item.layers)
         self._start: State = (*(item.count for item in items), *([0] * (at - len(items))))
-        self._limits = [_Limit(rows, fits, members, m, items[m].vector) for members, m in _families(items)]
-        self._free = _sums([row.free for row in rows], len(items[0].vector) if items else 0)
+        self._limits = Limits(rows, fits, items)
         alone = [sum(column) for column in zip(*fits, strict=True)] or [0] * len(items)
         self._order = sorted(range(len(items)), key=lambda m: (alone[m] * 1000 // max(items[m].count, 1), m))
         self._counts: Counts = []
@@ -232,13 +201,7 @@ class _Packer:
         return len(state) > len(missing) and not any(self._passed(state, (0,) * len(missing), 0)[: len(missing)])
 
     def _hopeless(self, index: int, state: State) -> bool:
-        wanted = self._wanted(state)
-        if any(limit.exceeded(index, wanted) for limit in self._limits):
-            return True
-        for resource, free in enumerate(self._free[index]):
-            if sum(want * item.vector[resource] for want, item in zip(wanted, self._items, strict=True)) > free:
-                return True
-        return False
+        return self._limits.exceeded(index, self._wanted(state))
 
     # ---- patterns of a row
 
@@ -288,55 +251,6 @@ class _Packer:
                 part = min(surplus, column[index])
                 column[index] -= part
                 surplus -= part
-
-
-class _Limit:
-    """At most so many pods of a family (all at least as large as `vector`) fit into the rows from an index on."""
-
-    def __init__(
-        self, rows: Sequence[Row], fits: Sequence[Sequence[int]], members: Sequence[int], m: int, vector: Vec
-    ) -> None:
-        self._members = members
-        if len(members) == 1:
-            room = [some[m] for some in fits]
-        else:
-            room = [
-                some[m]
-                if row.allowed[m]
-                else fit(row.free, vector)
-                if any(row.allowed[other] for other in members)
-                else 0
-                for row, some in zip(rows, fits, strict=True)
-            ]
-        self._room = [*accumulate(reversed(room), initial=0)][::-1]
-
-    def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
-        """Whether more is wanted."""
-        return sum([wanted[m] for m in self._members]) > self._room[index]
-
-
-def _families(items: Sequence[Item]) -> Iterator[tuple[list[int], int]]:
-    """Each item alone, and with all that are at least as large; and which item that is."""
-    for m, item in enumerate(items):
-        yield [m], m
-        larger = [
-            other
-            for other, one in enumerate(items)
-            if all(a >= b for a, b in zip(one.vector, item.vector, strict=True))
-        ]
-        if len(larger) > 1:
-            yield larger, m
-
-
-def _sums(rows: Sequence[Vec], width: int) -> list[Vec]:
-    """By index: the sums of the rows from there on; one more, zeros, at the end."""
-    total = (0,) * width
-    sums = [total]
-    for row in reversed(rows):
-        total = tuple([a + b for a, b in zip(total, row, strict=True)])
-        sums.append(total)
-    sums.reverse()
-    return sums
 
 
 def _change(row: Row, after: Row) -> int:

@@ -1,0 +1,109 @@
+"""What can be said of a packing without trying it: rows, items, and when the rows to come cannot hold what is missing.
+
+A missing amount is too much when a shape's missing pods exceed what the rows would hold of it alone, when those at least as
+large as a shape exceed the pods of that shape that the rows would hold, or when all together ask for more of a resource
+than is free. Called by packing.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+Vec = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`count` pods that take `vector` each. `layers`: (level, size) of slices, outermost first, sizes above 1."""
+
+    vector: Vec
+    count: int
+    layers: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is free, the slots of its domains from the widest, and for each item whether it may stand here."""
+
+    free: Vec
+    path: Vec
+    allowed: tuple[bool, ...]
+
+
+def fit(free: Sequence[int], vector: Vec) -> int:
+    """Pods of this size that the row holds."""
+    most = -1
+    for have, want in zip(free, vector, strict=True):
+        if want and (most < 0 or have // want < most):
+            most = have // want
+    return max(most, 0)
+
+
+class Limits:
+    """The three tests, for the rows from any index on."""
+
+    def __init__(self, rows: Sequence[Row], fits: Sequence[Sequence[int]], items: Sequence[Item]) -> None:
+        """`fits`: by row and item, how many pods fit while nothing else stands there."""
+        self._items = items
+        self._families = [_Family(rows, fits, members, m, items[m].vector) for members, m in _families(items)]
+        self._free = _sums([row.free for row in rows], len(items[0].vector) if items else 0)
+
+    def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
+        """Whether so many pods of each item are too many for the rows from the index on."""
+        if any(family.exceeded(index, wanted) for family in self._families):
+            return True
+        for resource, free in enumerate(self._free[index]):
+            if sum([want * item.vector[resource] for want, item in zip(wanted, self._items, strict=True)]) > free:
+                return True
+        return False
+
+
+class _Family:
+    """At most so many pods of a family (all at least as large as `vector`) fit into the rows from an index on."""
+
+    def __init__(
+        self, rows: Sequence[Row], fits: Sequence[Sequence[int]], members: Sequence[int], m: int, vector: Vec
+    ) -> None:
+        self._members = members
+        if len(members) == 1:
+            room = [some[m] for some in fits]
+        else:
+            room = [
+                some[m]
+                if row.allowed[m]
+                else fit(row.free, vector)
+                if any(row.allowed[other] for other in members)
+                else 0
+                for row, some in zip(rows, fits, strict=True)
+            ]
+        self._room = [*accumulate(reversed(room), initial=0)][::-1]
+
+    def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
+        """Whether more is wanted."""
+        return sum([wanted[m] for m in self._members]) > self._room[index]
+
+
+def _families(items: Sequence[Item]) -> Iterator[tuple[list[int], int]]:
+    """Each item alone, and with all that are at least as large; and which item that is."""
+    for m, item in enumerate(items):
+        yield [m], m
+        larger = [
+            other
+            for other, one in enumerate(items)
+            if all(a >= b for a, b in zip(one.vector, item.vector, strict=True))
+        ]
+        if len(larger) > 1:
+            yield larger, m
+
+
+def _sums(rows: Sequence[Vec], width: int) -> list[Vec]:
+    """By index: the sums of the rows from there on; one more, zeros, at the end."""
+    total = (0,) * width
+    sums = [total]
+    for row in reversed(rows):
+        total = tuple([a + b for a, b in zip(total, row, strict=True)])
+        sums.append(total)
+    sums.reverse()
+    return sums
