@@ -12,7 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
+import numpy as np
+
 from admission.engine.topology.constraints import Ask
+from admission.engine.topology.count import Numbers
+from admission.engine.topology.level import Ints
 from admission.engine.topology.pick import Dom, Profile
 from admission.engine.topology.tree import Tree
 
@@ -50,9 +54,11 @@ class Candidate:
 class Balance:
     """One balanced try."""
 
-    def __init__(self, tree: Tree, ask: Ask, profile: Profile, cloner: Cloner) -> None:
+    def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers], profile: Profile, cloner: Cloner) -> None:
         self._tree = tree
         self._ask = ask
+        self._numbers = numbers
+        self._plain = not ask.leaders and not profile.by_affinity
         self._profile = replace(profile, least=False)
         self._cloner = cloner
 
@@ -60,7 +66,8 @@ class Balance:
         """The domains with their shares; None: BestFit is to be tried."""
         best: Candidate | None = None
         for slots in self._sibling_sets():
-            best = self._better(best, slots)
+            if not (self._plain and self._hopeless(best, slots)):
+                best = self._better(best, slots)
         if best is None or best.share <= 0:
             return None
         doms, level = best.doms, self._ask.level
@@ -80,6 +87,22 @@ class Balance:
         return [list(above.children[slot]) for slot in above.in_order(above.ids().tolist())]
 
     # ---- which set of siblings
+
+    def _hopeless(self, best: Candidate | None, slots: Sequence[int]) -> bool:
+        """Whether `_better` would keep the best, told without copies: pruning leaves no share larger and no count smaller."""
+        ask, ids = self._ask, np.array(slots, dtype=np.int64)
+        upper = self._numbers[ask.level].slice[ids]
+        lower = upper
+        if ask.level < ask.slice_level:
+            lower = self._numbers[ask.level + 1].slice[self._tree.levels[ask.level].children_of(ids)]
+        count = _fewest(lower, ask.need)
+        if not count:
+            return True
+        if best is None:
+            return False
+        last = int(np.partition(lower, len(lower) - count)[len(lower) - count])
+        share = min(ask.need // count, last)
+        return share < best.share or (share == best.share and _fewest(upper, ask.need) >= best.count)
 
     def _better(self, best: Candidate | None, slots: list[int]) -> Candidate | None:
         ask = self._ask
@@ -140,8 +163,10 @@ class Balance:
         """The numbers of a subtree anew from its lowest domains, without inner layers."""
         children = dom.children
         if children:
-            for child in children:
-                self._roll_up(child, level + 1)
+            # The numbers of a domain without children are its own.
+            if children[0].children:
+                for child in children:
+                    self._roll_up(child, level + 1)
             self._sum(dom, children)
         if level == self._ask.slice_level:
             dom.slice, dom.slice_l = dom.pod // self._ask.slice_size, dom.pod_l // self._ask.slice_size
@@ -198,6 +223,12 @@ class Balance:
 
 def _children(doms: Iterable[Dom]) -> list[Dom]:
     return [child for dom in doms for child in dom.children or ()]
+
+
+def _fewest(sizes: Ints, need: int) -> int:
+    """How many of the largest hold the need; 0 where all do not."""
+    held = np.cumsum(-np.sort(-sizes))
+    return int(np.searchsorted(held, need)) + 1 if len(held) and int(held[-1]) >= need else 0
 
 
 def _least(first: int, *others: int | None) -> int:

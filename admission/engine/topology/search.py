@@ -281,7 +281,7 @@ class Search:
 
     def _balanced(self) -> Found | None:
         """Balanced placement, None where it finds nothing and BestFit is to be tried."""
-        start = balanced.Balance(self._tree, self._ask, self._profile, self._clones).find()
+        start = balanced.Balance(self._tree, self._ask, self._numbers, self._profile, self._clones).find()
         if start is None:
             return None
         found = self._descend(Picked(start.level, start.doms), is_balanced=True)
