@@ -21,6 +21,11 @@ EVICTED = Counter(
     "Workloads evicted.",
     ("cluster_queue", "reason", "underlying_cause", "priority_class"),
 )
+EVICTED_ONCE = Counter(
+    "kueue_evicted_workloads_once",
+    "Workloads evicted for this reason and cause for the first time.",
+    ("cluster_queue", "reason", "underlying_cause", "priority_class"),
+)
 WAIT_SECONDS = Histogram(
     "kueue_quota_reserved_wait_time_seconds",
     "From queueing to the reservation.",

@@ -112,6 +112,32 @@ class Evicting:
     DEACTIVATED: Final = "Deactivated"
 
 
+class Deactivating:
+    """Reasons of DeactivationTarget=True: why Stowage itself deactivates a workload."""
+
+    REQUEUING_LIMIT: Final = "RequeuingLimitExceeded"
+    EXECUTION_TIME: Final = "MaximumExecutionTimeExceeded"
+    ADMISSION_CHECK: Final = "AdmissionCheck"
+
+
+class PodsReadiness:
+    """Reasons of PodsReady."""
+
+    WAIT_FOR_START: Final = "WaitForStart"
+    STARTED: Final = "Started"
+    WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
+    RECOVERED: Final = "Recovered"
+
+
+class CheckState:
+    """States of an admission check of a Workload; its controller writes all but Pending."""
+
+    PENDING: Final = "Pending"
+    READY: Final = "Ready"
+    RETRY: Final = "Retry"
+    REJECTED: Final = "Rejected"
+
+
 class Finishing:
     """Reasons of Finished=True."""
 

@@ -7,11 +7,13 @@ The writers (scheduler, workloads, jobs) call these and hand the result to `stat
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from api.meta import Condition, find_condition, is_true, parse_time, rfc3339, set_condition
 from api.names import (
     ADMITTED,
     BLOCKED_ON_PREEMPTION_GATES,
+    DEACTIVATION_TARGET,
     EVICTED,
     FINISHED,
     PREEMPTED,
@@ -127,15 +129,39 @@ def with_checks(status: WorkloadStatus, names: tuple[str, ...], now: float) -> W
 def evicted(
     status: WorkloadStatus, reason: str, message: str, now: float, cause: str = "", generation: int = 0
 ) -> WorkloadStatus:
-    """Evicted=True. Admission and quota stay until the job has stopped: its pods still hold their nodes."""
-    full = f"{Evicting.DEACTIVATED}DueTo{cause}" if reason == Evicting.DEACTIVATED and cause else reason
-    new = with_condition(status, EVICTED, True, full, message, now, generation)
+    """Evicted=True. Admission and quota stay until the job has stopped: its pods still hold their nodes.
+
+    `cause` is what stands behind a Deactivated or PodsReadyTimeout; what was found out for this admission (checks, nodes,
+    gates, clusters) starts anew.
+    """
+    new = with_condition(status, EVICTED, True, eviction_reason(reason, cause), message, now, generation)
+    blocked = find_condition(new.conditions, BLOCKED_ON_PREEMPTION_GATES)
+    if blocked is not None and blocked.status == "True":
+        text = f"Previously: {blocked.message}"
+        new = with_condition(new, BLOCKED_ON_PREEMPTION_GATES, False, EVICTED, text, now, generation)
     update: dict[str, object] = {"scheduling_stats": _counted(status, reason, cause)}
     if status.unhealthy_nodes:
         update["unhealthy_nodes"] = ()
+    if status.nominated_cluster_names:
+        update["nominated_cluster_names"] = ()
+    if status.cluster_name is not None:
+        update["cluster_name"] = None
+    if status.preemption_gates:
+        update["preemption_gates"] = tuple(_closed(gate, now) for gate in status.preemption_gates)
     if status.admission_checks:
         update["admission_checks"] = tuple(_reset(check, now) for check in status.admission_checks)
     return new.model_copy(update=update)
+
+
+def eviction_reason(reason: str, cause: str = "") -> str:
+    """The reason of Evicted=True; only of a deactivation does it name the cause."""
+    return f"{Evicting.DEACTIVATED}DueTo{cause}" if reason == Evicting.DEACTIVATED and cause else reason
+
+
+def _closed(gate: Mapping[str, Any], now: float) -> dict[str, Any]:
+    if gate.get("position") != "Open":
+        return dict(gate)
+    return {**gate, "position": "Closed", "lastTransitionTime": rfc3339(now)}
 
 
 def _reset(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
@@ -175,6 +201,22 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
 def requeued(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
     """What kept an evicted workload out of the queue is over."""
     return with_condition(status, REQUEUED, True, reason, message, now, generation)
+
+
+def deactivating(status: WorkloadStatus, cause: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """DeactivationTarget=True: the Workload is to be deactivated, and its eviction will tell this cause."""
+    return with_condition(status, DEACTIVATION_TARGET, True, cause, message, now, generation)
+
+
+def without(status: WorkloadStatus, kind: str) -> WorkloadStatus:
+    """The status without that condition."""
+    kept = tuple(condition for condition in status.conditions if condition.type != kind)
+    return status if len(kept) == len(status.conditions) else status.model_copy(update={"conditions": kept})
+
+
+def preempted(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """Preempted=True, beside the eviction: by which right another workload takes its place."""
+    return with_condition(status, PREEMPTED, True, reason, message, now, generation)
 
 
 def finished(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
