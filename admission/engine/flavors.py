@@ -31,6 +31,7 @@ from admission.engine.decision import Reason
 from admission.engine.eligible import unsuitable, wants_topology
 from admission.engine.fungibility import Try, rank, search_ends
 from admission.engine.model import (
+    LARGEST,
     PODS,
     ClusterQueue,
     Flavor,
@@ -71,9 +72,9 @@ def topology_implied(queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> bool
 
 
 def total_requests(queue: ClusterQueue, pod_set: PodSet) -> dict[str, int]:
-    """What the whole pod set requests; its pods are counted where the queue gives quota for pods."""
+    """What the whole pod set requests, as far as 64 bits hold it; pods are counted where the queue gives quota for them."""
     single = pod_set.requests if pod_set.charged is None else pod_set.charged
-    totals = {resource: amount * pod_set.count for resource, amount in single.items()}
+    totals = {resource: min(LARGEST, amount * pod_set.count) for resource, amount in single.items()}
     if queue.group_of(PODS) is not None:
         totals[PODS] = pod_set.count
     return totals
@@ -262,7 +263,7 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
     for part in parts:
         for resource, amount in part.items():
-            total[resource] = total.get(resource, 0) + amount
+            total[resource] = min(LARGEST, total.get(resource, 0) + amount)
     return total
 
 

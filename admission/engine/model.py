@@ -13,12 +13,13 @@ from enum import StrEnum
 
 from api.names import HOSTNAME_LABEL
 from api.pods import NodeSelectorTerm, PreferredTerm, Requirement, Taint, Toleration
-from api.quantity import CPU, PODS, to_text
+from api.quantity import CPU, LARGEST, PODS, to_text
 from api.queues import QueueingStrategy, StopPolicy
 
 __all__ = [
     "CPU",
     "HOSTNAME_LABEL",
+    "LARGEST",
     "PODS",
     "NodeSelectorTerm",
     "PreferredTerm",

@@ -598,7 +598,7 @@ SHAPES: tuple[Row, ...] = (
             "ExceedsMaxQuota",
             (
                 "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor bad, "
-                "previously considered podsets requests (0) + current podset request (18E) > maximum "
+                "previously considered podsets requests (0) + current podset request (9223372036854775807m) > maximum "
                 "capacity (1k)"
             ),
         ),
