@@ -1,0 +1,39 @@
+"""The bounds of the search for the cheapest victims, against counting by hand."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.engine.preemption.bounds import IMPOSSIBLE, Largest, Smallest, fewest
+
+amounts = st.lists(st.integers(0, 9), max_size=9)
+
+
+@given(amounts, st.integers(-3, 40), st.integers(1, 9))
+def test_so_many_are_needed_at_least(values: list[int], lack: int, most: int) -> None:
+    largest = Largest(values, most)
+    for start in range(len(values) + 1):
+        exact = fewest(values[start:], lack)
+        told = largest.needed(start, lack)
+        assert told == (exact if exact in (0, IMPOSSIBLE) or exact <= most else most + 1)
+
+
+@given(amounts, st.integers(0, 40))
+def test_fewest_is_the_smallest_number_that_reaches_the_lack(values: list[int], lack: int) -> None:
+    count = fewest(values, lack)
+    best = sorted(values, reverse=True)
+    if count == IMPOSSIBLE:
+        assert sum(values) < lack
+    else:
+        assert sum(best[:count]) >= lack
+        assert count == 0 or sum(best[: count - 1]) < lack
+
+
+@given(amounts, st.integers(0, 9))
+def test_so_many_cost_at_least(values: list[int], count: int) -> None:
+    smallest = Smallest(values, 9)
+    for start in range(len(values) + 1):
+        rest = sorted(values[start:])
+        assert smallest.sum_of(start, count) == sum(rest[:count])
+        assert smallest.least(start) == (rest[0] if rest else 0)

@@ -1,0 +1,254 @@
+"""Who goes in cases that one can follow with a pencil: hosts of 4 cpu in racks of two, queue `a` wants room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from admission.engine.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
+from admission.engine.decision import Claim, Proof
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    Admission,
+    Assignment,
+    BoundPod,
+    ClusterQueue,
+    Cohort,
+    DomainCount,
+    PlacementOptions,
+    PodSet,
+    PodSetAdmission,
+    PreemptionPolicy,
+    Profile,
+    Quota,
+    TopologyAsk,
+    Workload,
+)
+from admission.engine.preemption.preemptor import Inquiry, Preemptor
+from admission.engine.preemption.wording import eviction_message, path, preempted_event
+from tests.admission.engine.making import CPU, HOST, RACK, group, host, racks
+
+NOW = 10_000.0
+LOWER = PreemptionPolicy(within_cluster_queue="LowerPriority")
+RECLAIM = PreemptionPolicy("Any", "LowerPriority")
+ONE_RACK = TopologyAsk(required=RACK)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """`pods` of 1 cpu on hosts by name, in a queue."""
+
+    hosts: Mapping[str, int]
+    priority: int = 0
+    since: float = 9_000.0
+    queue: str = "a"
+    evicted: bool = False
+
+
+def cluster(
+    runs: Mapping[str, Runs], *queues: ClusterQueue, racks_of_two: int = 2, profile: Profile = Profile.EXACT
+) -> Ledger:
+    ledger = Ledger(PlacementOptions(profile=profile))
+    ledger.apply(racks())
+    for index in range(2 * racks_of_two):
+        ledger.apply(host(f"h{index}", f"r{index // 2}", 4))
+    for queue in queues or (own(),):
+        ledger.apply(queue)
+    for key, one in runs.items():
+        count = sum(one.hosts.values())
+        pod_set = PodSet("main", count, {"cpu": CPU}, topology=TopologyAsk(unconstrained=True))
+        assignment = Assignment((HOST,), tuple(DomainCount((name,), n) for name, n in one.hosts.items()))
+        got = PodSetAdmission("main", {"cpu": "tas"}, {"cpu": count * CPU}, count, assignment)
+        workload = Workload(key, f"uid-{key}", "ns/lq", one.queue, (pod_set,), priority=one.priority)
+        admitted = replace(workload, evicted=one.evicted, reserved=one.since, admission=Admission(one.queue, (got,)))
+        ledger.apply(admitted)
+    return ledger
+
+
+def own(cpus: int = 100, policy: PreemptionPolicy = LOWER, name: str = "a", cohort: str | None = None) -> ClusterQueue:
+    return ClusterQueue(name, (group({"tas": {"cpu": Quota(cpus * CPU)}}),), cohort, preemption=policy)
+
+
+def inquiry(
+    ledger: Ledger, pods: int, cpus: int, ask: TopologyAsk = ONE_RACK, *, priority: int = 10
+) -> tuple[Inquiry, Workload, FlavorAssignment]:
+    pod_set = PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask)
+    head = Workload("ns/head", "head", "ns/lq", "a", (pod_set,), priority=priority, job_uid="job")
+    total = pods * cpus * CPU
+    found = PodSetFlavors("main", {"cpu": Pick("tas", Mode.PREEMPT)}, {"cpu": total}, topology="tas")
+    return Preemptor(ledger, NOW).about(head), head, FlavorAssignment((found,), {("tas", "cpu"): total})
+
+
+def victims(ledger: Ledger, pods: int, cpus: int, ask: TopologyAsk = ONE_RACK, *, priority: int = 10) -> list[str]:
+    about, head, found = inquiry(ledger, pods, cpus, ask, priority=priority)
+    return [victim.workload for victim in about.targets(head, found)]
+
+
+SCATTERED = {
+    "left": Runs({"h0": 4}, since=9_900.0),
+    "right": Runs({"h2": 4}, since=9_800.0),
+    "left-too": Runs({"h1": 4}, since=9_000.0),
+    "right-too": Runs({"h3": 4}, since=9_100.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("runs", "pods", "cpus", "wanted"),
+    [
+        pytest.param(SCATTERED, 2, 4, ["right", "right-too"], id="both of one rack, of which less work is lost"),
+        pytest.param(SCATTERED, 1, 4, ["left"], id="one host will do: the newest"),
+        pytest.param(
+            {**SCATTERED, "left-too": Runs({"h1": 4}, priority=3)}, 2, 4, ["right", "right-too"], id="not the important"
+        ),
+        pytest.param(
+            {"long": Runs({"h0": 4, "h1": 4}, since=0.0), "x": Runs({"h2": 4}), "y": Runs({"h3": 4})},
+            2,
+            4,
+            ["long"],
+            id="one gang rather than two, however long it ran",
+        ),
+        pytest.param(
+            {"long": Runs({"h0": 4, "h1": 4}, priority=1), "x": Runs({"h2": 4}), "y": Runs({"h3": 4})},
+            2,
+            4,
+            ["x", "y"],
+            id="two gangs rather than an important one",
+        ),
+        pytest.param(
+            {
+                "x": Runs({"h0": 2}),
+                "y": Runs({"h0": 2}),
+                "z": Runs({"h1": 3}, priority=1),
+                "w": Runs({"h2": 4, "h3": 4}, 2),
+            },
+            1,
+            3,
+            ["x", "y"],
+            id="two halves of a host rather than one of higher priority",
+        ),
+        pytest.param(
+            {**SCATTERED, "left": Runs({"h0": 4}, 9, evicted=True)},
+            1,
+            4,
+            ["left"],
+            id="who is leaving anyway, at any priority",
+        ),
+        pytest.param(
+            {**SCATTERED, "left": Runs({"h0": 4}, 9, evicted=True)},
+            2,
+            4,
+            ["left", "left-too"],
+            id="beside one who is leaving, one more",
+        ),
+        pytest.param(
+            {key: replace(one, priority=10) for key, one in SCATTERED.items()},
+            1,
+            4,
+            [],
+            id="nobody of the same priority",
+        ),
+        pytest.param(SCATTERED, 3, 4, [], id="no rack holds it: nobody goes"),
+        pytest.param(SCATTERED, 1, 5, [], id="no host holds it: nobody goes"),
+    ],
+)
+def test_the_hole_has_the_right_shape(runs: Mapping[str, Runs], pods: int, cpus: int, wanted: list[str]) -> None:
+    assert sorted(victims(cluster(runs), pods, cpus)) == sorted(wanted)
+
+
+def test_the_peers_choice_is_made_where_the_queue_asks_for_it() -> None:
+    runs = {"long": Runs({"h0": 4, "h1": 4}, since=0.0), "x": Runs({"h2": 4}), "y": Runs({"h3": 4})}
+    ledger = cluster(runs, replace(own(), profile=Profile.COMPATIBLE))
+    assert sorted(victims(ledger, 2, 4)) == ["x", "y"]
+    assert victims(cluster(runs), 2, 4) == ["long"]
+
+
+def test_bound_pods_of_a_victim_leave_with_all_that_they_take() -> None:
+    ledger = cluster({"x": Runs({"h0": 2}), "y": Runs({"h1": 4}), "z": Runs({"h2": 4, "h3": 4})})
+    ledger.apply(BoundPod("side", "h0", {"cpu": 2 * CPU}, "x", "main"))
+    ledger.apply(BoundPod("more", "h0", {"cpu": CPU}, "x", "main"))
+    ledger.apply(BoundPod("excess", "h0", {"cpu": CPU}, "x", "main"))
+    assert victims(ledger, 1, 4) == ["x"]
+
+
+def test_nobody_goes_where_strangers_take_the_room() -> None:
+    ledger = cluster(SCATTERED)
+    for index in range(4):
+        ledger.apply(BoundPod(f"daemon-{index}", f"h{index}", {"cpu": CPU}))
+    assert victims(ledger, 1, 4) == []
+
+
+def test_own_workloads_and_relatives_go_together_where_it_takes_both() -> None:
+    runs = {
+        "room": Runs({"h0": 4}, queue="a"),
+        "quota": Runs({"h2": 4}, queue="b"),
+        "other": Runs({"h3": 4}, priority=5, queue="b"),
+        "far": Runs({"h1": 4}, priority=20),
+    }
+    ledger = cluster(runs, own(12, RECLAIM, cohort="all"), own(4, name="b", cohort="all"))
+    assert sorted(victims(ledger, 2, 2, TopologyAsk(required=HOST))) == ["room"]
+    assert sorted(victims(ledger, 2, 4, TopologyAsk(unconstrained=True))) == ["quota", "room"]
+
+
+# ---- reclaiming
+
+BORROWED = {"b1": Runs({"h0": 4}, queue="b", priority=50), "b2": Runs({"h1": 4}, queue="b", priority=60)}
+
+
+@pytest.mark.parametrize(
+    ("nominal", "policy", "wanted"),
+    [
+        pytest.param((4, 4), RECLAIM, [("b1", Claim.IN_COHORT_RECLAMATION)], id="what is lent, whatever the priority"),
+        pytest.param((4, 8), RECLAIM, [], id="within its own it is protected"),
+        pytest.param((4, 4), PreemptionPolicy("LowerPriority", "LowerPriority"), [], id="only lower priority"),
+        pytest.param((4, 4), LOWER, [], id="never from relatives"),
+    ],
+)
+def test_reclaiming(nominal: tuple[int, int], policy: PreemptionPolicy, wanted: Sequence[tuple[str, Claim]]) -> None:
+    mine, theirs = nominal
+    ledger = cluster(BORROWED, own(mine, policy, cohort="all"), own(theirs, name="b", cohort="all"), racks_of_two=1)
+    about, head, found = inquiry(ledger, 1, 4)
+    assert [(victim.workload, victim.claim) for victim in about.targets(head, found)] == wanted
+
+
+def test_the_oracle_tells_whose_workloads_would_go_and_how_far_it_borrows_then() -> None:
+    ledger = cluster(BORROWED, own(4, RECLAIM, cohort="all"), own(4, name="b", cohort="all"), racks_of_two=1)
+    about, _, _ = inquiry(ledger, 1, 4)
+    assert about.simulate("a", ("tas", "cpu"), 4 * CPU) == (Mode.RECLAIM, 0)
+    assert about.simulate("a", ("tas", "cpu"), 40 * CPU) == (Mode.NO_CANDIDATES, 1)
+    assert about.simulate("missing", ("tas", "cpu"), CPU) == (Mode.NO_CANDIDATES, 0)
+    alone = cluster({"x": Runs({"h0": 4})}, own(4))
+    assert inquiry(alone, 1, 4)[0].simulate("a", ("tas", "cpu"), 4 * CPU) == (Mode.PREEMPT, 0)
+
+
+# ---- what is proved
+
+
+def test_the_proof_tells_whether_the_budget_sufficed() -> None:
+    ledger = cluster(SCATTERED)
+    _, head, found = inquiry(ledger, 2, 4)
+    thorough = Preemptor(ledger, NOW).about(head).choice(head, found)
+    hasty = Preemptor(ledger, NOW, budget=0).about(head).choice(head, found)
+    assert thorough is not None
+    assert hasty is not None
+    assert thorough.certificate.proof is Proof.OPTIMAL
+    assert hasty.certificate.proof is Proof.FEASIBLE
+    assert hasty.certificate.bound <= thorough.certificate.cost <= hasty.certificate.cost
+
+
+# ---- words
+
+
+def test_messages_name_the_preemptor_the_right_and_both_places() -> None:
+    ledger = cluster({}, own(4, cohort="low"), own(4, name="b", cohort="all"), own(4, name="alone"))
+    ledger.apply(Cohort("low", parent="all"))
+    _, head, _ = inquiry(ledger, 1, 1)
+    assert eviction_message(ledger.quota, head, "b", Claim.IN_COHORT_RECLAMATION) == (
+        "Preempted to accommodate a workload (UID: head, JobUID: job) due to reclamation within the cohort; "
+        "preemptor path: /all/low/a; preemptee path: /all/b"
+    )
+    nameless = replace(head, uid="", job_uid="")
+    assert "(UID: UNKNOWN, JobUID: UNKNOWN)" in eviction_message(ledger.quota, nameless, "a", Claim.IN_CLUSTER_QUEUE)
+    assert path(ledger.quota, "alone") == "/alone"
+    assert "effective priority: 10 (base: 10, boost: 0)" in preempted_event(head, head, "a")

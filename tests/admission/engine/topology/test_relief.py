@@ -1,0 +1,73 @@
+"""What workloads would leave, lifted or counted, is what there is when they have really left."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.admission.engine.dump import dump
+from tests.admission.engine.preemption.scenes import Scene, scenes
+
+few = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+
+
+@few
+@given(scenes(), st.data())
+def test_lifting_frees_what_leaving_frees(scene: Scene, data: st.DataObject) -> None:
+    ledger, before = scene.ledger, dump(scene.ledger)
+    gone = data.draw(st.lists(st.sampled_from([w.key for w in scene.running]), unique=True))
+    with ledger.trial():
+        for key in gone:
+            ledger.vacate(key)
+        left = {name: dump(ledger)["trees"][name] for name in dump(ledger)["trees"]}
+    with ledger.trial():
+        for key in gone:
+            ledger.lift(key)
+        assert dump(ledger)["trees"] == left
+        for key in gone:
+            ledger.lower(key)
+        assert dump(ledger)["trees"] == before["trees"]
+    assert dump(ledger) == before
+
+
+@few
+@given(scenes(), st.data())
+def test_counting_agrees_with_placing(scene: Scene, data: st.DataObject) -> None:
+    ledger, requests = scene.ledger, scene.requests()
+    keys = [workload.key for workload in scene.running]
+    relief = ledger.relief(requests, keys) if requests else None
+    if relief is None:
+        return
+    assert relief.sites, "there is room when everybody has left"
+    gone: set[str] = set()
+    for key in data.draw(st.lists(st.sampled_from(keys), max_size=8)):
+        if key in gone:
+            gone.discard(key)
+            relief.come(key)
+        else:
+            gone.add(key)
+            relief.leave(key)
+        with ledger.trial():
+            for each in sorted(gone):
+                ledger.vacate(each)
+            fits = ledger.place(requests).fits
+        assert fits <= relief.enough
+        assert fits == relief.enough or not relief.exact
+
+
+@few
+@given(scenes())
+def test_a_place_that_holds_is_a_place(scene: Scene) -> None:
+    ledger, requests = scene.ledger, scene.requests()
+    keys = [workload.key for workload in scene.running]
+    with ledger.trial():
+        for key in keys:
+            ledger.lift(key)
+        found = ledger.place(requests)
+        standing = ledger.standing(requests, found.assignments)
+        assert not requests or standing.holds()
+        for key in keys:
+            ledger.lower(key)
+            assert not standing.holds() or ledger.place(requests).fits
