@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tests.bench import coldstart, exact, explain, jobs, joint, placement, shaping, simulate, webhook
+from tests.bench import coldstart, exact, explain, jobs, joint, placement, preemption, shaping, simulate, webhook
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -32,6 +32,12 @@ def exact_command(one: int = 4000, three: int = 1000) -> None:
 def coldstart_command() -> None:
     """The controller's start beside a large cluster."""
     coldstart.run()
+
+
+@app.command("preemption")
+def preemption_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
+    """Whom to evict on a full cluster."""
+    preemption.run(nodes, candidates, repeat)
 
 
 @app.command("webhook")
@@ -69,6 +75,7 @@ def everything(context: typer.Context) -> None:
     """Without a command: all of it."""
     if context.invoked_subcommand is None:
         placement.main([])
+        preemption.run()
         exact.main([])
         shaping.run()
         joint.run()
