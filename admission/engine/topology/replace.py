@@ -87,7 +87,7 @@ class Replacer:
             return ask
         narrowed = _narrowed(tree, ask, rest, mates)
         if ask.shaped:
-            narrowed = replace(narrowed, layers=ask.layers, inner=ask.inner, kept=by_path(tree, rest))
+            narrowed = replace(narrowed, kept=by_path(tree, rest))
         found = self._placer.search(tree, group, narrowed)
         if isinstance(found, NoPlacement):
             return found
@@ -120,7 +120,7 @@ def _group_of(request: PlacementRequest) -> tuple[str, str] | None:
 
 def _narrowed(tree: Tree, ask: Ask, rest: Assignment, mates: Sequence[Assignment]) -> Ask:
     """The lost pods' Ask: where they may go beside the pods that stay, and which slices are still to be kept whole."""
-    broken = [layer for layer in ask.layers if ask.count % layer.size]
+    broken = [] if ask.shaped else [layer for layer in ask.layers if ask.count % layer.size]
     if broken:
         within = _incomplete(tree, broken[-1], rest.domains, ask.count)
         whole = [layer for layer in ask.layers if layer not in broken] or [Layer(tree.depth - 1, 1)]

@@ -8,8 +8,17 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.decision import Proof
-from admission.engine.model import LevelConstraint, PlacementOptions, PlacementRequest, PodSet, SliceLayer
+from admission.engine.model import (
+    Gone,
+    LevelConstraint,
+    PlacementOptions,
+    PlacementRequest,
+    PodSet,
+    Removed,
+    SliceLayer,
+)
 from tests.admission.engine.topology.shapes import PACK, SPREAD, Rooms, asked, cluster, host, place, proved, shares_of
+from tests.admission.engine.topology.test_replace import booked
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, ONE_CPU, RACK, ledger
 
 HOST = LEVELS[-1]
@@ -152,6 +161,16 @@ def test_slices_stay_whole_under_a_spread() -> None:
     ask = asked("unconstrained", [on(HOST)], slices=(SliceLayer(HOST, 2),))
     result = place(cluster(racks([5, 5, 5, 5])), ask, 8)
     assert sorted(shares_of(result).values()) == [2, 2, 2, 2]
+
+
+def test_lost_pods_of_a_broken_slice_may_leave_its_rack_if_slices_stay_whole() -> None:
+    rooms = racks([2], [5, 4])
+    ask = asked("unconstrained", [on(HOST, spreading=PACK)], slices=(SliceLayer(RACK, 2),))
+    asks = PlacementRequest(PodSet("main", 6, ONE_CPU, topology=ask), FLAVOR, 6)
+    placed = replace(asks, previous=place(cluster(rooms), ask, 6).assignments["main"])
+    book = booked(cluster(rooms), placed)
+    book.apply(Gone(Removed.NODE, "b-r1-h0"))
+    assert by_rack(shares_of(book.replace([placed], "b-r1-h0"))) == [[2], [4]]
 
 
 def test_a_job_that_grows_keeps_its_constraints() -> None:
