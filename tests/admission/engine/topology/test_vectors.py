@@ -1,4 +1,4 @@
-"""The placement vectors of quirks A.3, in Domains counting with the peer's gates, and as far as they agree in ours."""
+"""The placement vectors of quirks A.3, in Domains counting with the peer's gates, and with Profile Compatible in ours."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from admission.engine.model import Counting, PlacementOptions, Profile
 from tests.admission.engine.topology.vectors import BLOCK, RACK, ledger, request, shown
 
 PEER = PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE, leader_constraints=False)
-NO_MIXED = PlacementOptions(counting=Counting.DOMAINS, least_free_for_unconstrained=False)
-BALANCED = PlacementOptions(counting=Counting.DOMAINS, balanced=True)
+OURS = PlacementOptions(profile=Profile.COMPATIBLE)
+NO_MIXED = PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE, least_free_for_unconstrained=False)
+BALANCED = PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE, balanced=True)
 ONLY = 'topology "default" allows to fit only {} out of {} {}(s)'.format
 LAYERED = (
     'topology "default" doesn\'t allow to fit; 1/2 slice(s) fit on level example.com/rack; '
@@ -106,7 +107,7 @@ def _ids(row: tuple[object, ...]) -> str:
 @pytest.mark.parametrize(
     ("text", "count", "wanted"), [pytest.param(*row, id=_ids(row)) for row in PLAIN + SLICED + INVALID]
 )
-@pytest.mark.parametrize("options", [PEER, PlacementOptions()], ids=["peer", "ours"])
+@pytest.mark.parametrize("options", [PEER, OURS], ids=["peer", "ours"])
 def test_one_pod_set(text: str, count: int, wanted: str, options: PlacementOptions) -> None:
     result = ledger(options).place([request("main", text, count)])
     assert shown(result, "main") == wanted
@@ -153,7 +154,7 @@ def test_the_first_pod_set_that_fails_ends_it() -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("options", [PEER, PlacementOptions()], ids=["peer", "ours"])
+@pytest.mark.parametrize("options", [PEER, OURS], ids=["peer", "ours"])
 def test_lowest_level_wider_than_a_host(text: str, count: int, wanted: str, options: PlacementOptions) -> None:
     result = ledger(options, levels=(BLOCK, RACK)).place([request("main", text, count)])
     assert shown(result, "main") == wanted
