@@ -5,9 +5,8 @@ Terms and theory are in cheapest.py, which makes the attempts; the searches are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import accumulate
 
 from admission.engine.decision import Certificate, Proof
@@ -17,6 +16,9 @@ from admission.engine.preemption.candidates import Candidate, Question, Right
 from admission.engine.preemption.classical import may_go
 from admission.engine.preemption.cost import FREE, Cost, lost_work
 from admission.engine.preemption.hole import Hole, Taken
+
+Share = Callable[[Candidate], int]
+"""What a candidate gives of something that is lacking."""
 
 _PLACEMENT = 10
 """What a placement counts, in sets looked at."""
@@ -52,33 +54,38 @@ class Best:
         return Certificate(proof, self.cost, bound, self.expanded)
 
 
-class Floors:
-    """What any set of some candidates must come to: how many, and what so many cost at least."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Candidates of priority `top` and of lower ones: those that a set may have whose highest is `top`."""
 
-    def __init__(self, attempt: Attempt, members: Sequence[Candidate]) -> None:
-        self._attempt, self._members = attempt, members
+    top: int
+    at_top: Sequence[Candidate]
+    below: Sequence[Candidate]
+    priorities: Sequence[int]
+    lost: Sequence[int]
 
-    @cached_property
-    def for_quota(self) -> int:
-        """The fewest that could give the quota that is short."""
-        lacks = self._attempt.hole.quota_lacks()
-        return max((fewest([c.usage.get(fr, 0) for c in self._members], lack) for fr, lack in lacks), default=0)
+    @classmethod
+    def of(cls, attempt: Attempt, members: Sequence[Candidate], top: int) -> Pool:
+        """`priorities` (of those below) and `lost` (of all): what the cheapest so many add up to."""
+        at_top = [c for c in members if c.workload.priority == top]
+        below = [c for c in members if c.workload.priority < top]
+        priorities = [0, *accumulate(sorted(c.workload.priority for c in below))]
+        lost = [0, *accumulate(sorted(attempt.lost[c.key] for c in (*at_top, *below)))]
+        return cls(top, at_top, below, priorities, lost)
 
-    def priorities(self, count: int) -> int:
-        """The least that the priorities of so many add up to."""
-        return self._priorities[min(count, len(self._members))]
+    def important(self, share: Share, lack: int) -> int:
+        """How many of the highest it takes at least, even if all below go."""
+        return fewest([share(c) for c in self.at_top], lack - sum(map(share, self.below)))
 
-    def lost(self, count: int) -> int:
-        """The least that the lost work of so many adds up to."""
-        return self._lost[min(count, len(self._members))]
+    def with_important(self, share: Share, lack: int, important: int) -> int:
+        """How many it takes at least, so many of the highest among them."""
+        best = sorted(map(share, self.at_top), reverse=True)[:important]
+        return important + fewest([share(c) for c in self.below], lack - sum(best))
 
-    @cached_property
-    def _priorities(self) -> list[int]:
-        return [0, *accumulate(sorted(c.workload.priority for c in self._members))]
-
-    @cached_property
-    def _lost(self) -> list[int]:
-        return [0, *accumulate(sorted(self._attempt.lost[c.key] for c in self._members))]
+    def cost(self, important: int, need: int) -> Cost:
+        """What so many cost at least."""
+        priorities = self.top * important + self.priorities[min(need - important, len(self.priorities) - 1)]
+        return Cost(self.top, important, need, priorities, self.lost[min(need, len(self.lost) - 1)])
 
 
 class Attempt:
@@ -102,7 +109,7 @@ class Attempt:
         self.open = [c for c in allowed if not c.workload.evicted]
         self.lost = {c.key: lost_work(c.workload, question.now) for c in self.open}
         self._by_key = {c.key: c for c in self.open}
-        self.all = Floors(self, self.open)
+        self._pools: dict[int, Pool] = {}
 
     def _leave(self, candidate: Candidate) -> bool:
         if not self.may_go(candidate):
@@ -130,6 +137,12 @@ class Attempt:
         """Who gives any of the quota that is short."""
         lacking = [fr for fr, _ in self.hole.quota_lacks()]
         return {c.key: None for c in self.open if any(c.usage.get(fr, 0) for fr in lacking)}
+
+    def everybody(self, top: int) -> Pool:
+        """The pool of all that could go."""
+        if top not in self._pools:
+            self._pools[top] = Pool.of(self, self.open, top)
+        return self._pools[top]
 
     def named(self, keys: Collection[str]) -> list[Candidate]:
         """Those of these that could go, in order."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-from admission.engine.preemption.attempt import Attempt, Floors
+from admission.engine.model import FlavorResource
+from admission.engine.preemption.attempt import Attempt, Pool, Share
 from admission.engine.preemption.bounds import IMPOSSIBLE, Largest, Smallest, fewest
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.cost import FREE, Cost, with_one
@@ -42,21 +43,34 @@ class Dive:
     # ---- the floor
 
     def _lowest(self, top_by_quota: int) -> tuple[Cost, bool]:
-        site = self._site
-        lacks = 0 if site is None else site.lacks
-        shares = [(c.workload.priority, 0 if site is None else site.gain[c.key]) for c in self._inside]
-        for_room = fewest([gain for _, gain in shares], lacks)
-        floors = self._attempt.all if self._givers or site is None else Floors(self._attempt, self._inside)
-        need = max(for_room + bool(self._givers), floors.for_quota)
-        if need >= IMPOSSIBLE:
-            return FREE, False
-        if not need:
+        """The floor, and whether there may be a set at all.
+
+        Each figure holds for the sets that have the figures before it, no more: so costs are compared.
+        """
+        lacks = 0 if self._site is None else self._site.lacks
+        quota = self._attempt.hole.quota_lacks()
+        if not (lacks or quota or self._givers):
             return FREE, True
-        top = max(top_by_quota, _top_by_room(shares, lacks), floors.priorities(1))
-        below = sum(gain for priority, gain in shares if priority < top)
-        at_top = [gain for priority, gain in shares if priority == top]
-        important = max(1, min(fewest(at_top, lacks - below), len(at_top)))
-        return Cost(top, important, need, floors.priorities(need), floors.lost(need)), True
+        members = self._attempt.open if self._givers else self._inside
+        least = max(top_by_quota, _top_by_room([(c.workload.priority, self._gain(c)) for c in self._inside], lacks))
+        for top in sorted({c.workload.priority for c in members}):
+            if top >= least and (cost := self._cheapest_up_to(top, lacks, quota)) is not None:
+                return cost, True
+        return FREE, False
+
+    def _cheapest_up_to(self, top: int, lacks: int, quota: Sequence[tuple[FlavorResource, int]]) -> Cost | None:
+        """What a set of this top costs at least, None where there is none."""
+        room = Pool.of(self._attempt, self._inside, top)
+        pool = self._attempt.everybody(top) if self._givers else room
+        shares = [(pool, _giving(fr), lack) for fr, lack in quota] + [(room, self._gain, lacks)]
+        needed = [1, *(each.important(share, lack) for each, share, lack in shares)]
+        important = max(needed)
+        if important > len(pool.at_top) or needed[-1] > len(room.at_top):
+            return None
+        need = max(each.with_important(share, lack, important) for each, share, lack in shares)
+        if self._givers:
+            need = max(need, fewest([self._gain(c) for c in self._inside], lacks) + 1)
+        return pool.cost(important, need)
 
     @cached_property
     def _members(self) -> list[Candidate]:
@@ -142,7 +156,11 @@ class Dive:
     def _run(self) -> None:
         """Every set that could beat the best."""
         best, members = self._attempt.best, self._members
-        best.expanded += len(members)
+        if best.cost is not None:
+            top = best.cost.top
+            members = [c for c in members if c.workload.priority <= top]
+        self._list = members
+        best.expanded += len(members) // 4
         most = min(len(members), _MOST, _MOST if best.cost is None else best.cost.gangs + 1)
         self._priorities = [c.workload.priority for c in members]
         self._lost = [self._attempt.lost[c.key] for c in members]
@@ -163,7 +181,7 @@ class Dive:
             lacks.append((self._room, self._site.lacks))
         if not lacks and (not best.beaten_by(cost) or self._attempt.accept(cost, self._chosen)):
             return
-        for index in range(start, len(self._members)):
+        for index in range(start, len(self._list)):
             best.expanded += 1
             self.cut = self.cut or best.spent
             need = max((largest.needed(index, lack) for largest, lack in lacks), default=1)
@@ -175,7 +193,7 @@ class Dive:
             )
             if after >= IMPOSSIBLE or not best.beaten_by(self._with_more(child, index + 1, after) if after else child):
                 continue
-            candidate = self._members[index]
+            candidate = self._list[index]
             if self._attempt.may_go(candidate):
                 self._attempt.hole.take(candidate)
                 self._chosen.append(candidate)
@@ -199,6 +217,13 @@ class Dive:
 
     def _short(self) -> bool:
         return (self._site is not None and self._site.lacks > 0) or not self._attempt.hole.quota_fits()
+
+
+def _giving(fr: FlavorResource) -> Share:
+    def share(candidate: Candidate) -> int:
+        return candidate.usage.get(fr, 0)
+
+    return share
 
 
 def _top_by_room(shares: Sequence[tuple[int, int]], lacks: int) -> int:
