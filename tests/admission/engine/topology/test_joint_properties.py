@@ -21,7 +21,7 @@ from admission.engine.model import (
     SliceLayer,
     TopologyAsk,
 )
-from tests.admission.engine.topology.brute import Free, Gang, Wanted, fewest, over
+from tests.admission.engine.topology.brute import Free, Gang, Wanted, fewest, over, racks_hold
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger
 
 SHAPES = [(1, 0), (1, 0), (2, 0), (1, 1), (0, 2)]
@@ -210,6 +210,29 @@ def test_the_order_of_nodes_does_not_matter(case: Case, random: Random) -> None:
     mixed = random.sample(nodes, len(nodes))
     results = [ledger(PlacementOptions(), order).place(case.requests()) for order in (nodes, mixed)]
     assert results[0] == results[1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from([7, 8, 8, 10]), min_size=2, max_size=4), st.randoms(use_true_random=False), st.booleans()
+)
+def test_many_pod_sets_fill_racks_that_are_alike(capacities: list[int], random: Random, spoiled: bool) -> None:
+    sizes = [1 if spoiled else 0]
+    for capacity in capacities:
+        cut = random.randint(1, capacity - 1)
+        sizes += [cut, capacity - cut]
+    random.shuffle(sizes)
+    demands = [size for size in sizes if size][:8]
+    nodes = [
+        Node(f"n{i}", {BLOCK: "b", RACK: f"r{i}", HOSTNAME_LABEL: f"n{i}"}, {"cpu": c, "pods": 50})
+        for i, c in enumerate(capacities)
+    ]
+    asked = [_request(f"g{i}-0", Gang(1, True, (Wanted(n, (1, 0)),)), Wanted(n, (1, 0))) for i, n in enumerate(demands)]
+    result = ledger(PlacementOptions(), nodes).place(asked)
+    assert result.fits == racks_hold(capacities, demands)
+    expected = Proof.OPTIMAL if result.fits else Proof.INFEASIBLE
+    names = result.assignments if result.fits else result.failures
+    assert {result.certificates[name].proof for name in names} == {expected}
 
 
 @settings(max_examples=50, deadline=None)
