@@ -15,7 +15,7 @@ from admission import metrics
 from admission.controllers.explaining import Explainer, Patience
 from admission.controllers.feed import Feed
 from admission.controllers.jobs.controller import JobController
-from admission.controllers.jobs.surroundings import JobOptions
+from admission.controllers.options import job_options, life_rules
 from admission.controllers.queues import QueueController
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.served import WhenServed
@@ -67,7 +67,8 @@ class _Controller:
         self._sync_timeout = settings.sync_timeout
         self.views = views = make_views(kube)
         self.jobs = {
-            kind.framework: WhenServed(kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in ADAPTERS
+            kind.framework: WhenServed(kube, kind.resource, label_selector=_managed_labels(settings))
+            for kind in ADAPTERS
         }
         self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
@@ -78,7 +79,8 @@ class _Controller:
         explainer = Explainer(writer, views, self.ledger, queues, recorder, patience)
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)
         scheduler = Scheduler(writer, views, feed, self.ledger, queues, woken, waits, recorder, self._settings)
-        workloads = WorkloadController(writer, views, recorder, feed.misfit, self._settings.workload_workers)
+        workers, rules = self._settings.workload_workers, life_rules(settings)
+        workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
         queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period)
         jobs = JobController(
             writer,
@@ -89,9 +91,10 @@ class _Controller:
             views.workload_priorities,
             views.priorities,
             recorder,
-            options=JobOptions(open_templates=self._settings.open_templates),
+            options=job_options(settings, views.namespaces.objects),
             workers=self._settings.job_workers,
         )
+        views.namespaces.add_handler(lambda change: jobs.namespace_changed(change.key))
         self._runs: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("events", recorder.run),
             ("scheduler", scheduler.run),
@@ -129,6 +132,11 @@ class _Controller:
             metrics.LEDGER_DIFFERENCES.set(len(differences))
             for difference in differences:
                 log.error("the ledger disagrees with itself: %s", difference)
+
+
+def _managed_labels(settings: AdmissionSettings) -> str | None:
+    """The label selector of the jobs that are watched: strangers' jobs take no memory."""
+    return None if settings.manage_jobs_without_queue_name else QUEUE_NAME_LABEL
 
 
 async def _awaited(run: Callable[[], Awaitable[None]]) -> None:

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from admission.engine.model import Counting, PlacementOptions, Profile
+from api import duration
 from api.kube.environment import Environment, Section
+
+_TEN_YEARS = 315_360_000
+
+
+def _seconds(given: Any) -> Any:
+    """Seconds as a number, or a duration as Go writes it: 90s, 10m, 1h30m."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return float(given)
+    except ValueError:
+        return duration.seconds(given)
+
+
+Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=_TEN_YEARS, allow_inf_nan=False)]
 
 
 class PlacementSection(Section):
@@ -30,8 +47,73 @@ class PlacementSection(Section):
         return PlacementOptions(**self.model_dump())
 
 
+class RequeuingSection(Section):
+    """How a workload whose pods did not get ready in time comes back."""
+
+    timestamp: Literal["Eviction", "Creation"] = "Eviction"
+    backoff_base_seconds: int = Field(
+        60, ge=1, le=_TEN_YEARS, description="the first wait; each further one is twice as long"
+    )
+    backoff_max_seconds: int = Field(3600, ge=1, le=_TEN_YEARS)
+    backoff_limit_count: int | None = Field(None, ge=0, description="comes back so often, then it is deactivated")
+
+
+class PodsReadySection(Section):
+    """Admitted workloads whose pods do not get ready in time give their place to others."""
+
+    enabled: bool = False
+    timeout: Duration = Field(1800.0, description="from the admission until all pods are ready")
+    recovery_timeout: Duration | None = Field(
+        None, description="from the failure of a pod on; none: as long as timeout"
+    )
+    block_admission: bool = Field(
+        False, description="admit the next workload only when the pods of all others are ready"
+    )
+    requeuing_strategy: RequeuingSection = RequeuingSection()
+
+
+class WorkloadRetentionSection(Section):
+    """How long objects stay that nobody needs any more; none: for ever."""
+
+    after_finished: Duration | None = Field(None, description="finished Workloads are deleted then; their jobs stay")
+    after_deactivated_by_kueue: Duration | None = Field(
+        None, description="jobs are deleted then whose workloads Stowage itself deactivated (not a user)"
+    )
+
+
+class RetentionSection(Section):
+    """Of which kinds."""
+
+    workloads: WorkloadRetentionSection = WorkloadRetentionSection()
+
+
+class SelectorExpression(Section):
+    """One requirement of a label selector."""
+
+    key: str = Field(min_length=1)
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if bool(self.values) != (self.operator in ("In", "NotIn")):
+            raise ValueError("In and NotIn need values, Exists and DoesNotExist have none")
+        return self
+
+
+class SelectorSection(Section):
+    """A label selector; empty: everything."""
+
+    match_labels: dict[str, str] = Field(default_factory=dict)
+    match_expressions: tuple[SelectorExpression, ...] = ()
+
+
 class ControllerSection(Section):
     """The controller process."""
+
+    short_workload_names: bool = Field(False, description="names of Workloads have at most 63 characters")
+    assign_queue_labels: bool = Field(True, description="pods carry the names of their queues as labels")
+    reclaimable_pods: bool = Field(True, description="pods that are done give their quota back at once")
 
     job_workers: int = Field(16, ge=1, description="jobs handled at once, per kind")
     workload_workers: int = Field(8, ge=1)
@@ -77,8 +159,27 @@ class WebhookSection(Section):
 
 
 class AdmissionSettings(Environment):
-    """Everything, under the names of the file and of the variables STOWAGE_<NAME>."""
+    """Everything, under the names of the file and of the variables STOWAGE_<NAME>.
+
+    What the field's peer has as well goes by its name there.
+    """
+
+    manage_jobs_without_queue_name: bool = Field(False, description="jobs that name no queue wait, too, until they do")
+    managed_jobs_namespace_selector: SelectorSection | None = Field(
+        None, description="namespaces whose jobs are managed; none: all but kube-system and our own"
+    )
+    wait_for_pods_ready: PodsReadySection = PodsReadySection()
+    object_retention_policies: RetentionSection = RetentionSection()
 
     placement: PlacementSection = PlacementSection()
     controller: ControllerSection = ControllerSection()
     webhook: WebhookSection = WebhookSection()
+
+    @property
+    def managed_namespaces(self) -> Mapping[str, Any]:
+        """The label selector of the namespaces whose jobs are managed."""
+        selector = self.managed_jobs_namespace_selector
+        if selector is not None:
+            return selector.model_dump(by_alias=True)
+        own = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", self.namespace]}
+        return {"matchExpressions": [own]}

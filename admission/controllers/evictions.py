@@ -1,29 +1,20 @@
-"""Evictions, written and told: the one place where a Workload is evicted, whoever decided it.
+"""Why a workload is evicted, as a value, and what that does to its status. Pure; `evictor` writes and tells it.
 
-What an eviction does to the status is `conditions.evicted` (lifecycle description, 3.5); the job controllers then stop the
-job, and only when its pods are gone does its quota return (jobs/plan.py). Called by the workloads' reconciler (stopped
-queues, deactivation, checks, timeouts) and by the scheduler (preemption, failed nodes).
+The conditions are `conditions.evicted` (lifecycle description, 3.5). Made by `lifecycle` (stopped queues, deactivation,
+checks, timeouts) and by the scheduler (preemption, failed nodes).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from admission import metrics
 from admission.controllers import conditions
-from admission.controllers.status import patch_status
-from admission.controllers.views import Views
-from api.kube.client import Kube
-from api.kube.events import EventRecorder, ref_to
-from api.kube.resources import WORKLOADS
-from api.workloads import Workload, WorkloadStatus
+from api.workloads import WorkloadStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Why a workload has to go: reason (names.Evicting) and message of its condition, and the cause that is counted.
+    """Reason (names.Evicting) and message of Evicted=True, and the cause that is counted with it.
 
     `preemption`: where another one takes its place, the reason of its Preempted condition; `told` is what the event about
     that says, if not the message.
@@ -42,47 +33,8 @@ class Eviction:
 
 
 def evicted(status: WorkloadStatus, eviction: Eviction, now: float, generation: int = 0) -> WorkloadStatus:
-    """The status after the eviction. Pure."""
+    """The status after the eviction. Admission and quota stay until the job has stopped."""
     new = conditions.evicted(status, eviction.reason, eviction.message, now, eviction.cause, generation)
     if not eviction.preemption:
         return new
     return conditions.preempted(new, eviction.preemption, eviction.message, now, generation)
-
-
-class Evictor:
-    """Evicts at the API server."""
-
-    def __init__(self, kube: Kube, views: Views, recorder: EventRecorder, now: Callable[[], float] = time.time) -> None:
-        self._kube, self._views, self._recorder, self._now = kube, views, recorder, now
-
-    async def evict(self, workload: Workload, eviction: Eviction) -> Workload:
-        """Writes it to the Workload as it was seen, and tells. Raises Conflict, NotFound and other ApiErrors."""
-        status = evicted(workload.status, eviction, self._now(), workload.metadata.generation)
-        return await self.write(workload, status, eviction)
-
-    async def write(self, workload: Workload, status: WorkloadStatus, eviction: Eviction) -> Workload:
-        """As `evict`, with a status that says more than the eviction."""
-        answer = await patch_status(self._kube, workload, status)
-        self._views.workloads.observe(answer)
-        self._tell(workload, answer, eviction)
-        return answer
-
-    def _tell(self, before: Workload, after: Workload, eviction: Eviction) -> None:
-        about = ref_to(WORKLOADS, after)
-        self._recorder.record(about, "Normal", eviction.event, eviction.message)
-        if eviction.preemption:
-            self._recorder.record(about, "Normal", "Preempted", eviction.told or eviction.message)
-        if before.status.admission is None:
-            return
-        ref = after.spec.priority_class_ref
-        labels = (before.status.admission.cluster_queue, eviction.reason, eviction.cause, ref.name if ref else "")
-        metrics.EVICTED.labels(*labels).inc()
-        if _times(after.status, eviction) == 1:
-            metrics.EVICTED_ONCE.labels(*labels).inc()
-
-
-def _times(status: WorkloadStatus, eviction: Eviction) -> int:
-    """How often the workload was evicted for that."""
-    counts = status.scheduling_stats.evictions if status.scheduling_stats else ()
-    wanted = (eviction.reason, eviction.cause)
-    return next((c.count for c in counts if (c.reason, c.underlying_cause) == wanted), 0)

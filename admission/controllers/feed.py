@@ -14,8 +14,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from admission.controllers import lifecycle
 from admission.controllers.held import HeldPod
+from admission.controllers.lifecycle import not_before
+from admission.controllers.situation import blocker
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Sight
 from admission.engine import intake, model
 from admission.engine.books import Books
@@ -218,6 +219,6 @@ class Feed:
         return intake.workload(
             workload,
             cluster_queue=local.spec.cluster_queue if local else "",
-            blocked=None if reserved else lifecycle.blocker(workload, self._views.situation(workload)),
-            not_before=0.0 if reserved else lifecycle.not_before(workload),
+            blocked=None if reserved else blocker(workload, self._views.situation(workload)),
+            not_before=0.0 if reserved else not_before(workload),
         )

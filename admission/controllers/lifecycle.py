@@ -1,8 +1,12 @@
 """The next status of a Workload by the rules of its life, outside of the admission cycle. Pure; `workloads` acts on it.
 
-In the order of the lifecycle description, 3.4: deactivation, stopped and restarted queues, what keeps it from queueing at
-all, the list of checks, Admitted. The cycle itself (reserve, wait for room) is the scheduler's; stopping and starting jobs
-is the job controllers'.
+In the order of the lifecycle description, 3.4: the end of one that has finished, deactivation, when one that was evicted
+comes back, what keeps it from queueing at all, the list of checks and Admitted; and why one that holds quota has to go:
+its checks, stopped queues, pods that do not get ready, time that is up. The cycle itself (reserve, wait for room) is the
+scheduler's; stopping and starting jobs is the job controllers'.
+
+A workload that holds quota and is not admitted yet (a check is pending) goes when its queue is stopped in any way or is
+gone, not only when it is drained: it does not run.
 """
 
 from __future__ import annotations
@@ -10,14 +14,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from admission.controllers import conditions
+from admission.controllers import checks, conditions
+from admission.controllers.evictions import Eviction, evicted
+from admission.controllers.situation import Situation, blocker
+from admission.controllers.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
 from api.meta import find_condition, is_false, is_true, parse_time
 from api.names import (
-    ADMISSION_GATED_BY,
+    ADMITTED,
+    DEACTIVATION_TARGET,
     EVICTED,
     FINISHED,
     QUOTA_RESERVED,
     REQUEUED,
+    CheckState,
+    Deactivating,
     Evicting,
     Requeueing,
     Waiting,
@@ -41,18 +51,6 @@ _FROM_THE_CYCLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """What a Workload's life depends on besides itself. `cluster_queue_active`: its Active condition holds."""
-
-    local_queue: LocalQueue | None
-    cluster_queue: ClusterQueue | None
-    cluster_queue_active: bool
-    namespace_matches: bool = True
-    misfit: str | None = None
-    checks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Occurrence:
     """Something to tell in an event."""
 
@@ -62,111 +60,216 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """Settings of a Workload's life. `pods_ready` None: nobody waits for pods; `finished_kept`: seconds that a finished
+    Workload stays, None for ever."""
+
+    pods_ready: PodsReadyRules | None = None
+    finished_kept: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
-    """The status as it should be now; and in how many seconds to look again, if time alone changes something."""
+    """The status as it should be now; and in how many seconds to look again, if time alone changes something.
+
+    `eviction`: that status evicts the workload. `deactivate`: spec.active has to become false. `delete`: the Workload has
+    been kept long enough.
+    """
 
     status: WorkloadStatus
     occurrences: Sequence[Occurrence] = field(default=())
     again_in: float | None = None
-
-
-def blocker(workload: Workload, situation: Situation) -> tuple[str, str] | None:
-    """Why the Workload may not be considered by the cycle at all: (reason, message); None when it may."""
-    queue = workload.spec.queue_name
-    gates = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
-    if not workload.spec.active:
-        return Waiting.DEACTIVATED, "The workload is deactivated"
-    if gates:
-        return Waiting.ADMISSION_GATED, f"Admission is gated by: {gates}"
-    if situation.local_queue is None:
-        return Waiting.MISCONFIGURED, f"LocalQueue {queue} doesn't exist"
-    if situation.local_queue.spec.stop_policy is not StopPolicy.NONE:
-        return Waiting.SUSPENDED, f"LocalQueue {queue} is stopped"
-    target = situation.local_queue.spec.cluster_queue
-    if situation.cluster_queue is None:
-        return Waiting.MISCONFIGURED, f"ClusterQueue {target} doesn't exist"
-    if situation.cluster_queue.spec.stop_policy is not StopPolicy.NONE:
-        return Waiting.SUSPENDED, f"ClusterQueue {target} is stopped"
-    if not situation.cluster_queue_active:
-        return Waiting.MISCONFIGURED, f"ClusterQueue {target} is inactive"
-    if not situation.namespace_matches:
-        return Waiting.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
-    if situation.misfit is not None:
-        return Waiting.MISCONFIGURED, f"resources validation failed: {situation.misfit}"
-    return None
+    eviction: Eviction | None = None
+    deactivate: bool = False
+    delete: bool = False
 
 
 def not_before(workload: Workload) -> float:
     """Epoch seconds before which an evicted workload must not come back; infinity while something else must happen."""
     if is_false(workload.status.conditions, REQUEUED):
         return float("inf")
-    state = workload.status.requeue_state
-    return parse_time(state.requeue_at) or 0.0 if state else 0.0
+    return _requeue_at(workload.status) or 0.0
 
 
-def step(workload: Workload, situation: Situation, now: float) -> Step:
+def step(workload: Workload, situation: Situation, now: float, rules: Rules | None = None) -> Step:
     """The next status. The same inputs give the same answer; a status that is as it should be comes back unchanged."""
-    status = workload.status
-    if is_true(status.conditions, FINISHED):
-        return Step(status)
-    generation = workload.metadata.generation
-    eviction = _eviction(workload, situation)
-    if is_true(status.conditions, QUOTA_RESERVED):
-        return _reserved_step(workload, situation, eviction, now)
-    status = _requeue(workload, situation, now)
+    rules = rules or Rules()
+    if is_true(workload.status.conditions, FINISHED):
+        return _finished(workload, now, rules)
+    if not workload.spec.active:
+        return _inactive(workload, situation, now)
+    if is_true(workload.status.conditions, DEACTIVATION_TARGET):
+        return Step(workload.status, deactivate=True)
+    if rejected := checks.in_state(workload.status, CheckState.REJECTED):
+        text = f"rejection by admission check(s) {checks.named(rejected)}"
+        return _deactivating(workload, Deactivating.ADMISSION_CHECK, text, "AdmissionCheckRejected", now)
+    if is_true(workload.status.conditions, QUOTA_RESERVED):
+        return _reserved(workload, situation, now, rules)
+    return _pending(workload, situation, now)
+
+
+# ---- at the end, and out of service
+
+
+def _finished(workload: Workload, now: float, rules: Rules) -> Step:
+    end = find_condition(workload.status.conditions, FINISHED)
+    if rules.finished_kept is None or end is None or workload.metadata.deletion_timestamp:
+        return Step(workload.status)
+    left = (parse_time(end.last_transition_time) or 0.0) + rules.finished_kept - now
+    if left > 0:
+        return Step(workload.status, again_in=left)
+    told = Occurrence("Deleted", "Deleted finished Workload: retention period expired")
+    return Step(workload.status, (told,), delete=True)
+
+
+def _deactivating(workload: Workload, cause: str, text: str, event: str, now: float) -> Step:
+    """Stowage itself takes the workload out of service; its job is stopped like that of any deactivated one."""
+    status = conditions.deactivating(workload.status, cause, text, now, workload.metadata.generation)
+    told = Occurrence(event, f"Deactivating the workload: {text}", "Warning")
+    return Step(status, (told,), deactivate=True)
+
+
+def _inactive(workload: Workload, situation: Situation, now: float) -> Step:
+    status, generation, eviction = workload.status, workload.metadata.generation, None
+    target, was = find_condition(status.conditions, DEACTIVATION_TARGET), find_condition(status.conditions, EVICTED)
+    targeted = target is not None and target.status == "True"
+    gone = was is not None and was.status == "True" and was.reason.startswith(Evicting.DEACTIVATED)
+    reserved = is_true(status.conditions, QUOTA_RESERVED)
+    if not gone and (reserved or targeted):
+        eviction = Eviction(Evicting.DEACTIVATED, "The workload is deactivated")
+        if target is not None and targeted:
+            message = f"The workload is deactivated due to {target.message}"
+            eviction = Eviction(Evicting.DEACTIVATED, message, target.reason)
+        status = evicted(status, eviction, now, generation)
+    status = conditions.without(status, DEACTIVATION_TARGET)
+    if status.requeue_state is not None:
+        status = status.model_copy(update={"requeue_state": None})
+    blocked = blocker(workload, situation)
+    if not reserved and blocked is not None:
+        status = conditions.waiting(status, *blocked, {}, now, generation)
+    return Step(status, eviction=eviction)
+
+
+# ---- while it waits
+
+
+def _pending(workload: Workload, situation: Situation, now: float) -> Step:
+    generation, again_in = workload.metadata.generation, None
+    told: tuple[Occurrence, ...] = ()
+    status = checks.retry_later(workload.status, now)
+    at = _requeue_at(status)
+    if at is not None and at > now:
+        again_in = at - now
+    elif at is not None and status.requeue_state is not None:
+        state = status.requeue_state.model_copy(update={"requeue_at": None})
+        status = status.model_copy(update={"requeue_state": state})
+    status = _requeued(workload, status, situation, now)
+    if situation.cluster_queue is not None:
+        status = conditions.with_checks(status, situation.checks, now)
+    was = find_condition(status.conditions, QUOTA_RESERVED)
+    before = was.reason if was is not None and was.status == "False" else None
     blocked = blocker(workload, situation)
     if blocked is not None:
-        return Step(conditions.waiting(status, *blocked, {}, now, generation))
-    was = find_condition(status.conditions, QUOTA_RESERVED)
-    if was is not None and was.status == "False" and was.reason not in _FROM_THE_CYCLE:
+        if blocked[0] == Waiting.ADMISSION_GATED != before:
+            told = (Occurrence("AdmissionGated", blocked[1]),)
+        return Step(conditions.waiting(status, *blocked, {}, now, generation), told, again_in)
+    if before is not None and before not in _FROM_THE_CYCLE:
         message = "Workload is pending evaluation in the scheduling queue"
+        if before == Waiting.ADMISSION_GATED:
+            message = "AdmissionGatedBy cleared, waiting for quota reservation"
+            told = (Occurrence("AdmissionGateCleared", message),)
         status = conditions.waiting(status, Waiting.PENDING_EVALUATION, message, {}, now, generation)
-    return Step(status)
+    return Step(status, told, again_in)
 
 
-def _reserved_step(workload: Workload, situation: Situation, eviction: tuple[str, str] | None, now: float) -> Step:
-    status, generation = workload.status, workload.metadata.generation
-    if eviction is not None and not is_true(status.conditions, EVICTED):
-        status = conditions.evicted(status, *eviction, now, generation=generation)
-        return Step(status, (Occurrence(f"EvictedDueTo{eviction[0]}", eviction[1]),))
-    if is_true(status.conditions, EVICTED):
-        return Step(status)
-    status = conditions.with_checks(status, situation.checks, now)
-    return Step(conditions.synced_admitted(status, now, generation))
+def _requeue_at(status: WorkloadStatus) -> float | None:
+    return parse_time(status.requeue_state.requeue_at) if status.requeue_state else None
 
 
-def _eviction(workload: Workload, situation: Situation) -> tuple[str, str] | None:
-    """Why a workload that holds quota has to go: (reason, message)."""
-    if not workload.spec.active:
-        return Evicting.DEACTIVATED, "The workload is deactivated"
-    drain = StopPolicy.HOLD_AND_DRAIN
-    if situation.cluster_queue is not None and situation.cluster_queue.spec.stop_policy is drain:
-        return Evicting.CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped"
-    if situation.local_queue is not None and situation.local_queue.spec.stop_policy is drain:
-        return Evicting.LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped"
-    return None
+def _requeued(workload: Workload, status: WorkloadStatus, situation: Situation, now: float) -> WorkloadStatus:
+    """Requeued=False is turned once what caused the eviction is over.
 
-
-def _requeue(workload: Workload, situation: Situation, now: float) -> WorkloadStatus:
-    """Requeued=False is turned once what caused the eviction is over."""
-    status = workload.status
+    The time that one has run which somebody takes into service again is forgotten: else its limit would end it at once.
+    """
     held = find_condition(status.conditions, REQUEUED)
     if held is None or held.status != "False":
         return status
-    restart = _restart(held.reason, workload, situation)
+    restart = _restart(held.reason, status, situation, now)
     if restart is None:
         return status
+    if restart[0] == Requeueing.REACTIVATED and status.accumulated_past_execution_time_seconds is not None:
+        status = status.model_copy(update={"accumulated_past_execution_time_seconds": None})
     return conditions.requeued(status, *restart, now, workload.metadata.generation)
 
 
-def _restart(cause: str, workload: Workload, situation: Situation) -> tuple[str, str] | None:
-    def runs(queue: ClusterQueue | LocalQueue | None) -> bool:
-        return queue is not None and queue.spec.stop_policy is StopPolicy.NONE
-
+def _restart(cause: str, status: WorkloadStatus, situation: Situation, now: float) -> tuple[str, str] | None:
     if cause.startswith(Evicting.DEACTIVATED):
-        return (Requeueing.REACTIVATED, "The workload was reactivated") if workload.spec.active else None
-    if cause == Evicting.CLUSTER_QUEUE_STOPPED and runs(situation.cluster_queue):
+        return Requeueing.REACTIVATED, "The workload was reactivated"
+    if cause in (Evicting.PODS_READY_TIMEOUT, Evicting.ADMISSION_CHECK):
+        waits = (_requeue_at(status) or 0.0) > now
+        return None if waits else (Requeueing.BACKOFF_FINISHED, "The workload backoff was finished")
+    if cause == Evicting.CLUSTER_QUEUE_STOPPED and _runs(situation.cluster_queue):
         return Requeueing.CLUSTER_QUEUE_RESTARTED, "The ClusterQueue was restarted after being stopped"
-    if cause == Evicting.LOCAL_QUEUE_STOPPED and runs(situation.local_queue):
+    if cause == Evicting.LOCAL_QUEUE_STOPPED and _runs(situation.local_queue):
         return Requeueing.LOCAL_QUEUE_RESTARTED, "The LocalQueue was restarted after being stopped"
     return None
+
+
+# ---- while it holds quota
+
+
+def _reserved(workload: Workload, situation: Situation, now: float, rules: Rules) -> Step:
+    status, generation = workload.status, workload.metadata.generation
+    if is_true(status.conditions, EVICTED):
+        return Step(status)  # its job is being stopped
+    eviction = _eviction(workload, situation)
+    if eviction is not None:
+        status = evicted(checks.retry_later(status, now), eviction, now, generation)
+        return Step(status, eviction=eviction)
+    if situation.cluster_queue is not None:
+        status = conditions.with_checks(status, situation.checks, now)
+    status = conditions.synced_admitted(status, now, generation)
+    return _timed(workload.model_copy(update={"status": status}), now, rules)
+
+
+def _timed(workload: Workload, now: float, rules: Rules) -> Step:
+    """What time alone does to it."""
+    status = workload.status
+    deadline = pods_deadline(workload, rules.pods_ready) if rules.pods_ready else None
+    if rules.pods_ready is not None and deadline is not None and deadline[0] <= now:
+        status, eviction = pods_overdue(workload, status, deadline[1], rules.pods_ready, now)
+        return Step(status, eviction=eviction, deactivate=eviction is None)
+    end = execution_deadline(workload)
+    if end is not None and end <= now:
+        text = "exceeding the maximum execution time"
+        return _deactivating(workload, Deactivating.EXECUTION_TIME, text, Deactivating.EXECUTION_TIME, now)
+    moments = [moment for moment in (deadline[0] if deadline else None, end) if moment is not None]
+    return Step(status, again_in=min(moments) - now if moments else None)
+
+
+def _eviction(workload: Workload, situation: Situation) -> Eviction | None:
+    """Why a workload that holds quota has to go, but for time."""
+    if retrying := checks.in_state(workload.status, CheckState.RETRY):
+        text = f"Asked to come again by admission check(s) {checks.named(retrying)}"
+        return Eviction(Evicting.ADMISSION_CHECK, text)
+    admitted = is_true(workload.status.conditions, ADMITTED)
+    found = (
+        (situation.local_queue, Evicting.LOCAL_QUEUE_STOPPED, "The LocalQueue"),
+        (situation.cluster_queue, Evicting.CLUSTER_QUEUE_STOPPED, "The ClusterQueue"),
+    )
+    for queue, reason, name in found:
+        if queue is None or queue.metadata.deletion_timestamp:
+            if not admitted:
+                return Eviction(reason, f"{name} is terminating or missing")
+        elif _stops(queue, admitted=admitted):
+            return Eviction(reason, f"{name} is stopped")
+    return None
+
+
+def _stops(queue: ClusterQueue | LocalQueue, *, admitted: bool) -> bool:
+    policy = queue.spec.stop_policy
+    return policy is StopPolicy.HOLD_AND_DRAIN or (policy is StopPolicy.HOLD and not admitted)
+
+
+def _runs(queue: ClusterQueue | LocalQueue | None) -> bool:
+    return queue is not None and queue.spec.stop_policy is StopPolicy.NONE

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from admission.controllers.activity import Activity, checks_of, cluster_queue_activity
+from admission.controllers.activity import Activity, cluster_queue_activity
+from admission.controllers.checks import checks_for
 from admission.controllers.held import HeldPod, PodReader
-from admission.controllers.lifecycle import Situation
+from admission.controllers.situation import Situation
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.resources import (
@@ -104,7 +105,7 @@ class Sight:
             cluster_queue_active=queue is not None and self.activity(queue).active,
             namespace_matches=queue is not None and self.namespace_matches(queue, workload.metadata.namespace),
             misfit=misfit,
-            checks=tuple(checks_of(queue)) if queue else (),
+            checks=checks_for(queue, workload.status.admission) if queue else (),
         )
 
 

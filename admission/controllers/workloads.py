@@ -1,7 +1,7 @@
 """The Workload reconciler: what `lifecycle.step` says of each Workload, written to the API server.
 
-Woken by the Workload itself and by whatever its situation depends on. It also lets go of Workloads that nobody owns: their
-finalizer is taken out when they are deleted, their reservation when they are evicted, since no job will do it.
+Woken by the Workload itself, by whatever its situation depends on, and by time. It also lets go of Workloads that nobody
+owns: their finalizer is taken out when they are deleted, their reservation when they are evicted, since no job will do it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
+from admission import metrics
 from admission.controllers import conditions, honoured, lifecycle
+from admission.controllers.evictor import Evictor
 from admission.controllers.status import patch_status
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
-from admission.metrics import EVICTED as EVICTED_METRIC
-from api.errors import NotFound
+from api.errors import Conflict, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
 from api.kube.store import Change, ChangeType
-from api.meta import is_true
-from api.names import EVICTED, FINISHED, IN_USE_FINALIZER, QUOTA_RESERVED
+from api.meta import find_condition, is_true, parse_time
+from api.names import ADMITTED, EVICTED, FINISHED, IN_USE_FINALIZER, QUOTA_RESERVED
 from api.queues import ClusterQueue, LocalQueue
 from api.workloads import Workload
 
@@ -39,8 +40,11 @@ class WorkloadController:
         misfit: Callable[[Workload], str | None],
         workers: int,
         now: Callable[[], float] = time.time,
+        rules: lifecycle.Rules | None = None,
     ) -> None:
         self._kube, self._views, self._recorder, self._misfit, self._now = kube, views, recorder, misfit, now
+        self._rules = rules or lifecycle.Rules()
+        self._evictor = Evictor(kube, views, recorder, now)
         self._reconciler = Reconciler("workloads", self._reconcile, workers=workers)
         views.workloads.add_handler(self._workload_changed)
         views.local_queues.add_handler(self._local_queue_changed)
@@ -58,7 +62,7 @@ class WorkloadController:
     # ---- what wakes it
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        if change.type is not ChangeType.DELETED and not _settled(change.object):
+        if change.type is not ChangeType.DELETED and not self._settled(change.object):
             self._reconciler.add(change.key)
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
@@ -76,8 +80,13 @@ class WorkloadController:
 
     def _add(self, workloads: Iterable[Workload]) -> None:
         for workload in workloads:
-            if not _settled(workload):
+            if not self._settled(workload):
                 self._reconciler.add(workload.key)
+
+    def _settled(self, workload: Workload) -> bool:
+        """Whether nothing can follow: finished, kept for ever, and not being deleted."""
+        over = is_true(workload.status.conditions, FINISHED) and not workload.metadata.deletion_timestamp
+        return over and self._rules.finished_kept is None
 
     # ---- one Workload
 
@@ -89,7 +98,17 @@ class WorkloadController:
         if workload.metadata.deletion_timestamp and not owned:
             await self._let_go(workload)
             return None
-        result = lifecycle.step(workload, self._views.situation(workload, self._misfit(workload)), self._now())
+        situation = self._views.situation(workload, self._misfit(workload))
+        result = lifecycle.step(workload, situation, self._now(), self._rules)
+        if result.delete:
+            await self._delete(workload, result)
+            return None
+        workload = await self._write(workload, result, owned=owned)
+        if result.deactivate:
+            await self._deactivate(workload)
+        return result.again_in
+
+    async def _write(self, workload: Workload, result: lifecycle.Step, *, owned: bool) -> Workload:
         status = result.status
         if is_true(status.conditions, EVICTED) and is_true(status.conditions, QUOTA_RESERVED) and not owned:
             status = conditions.released(status, self._now(), workload.metadata.generation)
@@ -98,19 +117,51 @@ class WorkloadController:
         )
         if noted is not status.conditions:
             status = status.model_copy(update={"conditions": noted})
-        if status is not workload.status:
-            self._views.workloads.observe(await patch_status(self._kube, workload, status))
-            self._tell(workload, result)
-        return result.again_in
+        if status is workload.status:
+            return workload
+        if result.eviction is not None:
+            answer = await self._evictor.write(workload, status, result.eviction)
+        else:
+            answer = await patch_status(self._kube, workload, status)
+            self._views.workloads.observe(answer)
+        self._tell(workload, answer, result)
+        return answer
 
-    def _tell(self, workload: Workload, result: lifecycle.Step) -> None:
+    def _tell(self, before: Workload, after: Workload, result: lifecycle.Step) -> None:
+        about = ref_to(WORKLOADS, after)
+        for occurrence in result.occurrences:
+            self._recorder.record(about, occurrence.type, occurrence.reason, occurrence.message)
+        admission = after.status.admission
+        if (
+            admission is None
+            or is_true(before.status.conditions, ADMITTED)
+            or not is_true(after.status.conditions, ADMITTED)
+        ):
+            return
+        reserved, ref = find_condition(after.status.conditions, QUOTA_RESERVED), after.spec.priority_class_ref
+        waited = self._now() - (parse_time(reserved.last_transition_time if reserved else None) or self._now())
+        text = (
+            f"Admitted by ClusterQueue {admission.cluster_queue}, wait time since reservation was {max(0, waited):.0f}s"
+        )
+        self._recorder.record(about, "Normal", "Admitted", text)
+        metrics.ADMITTED.labels(admission.cluster_queue, ref.name if ref else "").inc()
+
+    async def _deactivate(self, workload: Workload) -> None:
+        """The eviction follows when this is seen."""
+        meta = workload.metadata
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "spec": {"active": False}}
+        answer = await self._kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
+        self._views.workloads.observe(Workload.from_wire(answer))
+
+    async def _delete(self, workload: Workload, result: lifecycle.Step) -> None:
+        meta = workload.metadata
+        try:
+            await self._kube.delete(WORKLOADS, meta.name, meta.namespace, uid=meta.uid)
+        except (NotFound, Conflict):
+            log.debug("already gone", extra={"workload": workload.key})
+            return
         for occurrence in result.occurrences:
             self._recorder.record(ref_to(WORKLOADS, workload), occurrence.type, occurrence.reason, occurrence.message)
-            if occurrence.reason.startswith("EvictedDueTo") and workload.status.admission is not None:
-                reason = occurrence.reason.removeprefix("EvictedDueTo")
-                ref = workload.spec.priority_class_ref
-                queue = workload.status.admission.cluster_queue
-                EVICTED_METRIC.labels(queue, reason, "", ref.name if ref else "").inc()
 
     async def _let_go(self, workload: Workload) -> None:
         finalizers = [name for name in workload.metadata.finalizers if name != IN_USE_FINALIZER]
@@ -122,8 +173,3 @@ class WorkloadController:
             await self._kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
         except NotFound:
             log.debug("already gone", extra={"workload": workload.key})
-
-
-def _settled(workload: Workload) -> bool:
-    """Whether nothing can follow: finished and not being deleted."""
-    return is_true(workload.status.conditions, FINISHED) and not workload.metadata.deletion_timestamp

@@ -56,7 +56,12 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
         process.ready = missing
-        rules = Rules(in_use_finalizer=True, profile=settings.placement.profile)
+        rules = Rules(
+            in_use_finalizer=True,
+            profile=settings.placement.profile,
+            manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,
+            managed_namespaces=settings.managed_namespaces,
+        )
         handlers = Handlers(lookups, rules, ready=lambda: missing() is None)
 
         async def serve() -> None:

@@ -30,6 +30,13 @@ class PatchJob:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Deletes the job, with its pods."""
+
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PatchChild:
     """A merge patch of a child job; `framework` is the child's kind."""
 
@@ -73,7 +80,7 @@ class DeleteWorkload:
     events: tuple[Event, ...] = ()
 
 
-Action = PatchJob | PatchChild | CreateWorkload | PatchWorkload | SetStatus | DeleteWorkload
+Action = PatchJob | DeleteJob | PatchChild | CreateWorkload | PatchWorkload | SetStatus | DeleteWorkload
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ class JobController:
         self._settled: dict[str, tuple[object, ...]] = {}
         self._missing: dict[str, float] = {}
         self._classless: set[str] = set()
+        self._managed: dict[str, bool] = {}
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
         self._family = Family(self._frameworks, jobs, workloads, self._latest_jobs, self._options)
         self._subscribe()
@@ -143,6 +144,17 @@ class JobController:
                 self._settled.pop(key, None)
                 self.queue.add(key)
 
+    def namespace_changed(self, name: str) -> None:
+        """A namespace came, or changed its labels: its jobs may be managed now, or no more."""
+        managed = self._options.namespace_managed(name)
+        if self._managed.get(name) is managed:
+            return
+        self._managed[name] = managed
+        for framework, view in self._jobs.items():
+            for key, job in view.objects.items():
+                if job["metadata"].get("namespace") == name:
+                    self.queue.add(job_key(framework, key))
+
     # ---- one job
 
     async def reconcile(self, key: str) -> float | None:
@@ -197,6 +209,7 @@ class JobController:
             options.wait_for_pods_ready and adapter.pods_ready(job),
             job.get("status") if options.reclaimable_pods else None,
             surroundings.ancestor_admitted,
+            options.namespace_managed(meta.get("namespace") or ""),
             tuple((w.metadata.uid, w.metadata.resource_version) for w in workloads),
             prebuilt.metadata.resource_version if prebuilt else None,
         )

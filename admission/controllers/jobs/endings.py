@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.controllers import conditions
-from admission.controllers.jobs.actions import NOTHING, Event, PatchWorkload, Plan, SetStatus
+from admission.controllers.jobs.actions import NOTHING, DeleteJob, Event, PatchWorkload, Plan, SetStatus
+from admission.controllers.jobs.surroundings import JobOptions
 from admission.integrations.base import Finish
 from api import names
-from api.meta import is_true
+from api.meta import find_condition, is_true, parse_time
 from api.workloads import Workload
 
 
@@ -48,3 +49,19 @@ def plan_ended(workloads: Sequence[Workload], end: Finish, now: float) -> Plan:
         event = Event("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
         result = result.then(finish(workload, reason, end.message, now, event))
     return result
+
+
+def kept_until(workload: Workload, options: JobOptions) -> float | None:
+    """When the job of a Workload is deleted that we deactivated (its eviction has a cause); None for never."""
+    eviction = find_condition(workload.status.conditions, names.EVICTED)
+    ours = eviction is not None and eviction.reason.startswith(f"{names.Evicting.DEACTIVATED}DueTo")
+    if eviction is None or not ours or workload.spec.active or options.deactivated_kept is None:
+        return None
+    return (parse_time(eviction.last_transition_time) or 0.0) + options.deactivated_kept
+
+
+def stop_keeping(made: Plan, left: float) -> Plan:
+    """With the job's end after so many seconds."""
+    if left > 0:
+        return Plan(made.actions, made.events, left, made.note)
+    return made.then(DeleteJob((Event("Deleted", "Deleted job: deactivation retention period expired"),)))

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from admission.controllers.jobs.actions import (
     Action,
     CreateWorkload,
+    DeleteJob,
     DeleteWorkload,
     Event,
     PatchChild,
@@ -96,6 +97,10 @@ class Executor:
                 namespace, name = split_key(key.partition(":")[2])
                 answer = await self._kube.patch(kind.resource, name, patch, namespace, kind=PatchKind.MERGE)
                 self._jobs.note(key, job, answer)
+            case DeleteJob() if kind and job:
+                namespace, name = split_key(key.partition(":")[2])
+                uid = job["metadata"].get("uid", "")
+                await self._kube.delete(kind.resource, name, namespace, uid=uid, propagation="Background")
             case PatchChild(framework=framework, child=child, patch=patch):
                 meta, resource = child["metadata"], self._resources[framework]
                 answer = await self._kube.patch(

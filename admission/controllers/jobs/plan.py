@@ -9,7 +9,7 @@ is made anew with every change of the job or its Workload, so nothing is remembe
     admitted and suspended       -> start
     runs and is not admitted     -> stop
 
-Not here: elastic slices and jobs on hold. `jobs` calls it and acts.
+Not here: elastic slices, and jobs on hold, which no kind that there is can be. `jobs` calls it and acts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from admission.controllers.jobs.actions import (
     Plan,
     SetStatus,
 )
-from admission.controllers.jobs.endings import finish, let_go, plan_ended, plan_orphaned
+from admission.controllers.jobs.endings import finish, kept_until, let_go, plan_ended, plan_orphaned, stop_keeping
 from admission.controllers.jobs.fit import (
     same_pod_sets,
     same_templates,
@@ -238,10 +238,15 @@ class _Planner:
         eviction = find_condition(workload.status.conditions, names.EVICTED)
         stop, at_rest = self._stopped(workload, eviction.message if eviction else "")
         reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)
-        if not at_rest or not reserved:
-            return stop if stop.actions or reserved else None
-        released = conditions.released(workload.status, self._now, workload.metadata.generation)
-        return stop.then(SetStatus(workload, released))
+        kept = kept_until(workload, self._surroundings.options)
+        if not at_rest:
+            return stop if stop.actions or reserved or kept is not None else None
+        if reserved:
+            released = conditions.released(workload.status, self._now, workload.metadata.generation)
+            stop = stop.then(SetStatus(workload, released))
+        if kept is not None:
+            return stop_keeping(stop, kept - self._now)
+        return stop if stop.actions else None
 
     def _followed(self, workload: Workload) -> Plan:
         """Queue, class and time limit follow a suspended job; the class of a Workload also later, with its quota."""

@@ -16,6 +16,7 @@ class JobOptions:
     """Settings of the job controller; the defaults are the peer's.
 
     `open_templates` (ours): a pod set that goes to one domain wider than a host starts without a gate (see infos.py).
+    `deactivated_kept`: seconds that a job stays whose Workload we deactivated, None for ever.
     """
 
     manage_jobs_without_queue_name: bool = False
@@ -25,7 +26,8 @@ class JobOptions:
     open_templates: bool = True
     short_names: bool = False
     wait_for_pods_ready: bool = False
-    reclaimable_pods: bool = False
+    reclaimable_pods: bool = True
+    deactivated_kept: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.lifecycle import Situation, not_before, step
+from admission.controllers.lifecycle import not_before, step
+from admission.controllers.situation import Situation
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, EVICTED, QUOTA_RESERVED, REQUEUED
 from api.queues import ClusterQueue, LocalQueue
@@ -128,7 +129,8 @@ def test_eviction_keeps_the_reservation_until_the_job_has_stopped(wl: Workload, 
     assert (found.status, found.reason) == ("True", reason)
     assert is_true(result.status.conditions, QUOTA_RESERVED)
     assert result.status.admission is not None
-    assert [o.reason for o in result.occurrences] == [f"EvictedDueTo{reason}"]
+    assert result.eviction is not None
+    assert result.eviction.event == f"EvictedDueTo{reason}"
 
 
 def test_hold_keeps_what_runs() -> None:

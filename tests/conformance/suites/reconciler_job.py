@@ -13,12 +13,21 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, PatchJob, PatchWorkload, Plan, SetStatus
+from admission.controllers.jobs.actions import (
+    CreateWorkload,
+    DeleteJob,
+    DeleteWorkload,
+    PatchJob,
+    PatchWorkload,
+    Plan,
+    SetStatus,
+)
 from admission.controllers.jobs.endings import plan_orphaned
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.integrations.base import JobKind
 from admission.integrations.job import BatchJob
+from api.duration import seconds
 from api.meta import is_true, parse_time
 from api.names import ADMITTED
 from api.queues import WorkloadPriorityClass
@@ -38,7 +47,6 @@ SKIPPED = {
     "when workload is evicted but suspended, reset startTime and restore node affinity": (
         "the API server refuses to restore a template while pods are active (1.36); ours waits for them"
     ),
-    "afterDeactivatedByKueue=0; should delete the job": "not supported yet: retention of deactivated workloads",
     "the workload slice": "not supported yet: elastic jobs",
 }
 
@@ -58,6 +66,8 @@ def _run(case: dict[str, Any]) -> None:
     assert normal(world.events) == normal(want.get("wantEvents") or [])
     if world.job is not None:
         assert shown_job(world.job) == shown_job(want["wantJob"])
+    elif case["input"].get("job"):
+        assert not normal(want["wantJob"]).get("metadata")
     assert shown(world.workloads) == shown(want.get("wantWorkloads") or [])
 
 
@@ -115,6 +125,7 @@ class World:
                 assign_queue_labels=gates["AssignQueueLabelsForPods"],
                 short_names=gates["ShortWorkloadNames"],
                 wait_for_pods_ready=options.get("waitForPodsReady", False),
+                deactivated_kept=_kept(options.get("workloadRetentionPolicy") or {}),
             ),
             ancestor_admitted=self._ancestor_admitted(),
         )
@@ -144,6 +155,10 @@ class World:
             match action:
                 case PatchJob(patch=patch):
                     self.job = merged(self.job, patch)
+                case DeleteJob():
+                    self._record(action.events)
+                    self.job = None
+                    continue
                 case CreateWorkload(workload=workload):
                     self.workloads = [*self.workloads, workload.to_wire()]
                 case PatchWorkload(workload=workload, patch=patch):
@@ -165,6 +180,12 @@ class World:
     def _record(self, events: Any) -> None:
         key = f"ns/{(self.job or {}).get('metadata', {}).get('name')}"
         self.events += [{"key": key, "eventType": e.type, "reason": e.reason, "message": e.message} for e in events]
+
+
+def _kept(policy: Object) -> float | None:
+    """Seconds of a retention policy."""
+    text = policy.get("afterDeactivatedByKueue")
+    return None if text is None else seconds(text)
 
 
 def _suspends(action: object) -> bool:

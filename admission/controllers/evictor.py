@@ -1,0 +1,58 @@
+"""Evictions at the API server: the one place where a Workload is evicted, whoever decided it.
+
+The job controllers then stop the job, and only when its pods are gone does its quota return (jobs/plan.py). Called by the
+workloads' reconciler and by the scheduler.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from admission import metrics
+from admission.controllers.evictions import Eviction, evicted
+from admission.controllers.status import patch_status
+from admission.controllers.views import Views
+from api.kube.client import Kube
+from api.kube.events import EventRecorder, ref_to
+from api.kube.resources import WORKLOADS
+from api.workloads import Workload, WorkloadStatus
+
+
+class Evictor:
+    """Writes and tells evictions."""
+
+    def __init__(self, kube: Kube, views: Views, recorder: EventRecorder, now: Callable[[], float] = time.time) -> None:
+        self._kube, self._views, self._recorder, self._now = kube, views, recorder, now
+
+    async def evict(self, workload: Workload, eviction: Eviction) -> Workload:
+        """Evicts the Workload as it was seen. Raises Conflict, NotFound and other ApiErrors."""
+        status = evicted(workload.status, eviction, self._now(), workload.metadata.generation)
+        return await self.write(workload, status, eviction)
+
+    async def write(self, workload: Workload, status: WorkloadStatus, eviction: Eviction) -> Workload:
+        """As `evict`, with a status that says more than the eviction."""
+        answer = await patch_status(self._kube, workload, status)
+        self._views.workloads.observe(answer)
+        self._tell(workload, answer, eviction)
+        return answer
+
+    def _tell(self, before: Workload, after: Workload, eviction: Eviction) -> None:
+        about = ref_to(WORKLOADS, after)
+        self._recorder.record(about, "Normal", eviction.event, eviction.message)
+        if eviction.preemption:
+            self._recorder.record(about, "Normal", "Preempted", eviction.told or eviction.message)
+        if before.status.admission is None:
+            return
+        ref = after.spec.priority_class_ref
+        labels = (before.status.admission.cluster_queue, eviction.reason, eviction.cause, ref.name if ref else "")
+        metrics.EVICTED.labels(*labels).inc()
+        if _times(after.status, eviction) == 1:
+            metrics.EVICTED_ONCE.labels(*labels).inc()
+
+
+def _times(status: WorkloadStatus, eviction: Eviction) -> int:
+    """How often the workload was evicted for that."""
+    counts = status.scheduling_stats.evictions if status.scheduling_stats else ()
+    wanted = (eviction.reason, eviction.cause)
+    return next((c.count for c in counts if (c.reason, c.underlying_cause) == wanted), 0)

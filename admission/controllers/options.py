@@ -1,0 +1,49 @@
+"""Settings as the controllers take them. Pure; `app` calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from admission.controllers.jobs.surroundings import JobOptions
+from admission.controllers.lifecycle import Rules
+from admission.controllers.timeouts import Backoff, PodsReadyRules
+from admission.settings import AdmissionSettings, PodsReadySection
+from api.labels import matches
+from api.pods import Namespace
+
+
+def life_rules(settings: AdmissionSettings) -> Rules:
+    """Of the workloads' life."""
+    return Rules(
+        pods_ready=_pods_ready(settings.wait_for_pods_ready),
+        finished_kept=settings.object_retention_policies.workloads.after_finished,
+    )
+
+
+def _pods_ready(section: PodsReadySection) -> PodsReadyRules | None:
+    if not section.enabled:
+        return None
+    again = section.requeuing_strategy
+    backoff = Backoff(again.backoff_base_seconds, again.backoff_max_seconds, again.backoff_limit_count)
+    return PodsReadyRules(section.timeout, section.recovery_timeout, backoff)
+
+
+def job_options(settings: AdmissionSettings, namespaces: Mapping[str, Namespace]) -> JobOptions:
+    """Of the job controller; `namespaces` is a live view."""
+    selector = settings.managed_namespaces
+
+    def managed(name: str) -> bool:
+        found = namespaces.get(name)
+        labels = {**(found.metadata.labels if found else {}), "kubernetes.io/metadata.name": name}
+        return matches(selector, labels)
+
+    return JobOptions(
+        manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,
+        namespace_managed=managed,
+        assign_queue_labels=settings.controller.assign_queue_labels,
+        open_templates=settings.controller.open_templates,
+        short_names=settings.controller.short_workload_names,
+        wait_for_pods_ready=settings.wait_for_pods_ready.enabled,
+        reclaimable_pods=settings.controller.reclaimable_pods,
+        deactivated_kept=settings.object_retention_policies.workloads.after_deactivated_by_kueue,
+    )

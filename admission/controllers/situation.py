@@ -1,0 +1,50 @@
+"""What a Workload's life depends on besides itself, and what of it keeps the Workload out of the queue. Pure.
+
+`views` finds the situation, `lifecycle` decides from it, `feed` tells the engine who is blocked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from api.names import ADMISSION_GATED_BY, Waiting
+from api.queues import ClusterQueue, LocalQueue, StopPolicy
+from api.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """`cluster_queue_active`: its Active condition holds; `checks` are those that apply to the Workload now."""
+
+    local_queue: LocalQueue | None
+    cluster_queue: ClusterQueue | None
+    cluster_queue_active: bool
+    namespace_matches: bool = True
+    misfit: str | None = None
+    checks: tuple[str, ...] = ()
+
+
+def blocker(workload: Workload, situation: Situation) -> tuple[str, str] | None:
+    """Why the Workload may not be considered by the cycle at all: (reason, message); None when it may."""
+    queue = workload.spec.queue_name
+    gates = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
+    if not workload.spec.active:
+        return Waiting.DEACTIVATED, "The workload is deactivated"
+    if gates:
+        return Waiting.ADMISSION_GATED, f"Admission is gated by: {gates}"
+    if situation.local_queue is None:
+        return Waiting.MISCONFIGURED, f"LocalQueue {queue} doesn't exist"
+    if situation.local_queue.spec.stop_policy is not StopPolicy.NONE:
+        return Waiting.SUSPENDED, f"LocalQueue {queue} is stopped"
+    target = situation.local_queue.spec.cluster_queue
+    if situation.cluster_queue is None:
+        return Waiting.MISCONFIGURED, f"ClusterQueue {target} doesn't exist"
+    if situation.cluster_queue.spec.stop_policy is not StopPolicy.NONE:
+        return Waiting.SUSPENDED, f"ClusterQueue {target} is stopped"
+    if not situation.cluster_queue_active:
+        return Waiting.MISCONFIGURED, f"ClusterQueue {target} is inactive"
+    if not situation.namespace_matches:
+        return Waiting.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
+    if situation.misfit is not None:
+        return Waiting.MISCONFIGURED, f"resources validation failed: {situation.misfit}"
+    return None

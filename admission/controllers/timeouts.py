@@ -1,0 +1,91 @@
+"""What time alone does to an admitted workload: pods that do not get ready, and the longest time it may run. Pure.
+
+Rules of the lifecycle description, 3.6. Pods have `timeout` from the admission to get ready for the first time, and
+`recovery_timeout` from the moment when one of them failed. Whoever misses that is evicted and comes back after
+min(base * 2^(n-1), max) seconds, n being how often that has happened; one that has come back too often is deactivated.
+
+A jitter keeps workloads that were evicted in one moment from coming back in one: up to a ten-thousandth of the wait, as the
+peer has it, but found from the workload's uid, so that the same history gives the same times.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from admission.controllers import conditions
+from admission.controllers.evictions import Eviction, evicted
+from api.meta import find_condition, is_true, parse_time, rfc3339
+from api.names import ADMITTED, PODS_READY, Deactivating, Evicting, PodsReadiness
+from api.workloads import RequeueState, Workload, WorkloadStatus
+
+JITTER: Final = 0.0001
+# 2^64 seconds are beyond any longest wait: what is added after that changes nothing.
+_DOUBLINGS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a workload stays away; seconds. `limit`: how often it may come back, None for ever."""
+
+    base: float = 60.0
+    longest: float = 3600.0
+    limit: int | None = None
+
+    def wait(self, times: int, uid: str) -> float:
+        """Seconds to wait after the eviction number `times` (from 1)."""
+        plain: float = min(self.base * 2 ** min(times - 1, _DOUBLINGS), self.longest)
+        return plain * (1 + JITTER * zlib.crc32(uid.encode()) / 2**32)
+
+
+@dataclass(frozen=True, slots=True)
+class PodsReadyRules:
+    """Seconds; `recovery_timeout` None: as long as `timeout`."""
+
+    timeout: float
+    recovery_timeout: float | None = None
+    backoff: Backoff = Backoff()
+
+
+def pods_deadline(workload: Workload, rules: PodsReadyRules) -> tuple[float, str] | None:
+    """Until when the pods of an admitted workload have to be ready (epoch seconds), and what they are given that time for.
+
+    None while they are ready, and for a workload that is not admitted.
+    """
+    admitted = find_condition(workload.status.conditions, ADMITTED)
+    if admitted is None or admitted.status != "True" or is_true(workload.status.conditions, PODS_READY):
+        return None
+    ready = find_condition(workload.status.conditions, PODS_READY)
+    if ready is not None and ready.reason == PodsReadiness.WAIT_FOR_RECOVERY:
+        limit = rules.timeout if rules.recovery_timeout is None else rules.recovery_timeout
+        return (parse_time(ready.last_transition_time) or 0.0) + limit, PodsReadiness.WAIT_FOR_RECOVERY
+    return (parse_time(admitted.last_transition_time) or 0.0) + rules.timeout, PodsReadiness.WAIT_FOR_START
+
+
+def pods_overdue(
+    workload: Workload, status: WorkloadStatus, cause: str, rules: PodsReadyRules, now: float
+) -> tuple[WorkloadStatus, Eviction | None]:
+    """The status of one whose pods are not ready in time: evicted, or, having come back often enough, to be deactivated."""
+    generation, state = workload.metadata.generation, status.requeue_state or RequeueState()
+    times = (state.count or 0) + 1
+    if rules.backoff.limit is not None and times > rules.backoff.limit:
+        text = "exceeding the maximum number of re-queuing retries"
+        return conditions.deactivating(status, Deactivating.REQUEUING_LIMIT, text, now, generation), None
+    eviction = Eviction(Evicting.PODS_READY_TIMEOUT, f"Exceeded the PodsReady timeout {workload.key}", cause)
+    # Times are written in whole seconds: one that is cut off would let it come back too early.
+    at = rfc3339(math.ceil(now + rules.backoff.wait(times, workload.metadata.uid)))
+    again = state.model_copy(update={"count": times, "requeue_at": at})
+    status = evicted(status, eviction, now, generation).model_copy(update={"requeue_state": again})
+    return status, eviction
+
+
+def execution_deadline(workload: Workload) -> float | None:
+    """Until when an admitted workload may run, the time of its former admissions counted; None: for ever."""
+    limit = workload.spec.maximum_execution_time_seconds
+    admitted = find_condition(workload.status.conditions, ADMITTED)
+    if limit is None or admitted is None or admitted.status != "True":
+        return None
+    past = workload.status.accumulated_past_execution_time_seconds or 0
+    return (parse_time(admitted.last_transition_time) or 0.0) + limit - past
