@@ -86,7 +86,7 @@ def compare(name: str, draw: Callable[[Random], Case], number: int, seed: int) -
         proofs[exact.certificates["main"].proof] += 1
         cost = {at: figures(case, opened(case, result.assignments["main"])) for at, result in found.items()}
         ours, theirs = cost[Profile.EXACT], cost[Profile.COMPATIBLE]
-        at = case.slice_level + 1
+        at = case.asked + 1
         for profile in stranded:
             stranded[profile].append(cost[profile][at])
             if ours[0] == theirs[0]:

@@ -2,9 +2,13 @@
 
 Levels count from 0, the widest, to `last`, where slices are counted; `asked` is the asked one. The figures of an answer:
 
-    domains opened at `asked`, at asked - 1, ... 0, at asked + 1, ... last;
-    stranded slices at `asked`, at asked + 1, ... last: what the opened domains of the level hold, less the need;
+    domains opened at `asked`, at asked - 1, ... 0;
+    stranded slices at `asked`: what the opened domains of the level hold, less the need;
+    domains opened at asked + 1, ... last; stranded slices at asked + 1, ... last;
     the opened domains of `asked`, as pairs: largest capacity, how many have it, next capacity, how many, ...
+
+What is stranded at the asked level comes before the counts below it: there a host more costs a gang next to nothing, while
+a rack that is opened for a few pods is lost to the next gang that needs a whole one.
 
 The pairs stand for the holes that stay: of two answers with as many domains at `asked` and as much stranded there, the one
 whose sorted capacities are smaller leaves the larger domains whole. Names decide between equal figures: the solvers look at
@@ -46,8 +50,8 @@ class Problem:
     def order(self) -> tuple[Name, ...]:
         """The figures before the pairs, first to last. Nothing comes before the counts of the asked level and above."""
         above, below = range(self.asked, -1, -1), range(self.asked + 1, len(self.capacity))
-        counts = [("count", level) for level in (*above, *below)]
-        return (*counts, *(("stranded", level) for level in (self.asked, *below)))
+        here = (*(("count", level) for level in above), ("stranded", self.asked))
+        return (*here, *(("count", level) for level in below), *(("stranded", level) for level in below))
 
     def opened(self, slots: Ints) -> list[Ints]:
         """Per level the domains that these domains of the last level open."""

@@ -102,7 +102,7 @@ def test_never_worse_than_compatible_whatever_the_budget(case: Case, budget: int
     assert (certificate.proof is Proof.OPTIMAL) == (certificate.bound == ours)
     assert ours <= theirs
     assert ours[0] <= theirs[0]
-    stranded = case.slice_level + 1
+    stranded = case.asked + 1
     assert ours[:stranded] != theirs[:stranded] or ours[stranded] <= theirs[stranded]
 
 

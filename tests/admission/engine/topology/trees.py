@@ -107,13 +107,12 @@ def figures(case: Case, chosen: frozenset[Path] | set[Path]) -> tuple[int, ...]:
     """How good opening these domains of the slice level is: the objective, written a second time."""
     capacity = capacities(case)
     opened = [{path[: depth + 1] for path in chosen} for depth in range(case.slice_level + 1)]
-    counts = [len(opened[level]) for level in range(case.asked, -1, -1)]
-    counts += [len(opened[level]) for level in range(case.asked + 1, case.slice_level + 1)]
-    stranded = [
-        sum(capacity[path] for path in opened[at]) - case.need for at in range(case.asked, case.slice_level + 1)
-    ]
+    above, below = range(case.asked, -1, -1), range(case.asked + 1, case.slice_level + 1)
+    stranded = [sum(capacity[path] for path in some) - case.need for some in opened]
+    figures = [*(len(opened[level]) for level in above), stranded[case.asked]]
+    figures += [*(len(opened[level]) for level in below), *(stranded[level] for level in below)]
     holes = Counter(capacity[path] for path in opened[case.asked])
-    return (*counts, *stranded, *chain.from_iterable(sorted(holes.items(), reverse=True)))
+    return (*figures, *chain.from_iterable(sorted(holes.items(), reverse=True)))
 
 
 def best(case: Case) -> tuple[int, ...] | None:
