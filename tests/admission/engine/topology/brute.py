@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 Free = tuple[tuple[int, ...], ...]
 """By host: cpus, gpus."""
@@ -92,14 +91,13 @@ def _sliced(paths: Sequence[tuple[str, ...]], counts: Sequence[int], slices: tup
 
 
 def racks_hold(capacities: Sequence[int], demands: Sequence[int]) -> bool:
-    """Whether each demand finds a rack, none over its capacity: tried out rack by rack for each demand."""
-    return any(
-        all(
-            sum(demand for demand, rack in zip(demands, choice, strict=True) if rack == index) <= capacity
-            for index, capacity in enumerate(capacities)
-        )
-        for choice in product(range(len(capacities)), repeat=len(demands))
-    )
+    """Whether each demand finds a rack, none over its capacity: which sets of demands the racks seen so far can hold."""
+    sums = [sum(d for i, d in enumerate(demands) if mask >> i & 1) for mask in range(1 << len(demands))]
+    reached = {0}
+    for capacity in capacities:
+        fitting = [mask for mask, total in enumerate(sums) if total <= capacity]
+        reached |= {have | mask for have in reached for mask in fitting if not have & mask}
+    return len(sums) - 1 in reached
 
 
 def over(free: Mapping[str, Mapping[str, int]], taken: Mapping[tuple[str, str], int]) -> list[str]:
