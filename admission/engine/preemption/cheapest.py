@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from admission.engine.decision import Certificate
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.attempt import Attempt, Best
-from admission.engine.preemption.candidates import Question, find
+from admission.engine.preemption.candidates import Candidates, Question, Right, find
 from admission.engine.preemption.classical import attempts, choose
 from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.dive import Dive
@@ -50,11 +50,18 @@ def cheapest(ledger: Ledger, question: Question, budget: int) -> Choice:
     peers = choose(ledger, question, candidates, room)
     if peers:
         best.taken, best.cost = peers, cost_of((one.candidate.workload for one in peers), question.now)
-    for borrowing in attempts(question, candidates):
+    for borrowing in _ways(question, candidates):
         with Hole(ledger, question, room, borrowing=borrowing) as hole:
             _search(Attempt(ledger, question, ordered, hole, best, borrowing=borrowing), room)
     taken = peers if best.taken is peers else _without_needless(ledger, question, best, room)
     return Choice(tuple(taken), best.certificate())
+
+
+def _ways(question: Question, candidates: Candidates) -> tuple[bool, ...]:
+    """The peer's attempts; who may not borrow can evict nobody more unless it gives somebody a right."""
+    ways = attempts(question, candidates)
+    only_then = any(c.right is Right.WITHOUT_BORROWING for c in candidates.reclaimable)
+    return ways if only_then or True not in ways else (True,)
 
 
 def _search(attempt: Attempt, room: Relief | None) -> None:

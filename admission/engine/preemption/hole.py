@@ -11,12 +11,12 @@ can do without.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from admission.engine.cohorts import Node
+from admission.engine.cohorts import Node, change
 from admission.engine.decision import Claim, Victim
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
@@ -51,7 +51,8 @@ class Hole:
         self._borrowing = borrowing
         self.room = room
         self._requests = _quick(question.requests)
-        self._out: dict[str, bool] = {}
+        self._out: dict[str, Candidate] = {}
+        self._lifted: set[str] = set()
         self._standing: Standing | None = None
         self._assumed = False
         self._site: Site | None = None
@@ -64,24 +65,29 @@ class Hole:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.room is not None:
-            for key in self._out:
-                self.room.come(key)
+        if self._assumed:
+            self.assume(False)
+        for candidate in self._out.values():
+            _charge(candidate.node, candidate.usage, +1)
+            if self.room is not None:
+                self.room.come(candidate.key)
         self._trial.__exit__(kind, error, trace)
 
     # ---- in and out
 
     def take(self, candidate: Candidate) -> None:
         """The workload is gone."""
-        self._ledger.quota.remove(candidate.node.name, candidate.usage)
-        self._out[candidate.key] = False
+        _charge(candidate.node, candidate.usage, -1)
+        self._out[candidate.key] = candidate
         if (room := self._site or self.room) is not None:
             room.leave(candidate.key)
 
     def put_back(self, candidate: Candidate) -> None:
         """It is there again."""
-        self._ledger.quota.add(candidate.node.name, candidate.usage)
-        if self._out.pop(candidate.key):
+        _charge(candidate.node, candidate.usage, +1)
+        del self._out[candidate.key]
+        if candidate.key in self._lifted:
+            self._lifted.discard(candidate.key)
             self._ledger.lower(candidate.key)
         if (room := self._site or self.room) is not None:
             room.come(candidate.key)
@@ -97,8 +103,7 @@ class Hole:
 
     def assume(self, yes: bool) -> None:
         """Charge the preemptor's quota already, or take that back: shares are compared as they would be with it."""
-        change = self._ledger.quota.add if yes else self._ledger.quota.remove
-        change(self._question.queue.name, self._question.usage)
+        _charge(self._question.node, self._question.usage, +1 if yes else -1)
         self._assumed = yes
 
     # ---- what fits
@@ -149,10 +154,9 @@ class Hole:
         """The same, by looking for them."""
         if not self._requests:
             return True
-        for key, lifted in self._out.items():
-            if not lifted:
-                self._ledger.lift(key)
-                self._out[key] = True
+        for key in self._out.keys() - self._lifted:
+            self._ledger.lift(key)
+            self._lifted.add(key)
         if self._standing is not None and self._standing.holds():
             return True
         result = self._ledger.place(self._requests)
@@ -218,6 +222,12 @@ class Hole:
 def room_for(ledger: Ledger, question: Question, candidates: Iterable[Candidate]) -> Relief | None:
     """What each candidate would leave to the preemptor."""
     return ledger.relief(question.requests, [c.key for c in candidates]) if question.requests else None
+
+
+def _charge(node: Node, usage: Mapping[FlavorResource, int], sign: int) -> None:
+    """Not told to the journal: whoever does it undoes it, and a search does it tens of thousands of times."""
+    for fr, amount in usage.items():
+        change(node, fr, usage=sign * amount)
 
 
 def _beyond(node: Node, fr: FlavorResource, amount: int) -> int:
