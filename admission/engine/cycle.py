@@ -36,6 +36,7 @@ from admission.engine.queue import Notice, PendingQueues
 from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
 from admission.engine.turns import FairTurns, Head, LazyTurns, Turns
 
+NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 _MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
 
 
@@ -69,21 +70,31 @@ def run_cycle(
     preemptions: Preemptions | None = None,
     *,
     fair: bool = False,
+    startable: int | None = None,
 ) -> CycleReport:
     """Decide on up to `budget` workloads (at least one), admissions and waits together; `now` is epoch seconds.
 
-    Without `preemptions` nobody is evicted. `fair`: fair sharing is on.
+    Without `preemptions` nobody is evicted. `fair`: fair sharing is on. `startable`: no more than so many may start, since
+    each has to have its pods ready before the next one (lifecycle.md 3.6); None: any number.
     """
     queues.due(now)
-    cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota), fair)
+    cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota), fair, startable)
     decisions = cycle.run(max(1, budget))
     return CycleReport(tuple(decisions), tuple(queues.take_notices()), cycle.more())
 
 
 class _Cycle:
-    def __init__(self, ledger: Ledger, queues: PendingQueues, now: float, preemptions: Preemptions, fair: bool) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        queues: PendingQueues,
+        now: float,
+        preemptions: Preemptions,
+        fair: bool,
+        startable: int | None,
+    ) -> None:
         self._ledger, self._queues, self._now, self._preemptions = ledger, queues, now, preemptions
-        self._fair, self._woke = fair, False
+        self._fair, self._startable, self._woke = fair, startable, False
         self._nobody = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now)
         self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger)
@@ -181,10 +192,14 @@ class _Cycle:
 
     def _admit(
         self, head: Head, queue: ClusterQueue, flavors: FlavorAssignment, places: Mapping[str, Assignment]
-    ) -> Admit:
+    ) -> Decision:
         return self._start(head, queue, Nomination(head.workload, flavors, places))
 
-    def _start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Admit:
+    def _start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+        if self._startable is not None:
+            if self._startable <= 0:
+                return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
+            self._startable -= 1
         workload, admission = found.workload, found.admission()
         self._ledger.charge(workload, admission)
         self._queues.remove(workload.key)

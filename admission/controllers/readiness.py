@@ -1,0 +1,47 @@
+"""Whether the pods of all admitted workloads are ready, for who admits one workload at a time (blockAdmission).
+
+Two gangs that start at once may take each other's last nodes and both hang; so the next one starts when the pods of those
+before it are ready. The scheduler asks before each cycle; when the last pods have become ready, whoever was refused
+for it is woken. Lifecycle description, 3.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from admission.controllers.views import Sight
+from api.kube.store import Change, ChangeType
+from api.meta import is_true
+from api.names import ADMITTED, FINISHED, PODS_READY
+from api.workloads import Workload
+
+
+class Readiness:
+    """Kept current by the watch. `wake` is called when the last workload that was waited for is ready or gone."""
+
+    def __init__(self, views: Sight, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._unready: set[str] = set()
+        views.workloads.add_handler(self._workload_changed)
+
+    def startable(self, in_flight: bool) -> int:
+        """How many workloads may be admitted now. `in_flight`: an admission is being written that the watch may not show."""
+        return 0 if in_flight or self._unready else 1
+
+    def settled(self, in_flight: bool) -> None:
+        """A write has ended. If it admitted nobody, those who were refused for it are worth another look."""
+        if self.startable(in_flight):
+            self._wake()
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.type is not ChangeType.DELETED and _unready(change.object):
+            self._unready.add(change.key)
+        elif change.key in self._unready:
+            self._unready.discard(change.key)
+            if not self._unready:
+                self._wake()
+
+
+def _unready(workload: Workload) -> bool:
+    states = workload.status.conditions
+    return is_true(states, ADMITTED) and not is_true(states, PODS_READY) and not is_true(states, FINISHED)
