@@ -32,6 +32,7 @@ from admission.engine.model import (
     Profile,
     Quota,
     ResourceGroup,
+    SliceLayer,
     TopologyAsk,
     Workload,
 )
@@ -59,7 +60,13 @@ ASKS = (
     Ask("64 x 1, one rack", 64, 1, TopologyAsk(required=RACK)),
     Ask("64 x 8, unconstrained", 64, 8, TopologyAsk(unconstrained=True)),
     Ask("1000 x 8, preferred rack", 1000, 8, TopologyAsk(preferred=RACK)),
-    Ask("2000 x 8, everything", 2000, 8, TopologyAsk(unconstrained=True)),
+    Ask(
+        "64 x 1, one rack, slices of 8 to a host",
+        64,
+        1,
+        TopologyAsk(required=RACK, slices=(SliceLayer(HOSTNAME_LABEL, 8),)),
+    ),
+    Ask("1000 x 5 on nodes of 8, preferred rack", 1000, 5, TopologyAsk(preferred=RACK)),
     Ask("8 x 8, one rack, from tenants", 8, 8, TopologyAsk(required=RACK), own_queue=False),
     Ask("64 x 8, unconstrained, from tenants", 64, 8, TopologyAsk(unconstrained=True), own_queue=False),
 )
@@ -148,7 +155,7 @@ def run(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
                 else f"{choice.certificate.proof} {choice.certificate.cost} ({choice.certificate.expanded})"
             )
             slow = "  OVER THE LIMIT" if best * 1000 > LIMIT_MS else ""
-            print(f"{name:<13} {ask.name:<36} {len(found.victims):>4} victims {best * 1000:9.1f} ms  {proof}{slow}")
+            print(f"{name:<13} {ask.name:<39} {len(found.victims):>4} victims {best * 1000:9.1f} ms  {proof}{slow}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from admission.engine.preemption.hole import Hole, Taken
 Share = Callable[[Candidate], int]
 """What a candidate gives of something that is lacking."""
 
-_PLACEMENT = 10
+_PLACEMENT = 25
 """What a placement counts, in sets looked at."""
 
 

@@ -12,7 +12,7 @@ may not go. Leaving a candidate out never makes others' right to go smaller, and
 nothing is missed. A set that beats the best is placed for real before it counts: what comes out provably fits.
 
 *What is proved.* Optimal: every branch was closed. Feasible: the budget of sets looked at was spent (a placement counts as
-ten); the certificate's bound is what no answer can cost less than.
+25); the certificate's bound is what no answer can cost less than.
 """
 
 from __future__ import annotations

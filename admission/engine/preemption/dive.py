@@ -16,8 +16,8 @@ from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.cost import FREE, Cost, with_one
 from admission.engine.topology.relief import Site
 
-_DEEPEST = 400
 _MOST = 64
+"""Sets that must be larger are not gone through, and not looked at beyond twice as many: a proof is out of reach."""
 
 
 class Dive:
@@ -90,7 +90,7 @@ class Dive:
             if not best.spent and (self._site is not None or not self._attempt.asks_for_room):
                 self._greedy()
             if best.beaten_by(self.floor):
-                if best.spent:
+                if best.spent or self.floor.gangs > _MOST:
                     self.cut = True
                 else:
                     self._run()
@@ -173,7 +173,7 @@ class Dive:
 
     def _go_on(self, start: int, cost: Cost) -> None:
         best = self._attempt.best
-        if len(self._chosen) > _DEEPEST:
+        if len(self._chosen) > 2 * _MOST:
             self.cut = True
             return
         lacks = [(self._quota[fr], lack) for fr, lack in self._attempt.hole.quota_lacks()]

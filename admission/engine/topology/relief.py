@@ -2,9 +2,9 @@
 
 A placement is a question to the whole tree; a search for victims asks after thousands of combinations. Here the gang's
 largest pod set (or the workers of its group) is looked at alone, in each domain that could hold it: the required level's, or
-the whole tree. A `Site` knows how many pods its rows hold, and how that changes with each workload that leaves; one step
-costs as many rows as the workload has there. What a site holds is exact for a pod set without slices, leader or shape; else
-it is an upper bound, so that a site which is short proves that no placement exists there.
+the whole tree. A `Site` knows how much its rows hold, and how that changes with each workload that leaves; one step costs as
+many rows as the workload has there. That is exact for a single pod set of plain pods, or of slices that stay on one row or in
+the required domain; with a leader, inner slices or a shape it is an upper bound: a site that is short has no place for it.
 
 `gain` bounds what a workload can ever add, whoever else has left: on a row that has a/r room, b/r more adds at most
 ceil(b/r), since floor(a + b) <= floor(a) + ceil(b). So gains may be added up to bound any set from above.
@@ -35,14 +35,15 @@ Take = tuple[int, tuple[int, ...]]
 
 @dataclass(slots=True, eq=False)
 class Site:
-    """One domain that could hold the gang. `holds`: pods that fit now; `want`: pods that have to.
+    """One domain that could hold the gang. `holds`: units that fit now; `want`: units that have to. A unit is a pod, or a
+    slice where one stays on a row.
 
-    `free`, `fit` (pods): by row. `takes`, `gain`: by workload that takes something here.
+    `free`, `fit` (units): by row. `takes`, `gain`: by workload that takes something here.
     """
 
     name: str
     want: int
-    pod: tuple[int, ...]
+    unit: tuple[int, ...]
     holds: int = 0
     free: dict[int, list[int]] = field(default_factory=dict)
     fit: dict[int, int] = field(default_factory=dict)
@@ -51,7 +52,7 @@ class Site:
 
     @property
     def lacks(self) -> int:
-        """Pods that find no room."""
+        """Units that find no room."""
         return max(0, self.want - self.holds)
 
     def leave(self, key: str) -> None:
@@ -70,8 +71,8 @@ class Site:
             self.fit[row] = fit
 
     def count(self, free: Sequence[int]) -> int:
-        """Pods that a row with this much free holds."""
-        fit: int = min(map(floordiv, free, self.pod))
+        """Units that a row with this much free holds."""
+        fit: int = min(map(floordiv, free, self.unit))
         return max(0, fit)
 
 
@@ -118,8 +119,15 @@ def relief(
     ask = tree if isinstance(tree, NoPlacement) else placer.ask(tree, group)
     if isinstance(tree, NoPlacement) or isinstance(ask, NoPlacement) or group.workers.previous is not None:
         return None
-    exact = len(requests) == 1 and ask.slice_size == 1 and not (ask.inner or ask.shaped)
-    return Relief(_sites(bookings, capacity, group.workers.flavor, ask, keys), exact=exact)
+    alone = len(requests) == 1 and not (ask.inner or ask.shaped)
+    whole = _unit(tree, ask) == ask.slice_size or (ask.required and ask.slice_level == ask.level)
+    return Relief(_sites(bookings, capacity, group.workers.flavor, ask, keys), exact=alone and whole)
+
+
+def _unit(tree: Tree, ask: Ask) -> int:
+    """Pods that are counted together: a slice, where one must stay on a row."""
+    by_row = ask.slice_level == tree.depth - 1 and tree.rows is tree.levels[-1]
+    return ask.slice_size if by_row else 1
 
 
 def _main(requests: Sequence[PlacementRequest]) -> Group:
@@ -144,14 +152,16 @@ def _sites(bookings: Bookings, capacity: Capacity, flavor: str, ask: Ask, keys: 
         usable &= mask
     made: dict[int, Site] = {}
     columns = [_column(tree, column) for column in wanted]
-    pod = tuple(wanted.values())
+    size = _unit(tree, ask)
+    unit = tuple(amount * size for amount in wanted.values())
+    want = ask.need * ask.slice_size // size
     level = tree.levels[ask.level]
     for row in np.flatnonzero(usable).tolist():
         at = site_of[row]
         site = made.get(at)
         if site is None:
             name = "/".join(level.paths[at]) if ask.required else ""
-            site = made[at] = Site(name, ask.need * ask.slice_size, pod)
+            site = made[at] = Site(name, want, unit)
         free = site.free[row] = [column[row] for column in columns]
         site.fit[row] = site.count(free)
         site.holds += site.fit[row]
@@ -202,7 +212,7 @@ def _add_takes(
         take = tuple(amounts.get(column, 0) for column in wanted)
         if any(take):
             site.takes.setdefault(key, []).append((row, take))
-            most = max(-(-amount // need) for amount, need in zip(take, site.pod, strict=True))
+            most = max(-(-amount // need) for amount, need in zip(take, site.unit, strict=True))
             site.gain[key] = site.gain.get(key, 0) + most
 
 
