@@ -157,6 +157,16 @@ class Requeueing:
     LOCAL_QUEUE_RESTARTED: Final = "LocalQueueRestarted"
 
 
+# ---- elastic quota (scheduling.x-k8s.io); its objects are told by the label, which names the namespace
+ELASTIC_GROUP: Final = "scheduling.x-k8s.io"
+ELASTIC_SIGS_GROUP: Final = "scheduling.sigs.k8s.io"
+ELASTIC_VERSION: Final = "v1alpha1"
+ELASTIC_QUOTA: Final = "elastic-quota"  # cohort, flavor, and the LocalQueue of each namespace
+ELASTIC_QUOTA_LABEL: Final = "stowage.dev/elastic-quota"
+MANAGED_NAMESPACE: Final = f"{GROUP}/managed-namespace"
+OVERCOMMITTED: Final = "Overcommitted"
+
+
 # ---- ours, beyond the peer
 STOWAGE: Final = "stowage.dev"
 FIELD_MANAGER: Final = "stowage"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from api.names import GROUP, VERSION
+from api.names import ELASTIC_GROUP, ELASTIC_SIGS_GROUP, ELASTIC_VERSION, GROUP, VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,9 @@ WORKLOAD_PRIORITY_CLASSES: Final = Resource(
     GROUP, VERSION, "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False
 )
 
+ELASTIC_QUOTAS: Final = Resource(ELASTIC_GROUP, ELASTIC_VERSION, "elasticquotas", "ElasticQuota")
+SIGS_ELASTIC_QUOTAS: Final = Resource(ELASTIC_SIGS_GROUP, ELASTIC_VERSION, "elasticquotas", "ElasticQuota")
+
 ALL: Final[tuple[Resource, ...]] = (
     NODES,
     PODS,
@@ -114,4 +117,6 @@ ALL: Final[tuple[Resource, ...]] = (
     TOPOLOGIES,
     ADMISSION_CHECKS,
     WORKLOAD_PRIORITY_CLASSES,
+    ELASTIC_QUOTAS,
+    SIGS_ELASTIC_QUOTAS,
 )

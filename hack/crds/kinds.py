@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from api.elastic import ElasticQuota, SigsElasticQuota
 from api.meta import KubeObject
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
@@ -45,6 +46,16 @@ class Kind:
     def name(self) -> str:
         """The kind's own name."""
         return self.model.KIND
+
+    @property
+    def group(self) -> str:
+        """Its API group."""
+        return self.model.API_VERSION.partition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """The one version that is served."""
+        return self.model.API_VERSION.partition("/")[2]
 
 
 KINDS = (
@@ -116,5 +127,19 @@ KINDS = (
             condition("Active", "Active", "Whether the controller is ready to answer"),
             AGE,
         ),
+    ),
+    *(
+        Kind(
+            model,
+            "elasticquotas",
+            ("eq", "eqs"),
+            (
+                Column("Used", ".status.used", description="What the namespace holds"),
+                Column("Max", ".spec.max", description="The most it may use"),
+                AGE,
+            ),
+            namespaced=True,
+        )
+        for model in (ElasticQuota, SigsElasticQuota)
     ),
 )

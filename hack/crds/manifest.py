@@ -6,18 +6,21 @@ from typing import Any
 
 import yaml
 
-from api.names import GROUP, VERSION
+from api.names import GROUP
 from api.schema import Schema
 from hack.crds.kinds import Column, Kind
 from hack.crds.structural import structural
 
 HEADER = "# Generated from the types by `python -m hack.crds`: change those, not this.\n"
 CATEGORY = "kueue"
+# Groups below k8s.io ask of every CRD who has approved it, or that nobody has.
+_PROTECTED, _APPROVAL = ".k8s.io", "api-approved.kubernetes.io"
+_UNAPPROVED = "unapproved, serves manifests that were written for this group"
 
 
 def file_name(kind: Kind) -> str:
     """Its file below config/crd."""
-    return f"{GROUP}_{kind.plural}.yaml"
+    return f"{kind.group}_{kind.plural}.yaml"
 
 
 def manifest(kind: Kind) -> dict[str, Any]:
@@ -25,9 +28,13 @@ def manifest(kind: Kind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "stowage"}},
+        "metadata": {
+            "name": f"{kind.plural}.{kind.group}",
+            "labels": {"app.kubernetes.io/name": "stowage"},
+            **({"annotations": {_APPROVAL: _UNAPPROVED}} if kind.group.endswith(_PROTECTED) else {}),
+        },
         "spec": {
-            "group": GROUP,
+            "group": kind.group,
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "names": {
                 "kind": kind.name,
@@ -35,7 +42,7 @@ def manifest(kind: Kind) -> dict[str, Any]:
                 "plural": kind.plural,
                 "singular": kind.name.lower(),
                 "shortNames": list(kind.short_names),
-                "categories": [CATEGORY],
+                **({"categories": [CATEGORY]} if kind.group == GROUP else {}),
             },
             "versions": [_version(kind)],
         },
@@ -56,7 +63,7 @@ class _NoAnchors(yaml.SafeDumper):
 
 def _version(kind: Kind) -> dict[str, Any]:
     version: dict[str, Any] = {
-        "name": VERSION,
+        "name": kind.version,
         "served": True,
         "storage": True,
         "additionalPrinterColumns": [_column(column) for column in kind.columns],

@@ -17,7 +17,6 @@ from tests.hack.objects import Edit, Obj
 
 CONTROL_PLANE = Options(kwok=False, scheduler=False, controller_manager=False)
 PROJECT = Path(__file__).resolve().parents[2]
-GROUP = "/apis/kueue.x-k8s.io/v1beta2"
 PLURALS = {kind.name: kind.plural for kind in KINDS}
 
 
@@ -33,7 +32,7 @@ def _unserved(cluster: ControlPlane) -> list[str]:
     crds = cluster.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
     states = {crd["metadata"]["name"]: _conditions(crd) for crd in crds}
     return [
-        name for kind in KINDS if states.get(name := f"{kind.plural}.kueue.x-k8s.io", {}).get("Established") != "True"
+        name for kind in KINDS if states.get(name := f"{kind.plural}.{kind.group}", {}).get("Established") != "True"
     ]
 
 
@@ -44,7 +43,7 @@ def _conditions(crd: Obj) -> dict[str, str]:
 def path_of(obj: Obj, *, name: bool = False, status: bool = False) -> str:
     """The object's path; without `name` that of its collection."""
     namespace = obj["metadata"].get("namespace")
-    parts = [GROUP, *(["namespaces", namespace] if namespace else []), PLURALS[obj["kind"]]]
+    parts = ["/apis", obj["apiVersion"], *(["namespaces", namespace] if namespace else []), PLURALS[obj["kind"]]]
     parts += [obj["metadata"]["name"]] if name or status else []
     return "/".join(parts + (["status"] if status else []))
 

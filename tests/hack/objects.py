@@ -20,9 +20,13 @@ BLOCK = "example.com/block"
 
 
 def make(kind: str, name: str, namespace: str = "", **fields: Any) -> Obj:
-    """An object of our group."""
+    """An object of our group, unless another is given."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, **fields}
+
+
+def elastic_quota(group: str = "scheduling.x-k8s.io", **spec: Any) -> Obj:
+    return make("ElasticQuota", "quota", "default", spec=spec) | {"apiVersion": f"{group}/v1alpha1"}
 
 
 def topology(*levels: str, name: str = "tree") -> Obj:
@@ -205,6 +209,8 @@ VALID = [
         make("Cohort", "co", spec={"parentName": "root", "resourceGroups": [group(quota(borrowingLimit=1))]}),
         id="cohort with quota and parent",
     ),
+    pytest.param(elastic_quota(min={"cpu": 2, "nvidia.com/gpu": "4"}, max={"nvidia.com/gpu": 8}), id="elastic quota"),
+    pytest.param(elastic_quota("scheduling.sigs.k8s.io"), id="elastic quota without limits, in the older group"),
     pytest.param(make("WorkloadPriorityClass", "high", value=1000, description="first"), id="priority class"),
     pytest.param(
         make(
@@ -306,6 +312,7 @@ REFUSED = [
     pytest.param(topology(*[f"l{i}" for i in range(17)]), "must have at most 16 items", id="17 levels"),
     pytest.param(topology("not a key"), "spec.levels[0].nodeLabel in body should match", id="level is no label key"),
     pytest.param(make("Topology", "tree", spec={}), "spec.levels: Required value", id="no levels"),
+    pytest.param(elastic_quota(min={"cpu": "much"}), "spec.min.cpu in body should match", id="elastic quota of words"),
     pytest.param(
         flavor(topologyName="tree"),
         "at least one nodeLabel is required when topology is set",

@@ -102,7 +102,7 @@ def test_only_pod_templates_are_left_open() -> None:
     assert opened == ["Workload.spec.podSets[].template"]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.name}.{kind.group}")
 def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
     spec = manifest(kind)["spec"]
     short = {
@@ -114,11 +114,23 @@ def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
         "Workload": ["kwl", "kueueworkload", "kueueworkloads"],
         "WorkloadPriorityClass": ["wpc"],
         "AdmissionCheck": ["ac"],
+        "ElasticQuota": ["eq", "eqs"],
     }
     assert spec["names"]["shortNames"] == short[kind.name]
-    assert spec["scope"] == ("Namespaced" if kind.name in ("LocalQueue", "Workload") else "Cluster")
+    assert spec["scope"] == ("Namespaced" if kind.name in ("LocalQueue", "Workload", "ElasticQuota") else "Cluster")
     (version,) = spec["versions"]
-    assert (version["name"], version["served"], version["storage"]) == ("v1beta2", True, True)
+    spoken = "v1alpha1" if kind.name == "ElasticQuota" else "v1beta2"
+    assert (version["name"], version["served"], version["storage"]) == (spoken, True, True)
+
+
+def test_elastic_quotas_are_the_same_in_both_groups_and_the_protected_one_says_that_it_is_not_approved() -> None:
+    both = {kind.group: manifest(kind) for kind in KINDS if kind.name == "ElasticQuota"}
+    assert both.keys() == {"scheduling.x-k8s.io", "scheduling.sigs.k8s.io"}
+    one, other = (each["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] for each in both.values())
+    assert one == other
+    approvals = {group: each["metadata"].get("annotations") for group, each in both.items()}
+    assert approvals["scheduling.x-k8s.io"] is None
+    assert approvals["scheduling.sigs.k8s.io"]["api-approved.kubernetes.io"].startswith("unapproved")
 
 
 @pytest.mark.parametrize("obj", objects.VALID)
@@ -142,7 +154,7 @@ def test_every_message_about_a_change_is_that_of_a_rule(obj: Obj, message: str) 
 def sample_documents() -> Iterator[Any]:
     for file in sorted(SAMPLES.glob("*.yaml")):
         for document in yaml.safe_load_all(file.read_text()):
-            if document["apiVersion"].startswith("kueue.x-k8s.io/"):
+            if document["apiVersion"].startswith(("kueue.x-k8s.io/", "scheduling.x-k8s.io/")):
                 yield pytest.param(document, id=f"{file.name} {document['kind']}")
 
 
