@@ -35,10 +35,13 @@ _DELETED = ChangeType.DELETED
 
 
 class Feed:
-    """Keeps ledger and queues in line with the informers; `wake` is called when a cycle could do something."""
+    """Keeps ledger and queues in line with the informers; `wake` is called when a cycle could do something.
 
-    def __init__(self, views: Sight, books: Books, wake: Callable[[], None]) -> None:
-        self._views, self._books, self._wake = views, books, wake
+    `by_eviction`: as `intake.workload` takes it.
+    """
+
+    def __init__(self, views: Sight, books: Books, wake: Callable[[], None], *, by_eviction: bool = True) -> None:
+        self._views, self._books, self._wake, self._by_eviction = views, books, wake, by_eviction
         self._nodes: dict[str, model.Node] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
         self._misfits: dict[str, str] = {}
@@ -221,4 +224,5 @@ class Feed:
             cluster_queue=local.spec.cluster_queue if local else "",
             blocked=None if reserved else blocker(workload, self._views.situation(workload)),
             not_before=0.0 if reserved else not_before(workload),
+            by_eviction=self._by_eviction,
         )

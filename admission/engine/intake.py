@@ -73,11 +73,12 @@ def workload(
     not_before: float = 0.0,
     defect: str | None = None,
     rules: ResourceRules = PLAIN,
+    by_eviction: bool = True,
 ) -> model.Workload:
     """A Workload. The admission is taken while it holds quota (QuotaReserved is True). Raises InvalidObject.
 
     Pods that are done (reclaimable) are not asked for any more while it waits, and not charged to quota while it runs; their
-    places stay taken (lifecycle.md 3.7).
+    places stay taken (lifecycle.md 3.7). `by_eviction`: one whose pods were not ready in time lines up anew from then on.
     """
     meta, status = w.metadata, w.status
     done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
@@ -93,7 +94,7 @@ def workload(
                 for i, p in enumerate(w.spec.pod_sets)
             ),
             priority=w.spec.priority or 0,
-            queued=_queued(w),
+            queued=_queued(w, by_eviction),
             not_before=not_before,
             blocked=blocked,
             defect=defect,
@@ -120,10 +121,10 @@ def _profile(annotations: Mapping[str, str]) -> model.Profile | None:
     return model.Profile(text)
 
 
-def _queued(w: workloads.Workload) -> float:
+def _queued(w: workloads.Workload, by_eviction: bool) -> float:
     evicted = find_condition(w.status.conditions, EVICTED)
-    moment = w.metadata.creation_timestamp
-    if evicted is not None and evicted.status == "True" and evicted.reason in _REQUEUED_FROM_EVICTION:
+    moment, counts = w.metadata.creation_timestamp, _REQUEUED_FROM_EVICTION[0 if by_eviction else 1 :]
+    if evicted is not None and evicted.status == "True" and evicted.reason in counts:
         moment = evicted.last_transition_time or moment
     return parse_time(moment) or 0.0
 
