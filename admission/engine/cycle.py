@@ -213,7 +213,9 @@ class _Cycle:
     def _make_room(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
         workload = head.workload
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
-        if assignment.mode < Mode.FIT and not fewer and not (assignment.mode > Mode.NO_FIT and _evicts(queue)):
+        # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
+        may_help = _evicts(queue) and (assignment.mode > Mode.NO_FIT or bool(head.refused))
+        if assignment.mode < Mode.FIT and not fewer and not may_help:
             return self._wait(head, queue, assignment.reason, assignment.message())
         known = None if head.refused or self._promises or not _evicts(queue) else assignment
         with self._promises.afterwards():

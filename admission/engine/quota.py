@@ -178,6 +178,10 @@ class QuotaTree:
         """The queue's node in the tree, to be read only."""
         return self._queues.get(queue)
 
+    def cohort(self, name: str) -> Node | None:
+        """The cohort's node in the tree, to be read only."""
+        return self._cohorts.get(name)
+
     def spec(self, queue: str) -> ClusterQueue | None:
         """The queue as last set, None if there is none of that name."""
         return self._specs.get(queue)

@@ -226,6 +226,20 @@ def test_it_starts_with_as_many_as_a_rack_holds() -> None:
     assert domains(report, "w") == {"a": 4}
 
 
+def test_nodes_are_emptied_where_quota_would_do() -> None:
+    """There is quota for all; but only the second rack can be made free."""
+    hosts = [host(f"{rack}-1", rack, 4) for rack in ("r1", "r2")]
+    everybody = [
+        workload(key, 4, priority=priority, ask=TopologyAsk(required=RACK), queued=priority)
+        for key, priority in (("mighty", 9), ("low", 0))
+    ]
+    cluster = started(racks(), *hosts, evicting(queue(tas=99)), first=everybody)
+    cluster.tell(workload("high", 4, priority=5, ask=TopologyAsk(required=RACK)))
+    assert preempted(cluster.cycle()) == {"high": ["low"]}
+    cluster.leave("low")
+    assert admitted(cluster.cycle()) == ["high"]
+
+
 def test_evicting_for_all_pods_comes_before_starting_with_fewer() -> None:
     cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
     cluster.tell(fewer("high", 4, 1, priority=1))
