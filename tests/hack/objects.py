@@ -209,7 +209,9 @@ VALID = [
         make("Cohort", "co", spec={"parentName": "root", "resourceGroups": [group(quota(borrowingLimit=1))]}),
         id="cohort with quota and parent",
     ),
-    pytest.param(elastic_quota(min={"cpu": 2, "nvidia.com/gpu": "4"}, max={"nvidia.com/gpu": 8}), id="elastic quota"),
+    pytest.param(
+        elastic_quota(min={"cpu": "2", "nvidia.com/gpu": "4"}, max={"nvidia.com/gpu": "8"}), id="elastic quota"
+    ),
     pytest.param(elastic_quota("scheduling.sigs.k8s.io"), id="elastic quota without limits, in the older group"),
     pytest.param(make("WorkloadPriorityClass", "high", value=1000, description="first"), id="priority class"),
     pytest.param(
