@@ -212,29 +212,30 @@ def test_the_order_of_nodes_does_not_matter(case: Case, random: Random) -> None:
     assert results[0] == results[1]
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.sampled_from([23, 23, 23, 29]), min_size=2, max_size=3),
-    st.randoms(use_true_random=False),
-    st.booleans(),
-)
-def test_many_pod_sets_fill_racks_that_are_alike(capacities: list[int], random: Random, spoiled: bool) -> None:
-    sizes = [1 if spoiled else 0]
+def test_many_pod_sets_fill_racks_that_are_alike() -> None:
+    wrong = [seed for seed in range(300) if not _solved_like_all_subsets(Random(seed))]
+    assert wrong == []
+
+
+def _solved_like_all_subsets(random: Random) -> bool:
+    """Up to 8 sizes cut out of 2 or 3 racks to the last slot, sometimes with a pod too many."""
+    capacities = [random.choice([23, 23, 23, 29]) for _ in range(random.randint(2, 3))]
+    sizes = [random.randint(0, 1)]
     for capacity in capacities:
         cuts = sorted(random.sample(range(1, capacity), random.randint(1, 2)))
         sizes += [after - before for before, after in zip([0, *cuts], [*cuts, capacity], strict=True)]
     random.shuffle(sizes)
     demands = [size for size in sizes if size][:8]
     nodes = [
-        Node(f"n{i}", {BLOCK: "b", RACK: f"r{i}", HOSTNAME_LABEL: f"n{i}"}, {"cpu": c, "pods": 50})
-        for i, c in enumerate(capacities)
+        Node(f"n{i}", {BLOCK: "b", RACK: f"r{i}", HOSTNAME_LABEL: f"n{i}"}, {"cpu": capacity, "pods": 50})
+        for i, capacity in enumerate(capacities)
     ]
-    asked = [_request(f"g{i}-0", Gang(1, True, (Wanted(n, (1, 0)),)), Wanted(n, (1, 0))) for i, n in enumerate(demands)]
+    one = [Wanted(pods, (1, 0)) for pods in demands]
+    asked = [_request(f"g{i}-0", Gang(1, True, (wanted,)), wanted) for i, wanted in enumerate(one)]
     result = ledger(PlacementOptions(), nodes).place(asked)
-    assert result.fits == racks_hold(capacities, demands)
-    expected = Proof.OPTIMAL if result.fits else Proof.INFEASIBLE
     names = result.assignments if result.fits else result.failures
-    assert {result.certificates[name].proof for name in names} == {expected}
+    proof = Proof.OPTIMAL if result.fits else Proof.INFEASIBLE
+    return result.fits == racks_hold(capacities, demands) and all(result.certificates[n].proof is proof for n in names)
 
 
 @settings(max_examples=50, deadline=None)
