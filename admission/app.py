@@ -12,13 +12,16 @@ import time
 from collections.abc import Awaitable, Callable
 
 from admission import metrics
+from admission.controllers.desk import Desk
 from admission.controllers.explaining import Explainer, Patience
 from admission.controllers.feed import Feed
 from admission.controllers.jobs.controller import JobController
 from admission.controllers.options import job_options, life_rules
 from admission.controllers.queues import QueueController
+from admission.controllers.readiness import Readiness
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.served import WhenServed
+from admission.controllers.shares import NO_SHARES, LedgerShares
 from admission.controllers.views import make_views
 from admission.controllers.waits import WaitReporter
 from admission.controllers.workloads import WorkloadController
@@ -74,14 +77,19 @@ class _Controller:
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         self._recorder = recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
         self._books = Books(self.ledger, queues)
-        feed = Feed(views, self._books, woken.set)
+        by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
+        feed = Feed(views, self._books, woken.set, by_eviction=by_eviction)
         patience = Patience(self._settings.explain_after, self._settings.explain_period)
         explainer = Explainer(writer, views, self.ledger, queues, recorder, patience)
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)
-        scheduler = Scheduler(writer, views, feed, self.ledger, queues, woken, waits, recorder, self._settings)
+        sharing, pods = settings.fair_sharing.rules(), settings.wait_for_pods_ready
+        readiness = Readiness(views, self._everyone(woken)) if pods.enabled and pods.block_admission else None
+        desk = Desk(feed, self.ledger, queues, woken, self._settings, sharing, readiness)
+        scheduler = Scheduler(writer, views, desk, waits, recorder)
         workers, rules = self._settings.workload_workers, life_rules(settings)
         workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
-        queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period)
+        shares = LedgerShares(self.ledger.quota) if desk.sharing is not None else NO_SHARES
+        queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period, shares=shares)
         jobs = JobController(
             writer,
             ADAPTERS,
@@ -105,6 +113,15 @@ class _Controller:
             ("audit", self._audit),
             *(("queue status", reconciler.run) for reconciler in queue_status.reconcilers()),
         ]
+
+    def _everyone(self, woken: asyncio.Event) -> Callable[[], None]:
+        """Has all that wait looked at anew."""
+
+        def wake() -> None:
+            self._books.wake_all()
+            woken.set()
+
+        return wake
 
     def missing(self) -> str | None:
         """What the process still waits for before it is ready."""

@@ -26,12 +26,21 @@ EVICTED_ONCE = Counter(
     "Workloads evicted for this reason and cause for the first time.",
     ("cluster_queue", "reason", "underlying_cause", "priority_class"),
 )
+PREEMPTED = Counter(
+    "kueue_preempted_workloads",
+    "Workloads evicted for others.",
+    ("preempting_cluster_queue", "reason"),
+)
 WAIT_SECONDS = Histogram(
     "kueue_quota_reserved_wait_time_seconds",
     "From queueing to the reservation.",
     ("cluster_queue", "priority_class"),
     buckets=_WAIT,
 )
+QUEUE_SHARE = Gauge(
+    "kueue_cluster_queue_weighted_share", "What it borrows against its weight.", ("cluster_queue", "cohort")
+)
+COHORT_SHARE = Gauge("kueue_cohort_weighted_share", "What it borrows against its weight.", ("cohort",))
 STATUS = Gauge("kueue_cluster_queue_status", "1 for the status that holds.", ("cluster_queue", "status"))
 LEDGER_DIFFERENCES = Gauge("stowage_ledger_differences", "What the last audit of the ledger found; must be 0.")
 WRITES = Counter("stowage_admission_writes", "Admissions written to the API server, by outcome.", ("outcome",))

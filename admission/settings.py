@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from admission.engine.fairness import FairSharing, FairStrategy
 from admission.engine.model import Counting, PlacementOptions, Profile
 from api import duration
 from api.kube.environment import Environment, Section
@@ -108,6 +109,29 @@ class SelectorSection(Section):
     match_expressions: tuple[SelectorExpression, ...] = ()
 
 
+class FairSharingSection(Section):
+    """Queues and cohorts share what is lent by their weights; those that have more than their share are evicted first."""
+
+    enable: bool = False
+    preemption_strategies: tuple[FairStrategy, ...] = Field(
+        (), description="which evictions are fair, tried in this order; none named: both"
+    )
+
+    @field_validator("preemption_strategies")
+    @classmethod
+    def _known_order(cls, given: tuple[FairStrategy, ...]) -> tuple[FairStrategy, ...]:
+        both = tuple(FairStrategy)
+        if given not in ((), both[:1], both[1:], both):
+            raise ValueError(f"must be one of {both[0]}, {both[1]}, or both in that order")
+        return given
+
+    def rules(self) -> FairSharing | None:
+        """As the engine takes them; None where fair sharing is off."""
+        if not self.enable:
+            return None
+        return FairSharing(self.preemption_strategies) if self.preemption_strategies else FairSharing()
+
+
 class ControllerSection(Section):
     """The controller process."""
 
@@ -171,6 +195,7 @@ class AdmissionSettings(Environment):
     wait_for_pods_ready: PodsReadySection = PodsReadySection()
     object_retention_policies: RetentionSection = RetentionSection()
 
+    fair_sharing: FairSharingSection = FairSharingSection()
     placement: PlacementSection = PlacementSection()
     controller: ControllerSection = ControllerSection()
     webhook: WebhookSection = WebhookSection()

@@ -8,14 +8,16 @@ when no flavor does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from admission.controllers import honoured
 from admission.controllers.activity import Activity, flavors_of, local_queue_activity
-from admission.controllers.tally import Tallies, Tally, usage
+from admission.controllers.shares import NO_SHARES, Shares
+from admission.controllers.tally import NOTHING, Tallies, Tally, nominal_quotas, usage
 from admission.controllers.views import BY_CLUSTER_QUEUE, Views
-from admission.metrics import ADMITTED_ACTIVE, PENDING, RESERVING, STATUS
+from admission.metrics import ADMITTED_ACTIVE, COHORT_SHARE, PENDING, QUEUE_SHARE, RESERVING, STATUS
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.reconcile import Reconciler
@@ -41,7 +43,9 @@ class QueueController:
         pending: Callable[[str], int],
         period: float,
         now: Callable[[], float] = time.time,
+        shares: Shares = NO_SHARES,
     ) -> None:
+        self._shares = shares
         self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
         self._cluster_queues = Reconciler("clusterqueues", self._cluster_queue, workers=2)
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
@@ -72,6 +76,8 @@ class QueueController:
             if local is not None:
                 self._local_queues.add_after(local.key, self._period)
                 self._cluster_queues.add_after(local.spec.cluster_queue, self._period)
+                for cohort in self._shares.cohorts_above(local.spec.cluster_queue):
+                    self._cohorts.add_after(cohort, self._period)
 
     def _queue_changed(self, name: str) -> None:
         self._cluster_queues.add(name)
@@ -100,11 +106,14 @@ class QueueController:
         if queue is None:
             return
         activity, tally = self._views.activity(queue), self._tallies.cluster_queue(name)
-        status = _status(queue.status, activity, tally, self._pending(name), queue.metadata.generation, self._now())
+        made = _Status(activity, tally, nominal_quotas(queue), self._pending(name), self._shares.of_queue(name))
+        status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, honoured.of_cluster_queue(queue), queue)
         await self._write(CLUSTER_QUEUES, queue, status)
         await self._hold(self._views.cluster_queues, queue, used=bool(tally.reserving))
         _measure(name, activity, status)
+        if made.share is not None:
+            QUEUE_SHARE.labels(name, queue.spec.cohort_name or "").set(made.share)
 
     async def _local_queue(self, key: str) -> None:
         queue = self._views.local_queues.objects.get(key)
@@ -113,14 +122,21 @@ class QueueController:
         target = self._views.cluster_queues.objects.get(queue.spec.cluster_queue)
         activity = local_queue_activity(queue, target, target is not None and self._views.activity(target).active)
         tally = self._tallies.local_queue(key)
-        status = _status(queue.status, activity, tally, tally.pending, queue.metadata.generation, self._now())
+        declared = dict.fromkeys(nominal_quotas(target)) if target is not None else NOTHING
+        made = _Status(activity, tally, declared, tally.pending)
+        status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, honoured.of_local_queue(queue), queue)
         await self._write(LOCAL_QUEUES, queue, status)
 
     async def _cohort(self, name: str) -> None:
         cohort = self._views.cohorts.objects.get(name)
-        if cohort is not None:
-            await self._write(COHORTS, cohort, self._noted(cohort.status, honoured.of_cohort(cohort), cohort))
+        if cohort is None:
+            return
+        share = self._shares.of_cohort(name)
+        if share is not None:
+            COHORT_SHARE.labels(name).set(share)
+        status = cohort.status.model_copy(update={"fair_sharing": _shown(share)})
+        await self._write(COHORTS, cohort, self._noted(status, honoured.of_cohort(cohort), cohort))
 
     def _noted(self, status: S, fields: list[str], obj: KubeObject) -> S:
         conditions = honoured.noted(status.conditions, fields, obj.metadata.generation, self._now())
@@ -167,27 +183,41 @@ class QueueController:
             informer.observe(type(obj).from_wire(answer))
 
 
-def _status(
-    old: QueueStatus, activity: Activity, tally: Tally, pending: int, generation: int, now: float
-) -> QueueStatus:
-    condition = Condition(
-        type=ACTIVE,
-        status="True" if activity.active else "False",
-        reason=activity.reason,
-        message=activity.message,
-        observed_generation=generation,
-        last_transition_time=rfc3339(now),
-    )
-    return old.model_copy(
-        update={
-            "conditions": set_condition(old.conditions, condition),
-            "flavors_reservation": usage(tally.reserved),
-            "flavors_usage": usage(tally.used),
-            "pending_workloads": pending,
-            "reserving_workloads": tally.reserving,
-            "admitted_workloads": tally.admitted,
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class _Status:
+    """What a queue's status is made of."""
+
+    activity: Activity
+    tally: Tally
+    declared: Mapping[tuple[str, str], int | None]
+    pending: int
+    share: int | None = None
+
+    def on(self, old: QueueStatus, generation: int, now: float) -> QueueStatus:
+        """The status that follows the old one."""
+        condition = Condition(
+            type=ACTIVE,
+            status="True" if self.activity.active else "False",
+            reason=self.activity.reason,
+            message=self.activity.message,
+            observed_generation=generation,
+            last_transition_time=rfc3339(now),
+        )
+        return old.model_copy(
+            update={
+                "conditions": set_condition(old.conditions, condition),
+                "flavors_reservation": usage(self.tally.reserved, self.declared),
+                "flavors_usage": usage(self.tally.used, self.declared),
+                "pending_workloads": self.pending,
+                "reserving_workloads": self.tally.reserving,
+                "admitted_workloads": self.tally.admitted,
+                "fair_sharing": _shown(self.share),
+            }
+        )
+
+
+def _shown(share: int | None) -> dict[str, int] | None:
+    return None if share is None else {"weightedShare": share}
 
 
 def _measure(name: str, activity: Activity, status: QueueStatus) -> None:

@@ -1,8 +1,9 @@
-"""The loop: woken by the feed, it runs admission cycles and writes what they decide. Only the leader runs it.
+"""The loop: woken by the feed, it runs admission cycles and has what they decide written. Only the leader runs it.
 
-A cycle books its admissions in the ledger at once; here each is written to its Workload's status, many at a time, while
-the next cycle already runs. A write that fails takes the booking back (the feed then sees the Workload as it is); one
-whose outcome is unknown keeps it until the Workload was read, so that no capacity is ever given twice.
+A cycle books its admissions in the ledger at once; each is written (admitting.py) while the next cycle already runs. A write
+that fails takes the booking back (the feed then sees the Workload as it is); one whose outcome is unknown keeps it until the
+Workload was read, so that no capacity is ever given twice. Evictions are written likewise (removals.py). Before each cycle
+those come that run and have lost a node (repairs.py).
 """
 
 from __future__ import annotations
@@ -10,63 +11,61 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from admission import metrics
-from admission.controllers import conditions
-from admission.controllers.activity import checks_of
-from admission.controllers.feed import Feed
-from admission.controllers.status import patch_status
+from admission.controllers.admitting import AdmissionWriter
+from admission.controllers.desk import Desk
+from admission.controllers.evictor import Evictor
+from admission.controllers.removals import Removals
+from admission.controllers.repairs import Repairs
 from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
-from admission.engine import intake
-from admission.engine.cycle import CycleReport, run_cycle
-from admission.engine.decision import Admit, Decision, Preempt, Reject, Wait
-from admission.engine.ledger import Ledger
-from admission.engine.queue import PendingQueues
-from admission.settings import ControllerSection
-from api.errors import ApiError, Conflict, NotFound, NotLeader, ServerError, StowageError, Unreachable
+from admission.engine.cycle import CycleReport
+from admission.engine.deciding import decide
+from admission.engine.decision import Admit, Decision, Evict, Preempt, Reason, Reject, Wait
+from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS
-from api.meta import is_true, parse_time
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED
-from api.workloads import Workload, WorkloadStatus
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS = 5
 _PAUSE = 1.0
 
 
 class Scheduler:
-    """Admits while it runs. `woken` is set by the feed when a cycle could do something."""
+    """Admits, and evicts for it, while it runs."""
 
     def __init__(
         self,
         kube: Kube,
         views: Views,
-        feed: Feed,
-        ledger: Ledger,
-        queues: PendingQueues,
-        woken: asyncio.Event,
+        desk: Desk,
         waits: WaitReporter,
         recorder: EventRecorder,
-        settings: ControllerSection,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._kube, self._views, self._feed = kube, views, feed
-        self._ledger, self._queues, self._woken = ledger, queues, woken
-        self._waits, self._recorder, self._settings, self._now = waits, recorder, settings, now
-        self._slots = asyncio.Semaphore(settings.writes)
+        self._views, self._desk, self._waits, self._recorder, self._now = views, desk, waits, recorder, now
+        self._slots = asyncio.Semaphore(desk.settings.writes)
+        self._admitting: dict[str, asyncio.Task[None]] = {}
+        wake = desk.woken.set
+        self._writer = AdmissionWriter(kube, views, recorder, now)
+        self._repairs = Repairs(views, desk.ledger, wake)
+        evictor = Evictor(kube, views, recorder, now)
+        self._removals = Removals(kube, views, desk, evictor, recorder, self._admitting)
 
     async def run(self) -> None:
         """Until cancelled."""
+        desk = self._desk
         async with asyncio.TaskGroup() as writes:
-            self._woken.set()
+            desk.woken.set()
             while True:
                 await self._wait()
-                self._woken.clear()
+                desk.woken.clear()
+                for decision in self._repairs.decisions(self._admitting):
+                    self._repair(decision, writes)
                 report = self._cycle()
                 for decision in report.decisions:
                     self._act(decision, writes)
@@ -74,22 +73,24 @@ class Scheduler:
                     if notice.workload.blocked is None:
                         self._waits.waits(notice.workload.key, WaitReason(notice.reason, notice.message, {}))
                 if report.more:
-                    self._woken.set()
+                    desk.woken.set()
                 # A cycle is pure computing: others get their turn before the next one.
                 await asyncio.sleep(0)
 
     async def _wait(self) -> None:
-        due = self._queues.next_due()
+        due = self._desk.queues.next_due()
         pause = None if due is None else max(0.0, due - self._now())
         try:
             async with asyncio.timeout(pause):
-                await self._woken.wait()
+                await self._desk.woken.wait()
         except TimeoutError:
             log.debug("a backoff is over")
 
     def _cycle(self) -> CycleReport:
-        started = time.perf_counter()
-        report = run_cycle(self._ledger, self._queues, self._now(), self._settings.cycle_budget)
+        started, desk = time.perf_counter(), self._desk
+        startable = desk.readiness.startable(bool(self._admitting)) if desk.readiness else None
+        budget = desk.settings.cycle_budget
+        report = decide(desk.ledger, desk.queues, self._now(), budget, desk.sharing, startable=startable)
         result = "success" if any(isinstance(d, Admit) for d in report.decisions) else "inadmissible"
         metrics.ATTEMPTS.labels(result).inc()
         metrics.ATTEMPT_SECONDS.labels(result).observe(time.perf_counter() - started)
@@ -99,105 +100,68 @@ class Scheduler:
         match decision:
             case Admit():
                 self._waits.forget(decision.workload)
-                self._feed.hold(decision.workload)
-                task = writes.create_task(self._admit(decision), name=f"admit {decision.workload}")
-                # However it ends, also with the Lease, in the middle or before it began: the next term starts from what
-                # the watch shows.
-                task.add_done_callback(lambda _: self._feed.let_go(decision.workload))
+                self._begin(decision, self._admit(decision), writes)
             case Wait():
                 said = WaitReason(decision.reason, decision.message, decision.requested, decision.never)
                 self._waits.waits(decision.workload, said)
             case Reject():
                 self._waits.waits(decision.workload, WaitReason(decision.reason, decision.message, {}))
             case Preempt():
-                log.error("a preemption was decided that nothing can carry out: %s", decision)
+                said = WaitReason(Reason.WAITING_FOR_PREEMPTED, decision.message, decision.requested)
+                self._waits.waits(decision.workload, said)
+                self._removals.preempt(decision, writes)
+            case Evict():
+                self._removals.evict(decision, writes)
+
+    def _repair(self, decision: Decision, writes: asyncio.TaskGroup) -> None:
+        match decision:
+            case Admit():
+                self._begin(decision, self._move(decision), writes)
+            case Wait():
+                self._second_pass_failed(decision)
+            case _:
+                self._act(decision, writes)
 
     # ---- writing an admission
 
-    async def _admit(self, decision: Admit) -> None:
+    def _begin(self, decision: Admit, write: Coroutine[Any, Any, None], writes: asyncio.TaskGroup) -> None:
         key = decision.workload
+        self._desk.feed.hold(key)
+        task = self._admitting[key] = writes.create_task(write, name=f"admit {key}")
+
+        def ended(_: asyncio.Task[None]) -> None:
+            # However it ends, also with the Lease, in the middle or before it began: the next term starts from what the
+            # watch shows.
+            self._admitting.pop(key, None)
+            self._desk.feed.let_go(key)
+            if self._desk.readiness is not None:
+                self._desk.readiness.settled(bool(self._admitting))
+
+        task.add_done_callback(ended)
+
+    async def _admit(self, decision: Admit) -> None:
+        await self._counted(decision.workload, self._writer.admit(decision))
+
+    async def _move(self, decision: Admit) -> None:
+        outcome = await self._counted(decision.workload, self._writer.move(decision))
+        if outcome not in ("written", "obsolete", "fenced"):
+            self._desk.feed.let_go(decision.workload)
+            self._repairs.again(decision.workload)
+
+    async def _counted(self, key: str, write: Awaitable[str]) -> str:
         try:
             async with self._slots:
-                outcome = await self._write(decision)
-            metrics.WRITES.labels(outcome).inc()
+                outcome = await write
         except NotLeader:
-            metrics.WRITES.labels("fenced").inc()
+            outcome = "fenced"
         except StowageError as error:
-            metrics.WRITES.labels("failed").inc()
+            outcome = "failed"
             log.warning("admission not written: %s", error, extra={"workload": key})
             await asyncio.sleep(_PAUSE)
+        metrics.WRITES.labels(outcome).inc()
+        return outcome
 
-    async def _write(self, decision: Admit) -> str:
-        """Ends only when it is known what holds: an answer that was lost, or a 5xx, may yet turn out to be an admission."""
-        workload, conflicts = self._views.workloads.objects.get(decision.workload), 0
-        while conflicts < _ATTEMPTS:
-            if workload is None or not _may_reserve(workload):
-                return "obsolete"
-            try:
-                answer = await patch_status(self._kube, workload, self._admitted(workload, decision))
-            except NotFound:
-                return "obsolete"
-            except (Conflict, Unreachable, ServerError) as why:
-                log.info("admission to be written again: %s", why, extra={"workload": decision.workload})
-                conflicts += isinstance(why, Conflict)
-                workload = await self._read(workload)
-                if workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED):
-                    return "written"  # the write that was cut off had arrived
-                continue
-            self._views.workloads.observe(answer)
-            self._tell(workload, answer, decision.considered)
-            return "written"
-        return "failed"
-
-    async def _read(self, workload: Workload) -> Workload | None:
-        """The Workload as it is now; asks until there is an answer, since without one nothing may be given away."""
-        meta = workload.metadata
-        while True:
-            try:
-                now = await self._kube.get(WORKLOADS, meta.name, meta.namespace, decode=Workload.model_validate_json)
-            except NotFound:
-                return None
-            except ApiError as error:
-                log.warning("cannot read a workload: %s", error, extra={"workload": workload.key})
-                await asyncio.sleep(_PAUSE)
-                continue
-            if now.metadata.uid != meta.uid:
-                return None
-            self._views.workloads.observe(now)
-            return now
-
-    def _admitted(self, workload: Workload, decision: Admit) -> WorkloadStatus:
-        now, generation = self._now(), workload.metadata.generation
-        admission = intake.admission(decision.admission)
-        status = conditions.reserved(workload.status, admission, now, generation, decision.note)
-        queue = self._views.cluster_queues.objects.get(decision.admission.cluster_queue)
-        status = conditions.with_checks(status, tuple(checks_of(queue)) if queue else (), now)
-        return conditions.synced_admitted(status, now, generation)
-
-    def _tell(self, before: Workload, after: Workload, considered: str) -> None:
-        admission = after.status.admission
-        if admission is None:
-            return
-        queue, ref = admission.cluster_queue, after.spec.priority_class_ref
-        waited = max(0.0, self._now() - (parse_time(before.metadata.creation_timestamp) or self._now()))
-        labels = (queue, ref.name if ref else "")
-        metrics.QUOTA_RESERVED.labels(*labels).inc()
-        metrics.WAIT_SECONDS.labels(*labels).observe(waited)
-        about = ref_to(WORKLOADS, after)
-        text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s{considered}"
-        self._recorder.record(about, "Normal", "QuotaReserved", text)
-        if is_true(after.status.conditions, ADMITTED):
-            metrics.ADMITTED.labels(*labels).inc()
-            text = f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
-            self._recorder.record(about, "Normal", "Admitted", text)
-
-
-def _may_reserve(workload: Workload) -> bool:
-    """Whether the Workload is still one that waits: the decision was made on what was seen of it then."""
-    states = workload.status.conditions
-    return (
-        workload.spec.active
-        and not workload.metadata.deletion_timestamp
-        and not is_true(states, QUOTA_RESERVED)
-        and not is_true(states, FINISHED)
-    )
+    def _second_pass_failed(self, decision: Wait) -> None:
+        workload = self._views.workloads.objects.get(decision.workload)
+        if workload is not None:
+            self._recorder.record(ref_to(WORKLOADS, workload), "Warning", "SecondPassFailed", decision.message)

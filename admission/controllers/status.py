@@ -7,10 +7,19 @@ one gets Conflict, looks again and decides again.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
+from admission.controllers.views import Views
+from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import WORKLOADS
 from api.merge import merge_diff
 from api.workloads import Workload, WorkloadStatus
+
+log = logging.getLogger(__name__)
+
+_PAUSE = 1.0
 
 
 async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatus) -> Workload:
@@ -25,3 +34,24 @@ async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatu
     body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": diff}
     answer = await kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, subresource="status")
     return Workload.from_wire(answer)
+
+
+async def read_again(kube: Kube, views: Views, workload: Workload) -> Workload | None:
+    """The Workload as it is now, None where it is gone; asks until there is an answer.
+
+    For who wrote and got none: without knowing what holds nothing may be given away, and nobody evicted.
+    """
+    meta = workload.metadata
+    while True:
+        try:
+            now = await kube.get(WORKLOADS, meta.name, meta.namespace, decode=Workload.model_validate_json)
+        except NotFound:
+            return None
+        except ApiError as error:
+            log.warning("cannot read a workload: %s", error, extra={"workload": workload.key})
+            await asyncio.sleep(_PAUSE)
+            continue
+        if now.metadata.uid != meta.uid:
+            return None
+        views.workloads.observe(now)
+        return now

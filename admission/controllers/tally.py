@@ -7,18 +7,20 @@ Counted are the Workloads as the API server shows them, by LocalQueue and by the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from api.kube.store import Change, ChangeType
 from api.meta import is_true, object_key
 from api.names import ADMITTED, FINISHED, QUOTA_RESERVED
 from api.quantity import to_int, to_text
-from api.queues import FlavorUsage, ResourceUsage
+from api.queues import ClusterQueue, FlavorUsage, ResourceUsage
 from api.workloads import Workload
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """((flavor, resource), amount) pairs."""
+
+NOTHING: Mapping[tuple[str, str], int | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,30 @@ class Tallies:
             self._cluster.setdefault(part.holder, Tally()).add(part, sign)
 
 
-def usage(totals: Counter[tuple[str, str]]) -> tuple[FlavorUsage, ...]:
-    """As a queue's status shows it."""
+def usage(
+    totals: Counter[tuple[str, str]], declared: Mapping[tuple[str, str], int | None] = NOTHING
+) -> tuple[FlavorUsage, ...]:
+    """As a queue's status shows it: whatever the queue declares, in its order, and what else is used.
+
+    `declared`: the nominal quota by (flavor, resource), beyond which usage counts as borrowed; None: borrowing is not shown.
+    """
     flavors: dict[str, list[ResourceUsage]] = {}
-    for (flavor, resource), amount in sorted(totals.items()):
-        flavors.setdefault(flavor, []).append(ResourceUsage(name=resource, total=to_text(resource, amount)))
+    for flavor, resource in dict.fromkeys([*declared, *sorted(totals)]):
+        amount, nominal = totals[flavor, resource], declared.get((flavor, resource))
+        borrowed = None if nominal is None else to_text(resource, max(0, amount - nominal))
+        shown = ResourceUsage(name=resource, total=to_text(resource, amount), borrowed=borrowed)
+        flavors.setdefault(flavor, []).append(shown)
     return tuple(FlavorUsage(name=flavor, resources=tuple(resources)) for flavor, resources in flavors.items())
+
+
+def nominal_quotas(queue: ClusterQueue) -> dict[tuple[str, str], int | None]:
+    """What the queue declares, in its order. Raises InvalidQuantity."""
+    return {
+        (flavor.name, quota.name): to_int(quota.name, quota.nominal_quota)
+        for group in queue.spec.resource_groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    }
 
 
 def _part(workload: Workload) -> _Part:

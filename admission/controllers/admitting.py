@@ -1,0 +1,138 @@
+"""Admissions at the API server: what the cycle decided, written to the Workload's status and told in events.
+
+A write ends only when it is known what holds: an answer that was lost, or a 5xx, may yet turn out to be an admission. Called by
+the scheduler, which books and takes back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from admission import metrics
+from admission.controllers import conditions
+from admission.controllers.checks import checks_for
+from admission.controllers.status import patch_status, read_again
+from admission.controllers.views import Views
+from admission.engine import intake
+from admission.engine.decision import Admit
+from api.errors import Conflict, NotFound, ServerError, Unreachable
+from api.kube.client import Kube
+from api.kube.events import EventRecorder, ref_to
+from api.kube.resources import WORKLOADS
+from api.meta import is_true, parse_time
+from api.names import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED
+from api.workloads import Admission, Workload, WorkloadStatus
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS = 5
+
+
+class AdmissionWriter:
+    """Writes admissions, first ones and repaired ones."""
+
+    def __init__(self, kube: Kube, views: Views, recorder: EventRecorder, now: Callable[[], float] = time.time) -> None:
+        self._kube, self._views, self._recorder, self._now = kube, views, recorder, now
+
+    async def admit(self, decision: Admit) -> str:
+        """The outcome: written, obsolete (it no longer waits), failed. Raises ApiErrors that no repetition would mend."""
+        workload, conflicts = self._views.workloads.objects.get(decision.workload), 0
+        while conflicts < _ATTEMPTS:
+            if workload is None or not _may_reserve(workload):
+                return "obsolete"
+            try:
+                answer = await patch_status(self._kube, workload, self._admitted(workload, decision))
+            except NotFound:
+                return "obsolete"
+            except (Conflict, Unreachable, ServerError) as why:
+                log.info("admission to be written again: %s", why, extra={"workload": decision.workload})
+                conflicts += isinstance(why, Conflict)
+                workload = await read_again(self._kube, self._views, workload)
+                if workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED):
+                    return "written"  # the write that was cut off had arrived
+                continue
+            self._views.workloads.observe(answer)
+            self._tell(workload, answer, decision.considered)
+            return "written"
+        return "failed"
+
+    async def move(self, decision: Admit) -> str:
+        """The outcome of a repaired assignment; "stale" where the Workload is not what the decision was made on."""
+        workload = self._views.workloads.objects.get(decision.workload)
+        if workload is None or workload.status.admission is None or not _runs(workload):
+            return "obsolete"
+        status, failed = _moved(workload.status, workload.status.admission, decision)
+        try:
+            answer = await patch_status(self._kube, workload, status)
+        except NotFound:
+            return "obsolete"
+        except (Conflict, Unreachable, ServerError) as why:
+            log.info("repair to be decided again: %s", why, extra={"workload": decision.workload})
+            await read_again(self._kube, self._views, workload)
+            return "stale"
+        self._views.workloads.observe(answer)
+        text = f"Pods of failed node(s) {','.join(failed)} were given other nodes of the topology"
+        self._recorder.record(ref_to(WORKLOADS, answer), "Normal", "NodeReplaced", text)
+        return "written"
+
+    def _admitted(self, workload: Workload, decision: Admit) -> WorkloadStatus:
+        now, generation = self._now(), workload.metadata.generation
+        admission = intake.admission(decision.admission)
+        status = conditions.reserved(workload.status, admission, now, generation, decision.note)
+        queue = self._views.cluster_queues.objects.get(decision.admission.cluster_queue)
+        status = conditions.with_checks(status, checks_for(queue, admission) if queue else (), now)
+        return conditions.synced_admitted(status, now, generation)
+
+    def _tell(self, before: Workload, after: Workload, considered: str) -> None:
+        admission = after.status.admission
+        if admission is None:
+            return
+        queue, ref = admission.cluster_queue, after.spec.priority_class_ref
+        waited = max(0.0, self._now() - (parse_time(before.metadata.creation_timestamp) or self._now()))
+        labels = (queue, ref.name if ref else "")
+        metrics.QUOTA_RESERVED.labels(*labels).inc()
+        metrics.WAIT_SECONDS.labels(*labels).observe(waited)
+        about = ref_to(WORKLOADS, after)
+        text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s{considered}"
+        self._recorder.record(about, "Normal", "QuotaReserved", text)
+        if is_true(after.status.conditions, ADMITTED):
+            metrics.ADMITTED.labels(*labels).inc()
+            text = f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
+            self._recorder.record(about, "Normal", "Admitted", text)
+
+
+def _moved(status: WorkloadStatus, admission: Admission, decision: Admit) -> tuple[WorkloadStatus, list[str]]:
+    """The status with the new places, and the failed nodes that it is rid of."""
+    new = {psa.name: psa.topology_assignment for psa in intake.admission(decision.admission).pod_set_assignments}
+    assignments = tuple(
+        psa.model_copy(update={"topology_assignment": new.get(psa.name) or psa.topology_assignment})
+        for psa in admission.pod_set_assignments
+    )
+    used = {
+        domain.values[-1]
+        for pod_set in decision.admission.pod_sets
+        if pod_set.assignment is not None
+        for domain in pod_set.assignment.domains
+    }
+    left = tuple(node for node in status.unhealthy_nodes if node.name in used)
+    failed = [node.name for node in status.unhealthy_nodes if node.name not in used]
+    repaired = admission.model_copy(update={"pod_set_assignments": assignments})
+    return status.model_copy(update={"admission": repaired, "unhealthy_nodes": left}), failed
+
+
+def _may_reserve(workload: Workload) -> bool:
+    """Whether the Workload is still one that waits: the decision was made on what was seen of it then."""
+    states = workload.status.conditions
+    return (
+        workload.spec.active
+        and not workload.metadata.deletion_timestamp
+        and not is_true(states, QUOTA_RESERVED)
+        and not is_true(states, FINISHED)
+    )
+
+
+def _runs(workload: Workload) -> bool:
+    states = workload.status.conditions
+    return is_true(states, QUOTA_RESERVED) and not is_true(states, EVICTED) and not is_true(states, FINISHED)

@@ -1,0 +1,169 @@
+"""Workloads that the cycle has decided to evict, for others or because their nodes failed: written, each at most once.
+
+From the decision on the ledger counts the workload as leaving, so that nobody else is evicted in its stead while the write is
+under way. It is written onto the version that was seen when it was decided: where somebody else wrote meanwhile, nobody is
+evicted, and what was decided is decided again. What is left half done by a crash is found in the world as it is: who is
+evicted already is on the way out for every later decision, and is not evicted twice.
+
+Called by the scheduler. The status, events and counters are the evictor's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from admission import metrics
+from admission.controllers.desk import Desk
+from admission.controllers.evictions import Eviction
+from admission.controllers.evictor import Evictor
+from admission.controllers.status import read_again
+from admission.controllers.views import Views
+from admission.engine.decision import Evict, Preempt
+from admission.engine.model import Workload as Booked
+from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
+from api.errors import Conflict, NotFound, NotLeader, ServerError, StowageError, Unreachable
+from api.kube.client import Kube
+from api.kube.events import EventRecorder, ref_to
+from api.kube.resources import WORKLOADS
+from api.meta import is_true
+from api.names import EVICTED, FINISHED, QUOTA_RESERVED, Evicting
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+_PAUSE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """One eviction to be written. `preemptor`: key of the workload that it is for, and what that one is told of it."""
+
+    key: str
+    uid: str
+    eviction: Eviction
+    preemptor: str | None = None
+    told: str = ""
+
+
+class Removals:
+    """Begins and carries out evictions. `admitting`: admissions that are being written, by workload."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        desk: Desk,
+        evictor: Evictor,
+        recorder: EventRecorder,
+        admitting: Mapping[str, asyncio.Task[None]],
+    ) -> None:
+        self._kube, self._views, self._evictor, self._recorder = kube, views, evictor, recorder
+        self._feed, self._ledger, self._queues, self._woken = desk.feed, desk.ledger, desk.queues, desk.woken
+        self._admitting = admitting
+
+    def preempt(self, decision: Preempt, tasks: asyncio.TaskGroup) -> None:
+        """Evict the victims that are not on their way out yet."""
+        preemptor = self._queues.workload(decision.workload)
+        for victim in decision.victims:
+            booked = self._ledger.workload(victim.workload)
+            if preemptor is None or booked is None or booked.admission is None or booked.evicted:
+                continue
+            queue = booked.admission.cluster_queue
+            message = eviction_message(self._ledger.quota, preemptor, queue, victim.claim)
+            eviction = Eviction(
+                Evicting.PREEMPTED,
+                message,
+                preemption=victim.claim.value,
+                told=message + priorities(preemptor, booked),
+            )
+            told = preempted_event(preemptor, booked, queue)
+            self._begin(booked, Removal(booked.key, booked.uid, eviction, preemptor.key, told), tasks)
+
+    def evict(self, decision: Evict, tasks: asyncio.TaskGroup) -> None:
+        """Evict a workload for its own sake."""
+        booked = self._ledger.workload(decision.workload)
+        if booked is not None and not booked.evicted:
+            eviction = Eviction(decision.reason, decision.message)
+            self._begin(booked, Removal(booked.key, booked.uid, eviction), tasks)
+
+    def _begin(self, booked: Booked, removal: Removal, tasks: asyncio.TaskGroup) -> None:
+        self._mark(booked)
+        task = tasks.create_task(self._carry_out(removal), name=f"evict {removal.key}")
+        task.add_done_callback(lambda _: self._feed.let_go(removal.key))
+
+    def _mark(self, booked: Booked) -> None:
+        """On its way out, whatever the watch still shows."""
+        self._feed.hold(booked.key)
+        self._ledger.apply(replace(booked, evicted=True))
+
+    async def _carry_out(self, removal: Removal) -> None:
+        await self._admitted_first(removal.key)
+        try:
+            done = await self._write(removal)
+        except NotLeader:
+            return
+        except StowageError as error:
+            log.warning("eviction not written: %s", error, extra={"workload": removal.key})
+            await asyncio.sleep(_PAUSE)
+            done = False
+        if not done:
+            # Whoever it was for looks at what there is now, once the feed has taken that.
+            self._feed.let_go(removal.key)
+            self._look_again(removal)
+
+    async def _admitted_first(self, key: str) -> None:
+        """Its own admission may still be on its way to the API server: nothing is known before that has an answer."""
+        writing = self._admitting.get(key)
+        if writing is None:
+            return
+        await asyncio.wait({writing})
+        if (booked := self._ledger.workload(key)) is not None and booked.admission is not None:
+            self._mark(booked)
+
+    async def _write(self, removal: Removal) -> bool:
+        workload = self._views.workloads.objects.get(removal.key)
+        while workload is not None and _may_go(workload, removal):
+            try:
+                answer = await self._evictor.evict(workload, removal.eviction)
+            except NotFound:
+                return False
+            except Conflict as why:
+                log.info("eviction to be decided again: %s", why, extra={"workload": removal.key})
+                await read_again(self._kube, self._views, workload)
+                return False
+            except (Unreachable, ServerError) as why:
+                log.info("eviction to be written again: %s", why, extra={"workload": removal.key})
+                workload = await read_again(self._kube, self._views, workload)
+                continue
+            self._tell(removal, answer)
+            return True
+        return workload is not None and is_true(workload.status.conditions, EVICTED)
+
+    def _tell(self, removal: Removal, victim: Workload) -> None:
+        preemptor = self._views.workloads.objects.get(removal.preemptor or "")
+        if preemptor is None:
+            return
+        self._recorder.record(ref_to(WORKLOADS, preemptor), "Normal", "PreemptedWorkload", removal.told)
+        local = self._views.local_queue_of(preemptor)
+        queue = local.spec.cluster_queue if local else ""
+        metrics.PREEMPTED.labels(queue, removal.eviction.preemption).inc()
+
+    def _look_again(self, removal: Removal) -> None:
+        preemptor = self._queues.workload(removal.preemptor or "")
+        if preemptor is not None:
+            self._queues.wake((preemptor.cluster_queue,))
+            self._woken.set()
+
+
+def _may_go(workload: Workload, removal: Removal) -> bool:
+    """Whether it still is what was decided on: it holds quota and is not on its way out."""
+    states = workload.status.conditions
+    return (
+        workload.metadata.uid == removal.uid
+        and is_true(states, QUOTA_RESERVED)
+        and not is_true(states, EVICTED)
+        and not is_true(states, FINISHED)
+    )

@@ -1,0 +1,74 @@
+"""Which running workloads have lost a node and are to be given another: those whose assignment names an unhealthy one.
+
+`nodes` marks the Workloads; the search for another node is engine/second.py. A workload is looked at
+whenever it changes, and when writing what was found has failed (`again`). Called by the scheduler before each
+cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+
+from admission.controllers.views import Views
+from admission.engine.decision import Decision
+from admission.engine.ledger import Ledger
+from admission.engine.second import second_pass
+from api import assignment
+from api.errors import InvalidObject
+from api.kube.store import Change, ChangeType
+from api.meta import is_true
+from api.names import ADMITTED, EVICTED, FINISHED, HOSTNAME_LABEL
+from api.workloads import Workload
+
+
+class Repairs:
+    """What is to be repaired. `wake` is called when there is something new."""
+
+    def __init__(self, views: Views, ledger: Ledger, wake: Callable[[], None]) -> None:
+        self._views, self._ledger, self._wake = views, ledger, wake
+        self._due: dict[str, None] = {}
+        views.workloads.add_handler(self._changed)
+
+    def again(self, key: str) -> None:
+        """Look at the workload once more."""
+        self._due[key] = None
+        self._wake()
+
+    def decisions(self, busy: Container[str]) -> Iterator[Decision]:
+        """What to do about each workload that is due: it moves, or it goes. Nobody else is evicted for it.
+
+        `busy`: workloads of which something is being written; that ends with a change, or with `again`.
+        """
+        due, self._due = self._due, {}
+        for key in due:
+            workload = self._views.workloads.objects.get(key)
+            booked = self._ledger.workload(key)
+            if workload is None or booked is None or booked.evicted or key in busy:
+                continue
+            if nodes := failed_nodes(workload):
+                yield from second_pass(self._ledger, key, nodes, fail_fast=True)
+
+    def _changed(self, change: Change[Workload]) -> None:
+        if change.type is not ChangeType.DELETED and failed_nodes(change.object):
+            self.again(change.key)
+
+
+def failed_nodes(workload: Workload) -> list[str]:
+    """The unhealthy nodes (by hostname) on which the running workload still has a place."""
+    states = workload.status.conditions
+    if not is_true(states, ADMITTED) or is_true(states, EVICTED) or is_true(states, FINISHED):
+        return []
+    assigned = set(hostnames(workload))
+    return [node.name for node in workload.status.unhealthy_nodes if node.name in assigned]
+
+
+def hostnames(workload: Workload) -> Iterator[str]:
+    """The hosts of its assignment; none where the topology ends above them, or where it cannot be read."""
+    admission = workload.status.admission
+    for psa in admission.pod_set_assignments if admission else ():
+        given = psa.topology_assignment
+        if given is not None and given.levels[-1:] == (HOSTNAME_LABEL,):
+            try:
+                yield from (values[-1] for values, _ in assignment.decode(given))
+            except InvalidObject:
+                return
