@@ -151,6 +151,10 @@ asks = st.sampled_from(
         TopologyAsk(preferred=RACK),
         TopologyAsk(unconstrained=True),
         TopologyAsk(required=RACK, slices=(SliceLayer(HOST, 2),)),
+        TopologyAsk(required=RACK, slices=(SliceLayer(RACK, 2), SliceLayer(HOST, 1))),
+        TopologyAsk(slices=(SliceLayer(RACK, 2),), slice_topology_only=True),
+        TopologyAsk(required=RACK, group="with a leader"),
+        TopologyAsk(preferred=RACK, group="with a leader"),
     ]
 )
 
@@ -168,25 +172,29 @@ def scenes(draw: st.DrawFn, profile: Profile = Profile.EXACT) -> Scene:
     if draw(st.booleans()):
         ledger.apply(Cohort("low", parent="top", quotas={("tas", "cpu"): Quota(draw(st.integers(0, 3)) * CPU)}))
     running = tuple(one for index in range(draw(st.integers(3, 8))) if (one := _runs(draw, ledger, index, ask)))
-    pods = draw(st.integers(1, 4))
-    cpus = draw(st.integers(1, 2))
-    head = Workload(
-        "ns/head",
-        "head",
-        "ns/lq",
-        "a",
-        (PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask),),
-        priority=draw(st.integers(1, 4)),
-        queued=100.0,
-    )
-    total = pods * cpus * CPU
-    found = PodSetFlavors(
-        "main", {"cpu": Pick("tas", Mode.PREEMPT)}, {"cpu": total}, topology=None if ask is None else "tas"
-    )
-    scene = Scene(ledger, head, FlavorAssignment((found,), {("tas", "cpu"): total}), running)
+    pods, cpus = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    wanted = [PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask)]
+    if ask is not None and ask.group is not None:
+        wanted.append(PodSet("leader", 1, {"cpu": CPU}, topology=ask))
+    head = Workload("ns/head", "head", "ns/lq", "a", tuple(wanted), priority=draw(st.integers(1, 4)), queued=100.0)
+    scene = Scene(ledger, head, _assignment(wanted), running)
     assume(not scene.fits_without([]))
     assume(scene.fits_without([workload.key for workload in running]))
     return scene
+
+
+def _assignment(pod_sets: Sequence[PodSet]) -> FlavorAssignment:
+    """All in flavor `tas`, for all of which somebody has to leave."""
+    found = [
+        PodSetFlavors(
+            one.name,
+            {"cpu": Pick("tas", Mode.PREEMPT)},
+            {"cpu": one.count * one.requests["cpu"]},
+            topology=None if one.topology is None else "tas",
+        )
+        for one in pod_sets
+    ]
+    return FlavorAssignment(tuple(found), {("tas", "cpu"): sum(one.requests["cpu"] for one in found)})
 
 
 def _queues(draw: st.DrawFn) -> Iterator[ClusterQueue]:
