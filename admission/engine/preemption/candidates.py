@@ -96,15 +96,25 @@ def rank(question: Question, candidate: Candidate) -> tuple[object, ...]:
 
 
 def find(ledger: Ledger, question: Question) -> Candidates:
-    """Classical candidates: of the own queue, and of the relatives that use more than is theirs."""
+    """Classical candidates: of the own queue, and of the relatives that use more than is theirs; elastic: either of them."""
     hierarchical: list[Candidate] = []
     reclaimable: list[Candidate] = []
-    if question.policy.reclaim_within_cohort != "Never":
+    others, own = _sides(question)
+    if others:
         for top, below, advantage in _rings(question):
             found = _of_relatives(ledger, question, top, below, advantage)
             (hierarchical if advantage else reclaimable).extend(found)
-    parts = (hierarchical, reclaimable, of_own_queue(ledger, question))
+    parts = (hierarchical, reclaimable, of_own_queue(ledger, question) if own else ())
     return Candidates(*(tuple(sorted(part, key=lambda one: rank(question, one))) for part in parts))
+
+
+def _sides(question: Question) -> tuple[bool, bool]:
+    """Whether relatives' workloads may be evicted, and whether own ones may."""
+    others = question.policy.reclaim_within_cohort != "Never"
+    if not question.policy.elastic:
+        return others, True
+    within = _covers(question.node, dict(question.usage))
+    return others and within, not within
 
 
 def find_for_fairness(ledger: Ledger, question: Question) -> list[Candidate]:

@@ -12,7 +12,7 @@ may not go. Leaving a candidate out never makes others' right to go smaller, and
 nothing is missed. A set that beats the best is placed for real before it counts: what comes out provably fits.
 
 *What is proved.* Optimal: every branch was closed. Feasible: the budget of sets looked at was spent (a placement counts as
-25); the certificate's bound is what no answer can cost less than.
+25); the certificate's bound is what no answer can cost less than, and if it has no cost, no set was found.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def cheapest(ledger: Ledger, question: Question, budget: int) -> Choice:
     for borrowing in _ways(question, candidates):
         with Hole(ledger, question, room, borrowing=borrowing) as hole:
             _search(Attempt(ledger, question, ordered, hole, best, borrowing=borrowing), room)
-    taken = peers if best.taken is peers else _without_needless(ledger, question, best, room)
+    taken = peers if best.taken is peers else _without_needless(ledger, question, best, room) or peers
+    best.cost = cost_of((one.candidate.workload for one in taken), question.now) if taken else None
     return Choice(tuple(taken), best.certificate())
 
 
@@ -68,7 +69,7 @@ def _search(attempt: Attempt, room: Relief | None) -> None:
     top = attempt.top_by_quota()
     if top is None:
         return
-    if room is None:
+    if room is None or not room.together:
         _dive(attempt, [Dive(attempt, None, attempt.open, top)])
         return
     inside = [(site, attempt.named(site.takes)) for site in room.sites]

@@ -2,7 +2,8 @@
 
 Candidates go out in their order until the workload fits; then those it can do without come back. Depending on the policy
 that is tried with and without borrowing. A relative's workload goes only while its queue, and each cohort between it and the
-lowest common one, uses more than its quota of something needed: whoever stays within is protected.
+lowest common one, uses more than its quota of something needed: whoever stays within is protected. Where the preemptor's
+policy is elastic, whoever would come to be within by it is protected as well.
 """
 
 from __future__ import annotations
@@ -65,9 +66,20 @@ def may_go(question: Question, candidate: Candidate, borrowing: bool) -> bool:
         return False
     if within_nominal(candidate.node, question.needed):
         return False
+    if question.policy.elastic and _falls_short(candidate):
+        return False
     for node in candidate.node.ancestors():
         if node is candidate.top:
             break
         if within_nominal(node, question.needed):
             return False
     return True
+
+
+def _falls_short(candidate: Candidate) -> bool:
+    """Whether its queue has its nominal quota of something, and would not any more without the candidate."""
+    node = candidate.node
+    return any(
+        node.usage.get(fr, 0) - amount < node.quota(fr).nominal <= node.usage.get(fr, 0)
+        for fr, amount in candidate.usage.items()
+    )

@@ -159,7 +159,7 @@ class Dive:
         if best.cost is not None:
             top = best.cost.top
             members = [c for c in members if c.workload.priority <= top]
-        self._list = members
+        self._line = members
         best.expanded += len(members) // 4
         most = min(len(members), _MOST, _MOST if best.cost is None else best.cost.gangs + 1)
         self._priorities = [c.workload.priority for c in members]
@@ -181,7 +181,7 @@ class Dive:
             lacks.append((self._room, self._site.lacks))
         if not lacks and (not best.beaten_by(cost) or self._attempt.accept(cost, self._chosen)):
             return
-        for index in range(start, len(self._list)):
+        for index in range(start, len(self._line)):
             best.expanded += 1
             self.cut = self.cut or best.spent
             need = max((largest.needed(index, lack) for largest, lack in lacks), default=1)
@@ -193,7 +193,7 @@ class Dive:
             )
             if after >= IMPOSSIBLE or not best.beaten_by(self._with_more(child, index + 1, after) if after else child):
                 continue
-            candidate = self._list[index]
+            candidate = self._line[index]
             if self._attempt.may_go(candidate):
                 self._attempt.hole.take(candidate)
                 self._chosen.append(candidate)

@@ -12,7 +12,8 @@ victims are gone: all quota of `assignment.usage`, and a place for every pod set
 the live ledger, which is left as it was.
 
 Victims are the peer's where the placement profile (the workload's, its queue's, that of the options) is Compatible or
-LeastFree; else they are the cheapest. Fair sharing always goes by the peer's rules: there the shares decide who goes.
+LeastFree; else they are the cheapest. Fair sharing always goes by the peer's rules: there the shares decide who goes. An
+elastic quota's workloads evict in the order that is promised for them: lowest priority, latest start first (elastic-quota.md).
 Texts for conditions and events are in wording.py. Decides nothing about when to evict; evicts nobody.
 """
 
@@ -92,14 +93,14 @@ class Inquiry:
         requests = placement_requests(workload, spec, assignment, self._ledger.flavors, self._now)
         question = Question(workload, spec, node, assignment.usage, needed(assignment), requests, self._now)
         profile = workload.profile or spec.profile or self._ledger.options.profile
-        if self._sharing is None and profile is Profile.EXACT:
+        if self._sharing is None and profile is Profile.EXACT and not question.policy.elastic:
             return cheapest(self._ledger, question, self._budget)
         taken = tuple(self._peers(question))
         cost = cost_of((one.candidate.workload for one in taken), self._now) if taken else ()
         return Choice(taken, Certificate(Proof.FEASIBLE, cost))
 
     def _peers(self, question: Question) -> list[Taken]:
-        if self._sharing is not None:
+        if self._sharing is not None and not question.policy.elastic:
             return fair(self._ledger, question, self._sharing)
         return classical(self._ledger, question)
 

@@ -80,10 +80,11 @@ class Relief:
     """The sites of one gang that would hold it if all workloads that it was made for were gone, by path.
 
     `exact`: the gang fits if and only if some site holds it; else only where none does it is known that it does not.
+    `together`: all that is asked for goes into that one site; else there are pod sets that are not looked at here.
     """
 
-    def __init__(self, sites: Sequence[Site], *, exact: bool) -> None:
-        self.sites, self.exact = sites, exact
+    def __init__(self, sites: Sequence[Site], *, exact: bool, together: bool) -> None:
+        self.sites, self.exact, self.together = sites, exact, together
         self._of: dict[str, list[Site]] = {}
         for site in sites:
             for key in site.takes:
@@ -121,7 +122,8 @@ def relief(
         return None
     alone = len(requests) == 1 and not (ask.inner or ask.shaped)
     whole = _unit(tree, ask) == ask.slice_size or (ask.required and ask.slice_level == ask.level)
-    return Relief(_sites(bookings, capacity, group.workers.flavor, ask, keys), exact=alone and whole)
+    found = _sites(bookings, capacity, group.workers.flavor, ask, keys)
+    return Relief(found, exact=alone and whole, together=len(group.members) == len(requests))
 
 
 def _unit(tree: Tree, ask: Ask) -> int:

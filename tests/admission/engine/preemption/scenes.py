@@ -176,6 +176,8 @@ def scenes(draw: st.DrawFn, profile: Profile = Profile.EXACT) -> Scene:
     wanted = [PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask)]
     if ask is not None and ask.group is not None:
         wanted.append(PodSet("leader", 1, {"cpu": CPU}, topology=ask))
+    elif ask is not None and draw(st.integers(0, 3)) == 0:
+        wanted.append(PodSet("other", draw(st.integers(1, 2)), {"cpu": CPU}, topology=TopologyAsk(required=HOST)))
     head = Workload("ns/head", "head", "ns/lq", "a", tuple(wanted), priority=draw(st.integers(1, 4)), queued=100.0)
     scene = Scene(ledger, head, _assignment(wanted), running)
     assume(not scene.fits_without([]))
