@@ -9,29 +9,19 @@ from collections.abc import Sequence
 
 from api.meta import Condition, find_condition, rfc3339, set_condition
 from api.names import STOWAGE
-from api.queues import ClusterQueue, Cohort, LocalQueue
+from api.queues import ClusterQueue, LocalQueue
 from api.workloads import Workload
 
 FIELDS_HONOURED = f"{STOWAGE}/FieldsHonoured"
 
 
 def of_cluster_queue(queue: ClusterQueue) -> list[str]:
-    """Preemption, fair sharing, scopes of fair admission, migration, and what checks may ask beyond Ready."""
+    """Fair admission by past usage, and migration between flavors."""
     spec, found = queue.spec, []
-    preemption = spec.preemption
-    if preemption and (preemption.reclaim_within_cohort != "Never" or preemption.within_cluster_queue != "Never"):
-        found.append("spec.preemption")
-    if spec.fair_sharing is not None and spec.fair_sharing.weight is not None:
-        found.append("spec.fairSharing")
     if spec.admission_scope is not None:
         found.append("spec.admissionScope")
     if spec.concurrent_admission_policy is not None:
         found.append("spec.concurrentAdmissionPolicy")
-    checks = spec.admission_checks_strategy
-    if checks and any(rule.on_flavors for rule in checks.admission_checks):
-        found.append("spec.admissionChecksStrategy.admissionChecks[].onFlavors")
-    if checks and checks.admission_checks:
-        found.append("spec.admissionChecksStrategy (the states Retry and Rejected)")
     return found
 
 
@@ -41,23 +31,9 @@ def of_local_queue(queue: LocalQueue) -> list[str]:
     return ["spec.fairSharing"] if sharing is not None and sharing.weight is not None else []
 
 
-def of_cohort(cohort: Cohort) -> list[str]:
-    """Fair sharing between the members of a tree."""
-    sharing = cohort.spec.fair_sharing
-    return ["spec.fairSharing"] if sharing is not None and sharing.weight is not None else []
-
-
 def of_workload(workload: Workload) -> list[str]:
-    """Partial admission, preemption gates, the time limit."""
-    spec, found = workload.spec, []
-    for index, pod_set in enumerate(spec.pod_sets):
-        if pod_set.min_count is not None and pod_set.min_count < pod_set.count:
-            found.append(f"spec.podSets[{index}].minCount")
-    if spec.preemption_gates:
-        found.append("spec.preemptionGates")
-    if spec.maximum_execution_time_seconds is not None:
-        found.append("spec.maximumExecutionTimeSeconds")
-    return found
+    """Preemption gates."""
+    return ["spec.preemptionGates"] if workload.spec.preemption_gates else []
 
 
 def noted(

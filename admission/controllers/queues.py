@@ -136,7 +136,7 @@ class QueueController:
         if share is not None:
             COHORT_SHARE.labels(name).set(share)
         status = cohort.status.model_copy(update={"fair_sharing": _shown(share)})
-        await self._write(COHORTS, cohort, self._noted(status, honoured.of_cohort(cohort), cohort))
+        await self._write(COHORTS, cohort, self._noted(status, [], cohort))
 
     def _noted(self, status: S, fields: list[str], obj: KubeObject) -> S:
         conditions = honoured.noted(status.conditions, fields, obj.metadata.generation, self._now())

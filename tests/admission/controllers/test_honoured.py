@@ -8,7 +8,7 @@ import pytest
 
 from admission.controllers import honoured
 from api.meta import find_condition
-from api.queues import ClusterQueue, Cohort, LocalQueue
+from api.queues import ClusterQueue, LocalQueue
 from tests.builders import NOW, workload
 
 
@@ -16,11 +16,18 @@ from tests.builders import NOW, workload
     ("spec", "fields"),
     [
         pytest.param({"cohortName": "c", "stopPolicy": "Hold"}, [], id="all-honoured"),
-        pytest.param({"preemption": {"reclaimWithinCohort": "Never"}}, [], id="preemption-off"),
-        pytest.param({"preemption": {"withinClusterQueue": "LowerPriority"}}, ["spec.preemption"], id="preemption"),
-        pytest.param({"fairSharing": {"weight": "2"}}, ["spec.fairSharing"], id="fair-sharing"),
+        pytest.param({"preemption": {"withinClusterQueue": "LowerPriority"}}, [], id="preemption"),
+        pytest.param({"fairSharing": {"weight": "2"}}, [], id="fair-sharing"),
+        pytest.param(
+            {"admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["f"]}]}}, [], id="checks"
+        ),
         pytest.param(
             {"admissionScope": {"admissionMode": "NoAdmissionFairSharing"}}, ["spec.admissionScope"], id="scope"
+        ),
+        pytest.param(
+            {"concurrentAdmissionPolicy": {"migration": {"mode": "RetainFirstAdmission"}}},
+            ["spec.concurrentAdmissionPolicy"],
+            id="migration",
         ),
     ],
 )
@@ -33,20 +40,18 @@ def test_other_kinds_name_theirs() -> None:
     assert honoured.of_local_queue(LocalQueue.from_wire({"spec": {"clusterQueue": "cq", **sharing}})) == [
         "spec.fairSharing"
     ]
-    assert honoured.of_cohort(Cohort.from_wire({"spec": sharing})) == ["spec.fairSharing"]
-    assert honoured.of_workload(workload(spec={"maximumExecutionTimeSeconds": 60})) == [
-        "spec.maximumExecutionTimeSeconds"
-    ]
+    assert honoured.of_workload(workload(spec={"preemptionGates": [{"name": "g"}]})) == ["spec.preemptionGates"]
+    assert honoured.of_workload(workload(spec={"maximumExecutionTimeSeconds": 60})) == []
 
 
 def test_the_condition_comes_once_and_turns_true_when_the_field_is_taken_back() -> None:
     silent = honoured.noted((), [], 1, NOW)
     assert silent == ()
-    said = honoured.noted((), ["spec.preemption"], 1, NOW)
+    said = honoured.noted((), ["spec.admissionScope"], 1, NOW)
     found = find_condition(said, honoured.FIELDS_HONOURED)
     assert found is not None
-    assert (found.status, found.message) == ("False", "set, but without effect yet: spec.preemption")
-    assert honoured.noted(said, ["spec.preemption"], 1, NOW + 60) is said
+    assert (found.status, found.message) == ("False", "set, but without effect yet: spec.admissionScope")
+    assert honoured.noted(said, ["spec.admissionScope"], 1, NOW + 60) is said
     back = find_condition(honoured.noted(said, [], 2, NOW + 60), honoured.FIELDS_HONOURED)
     assert back is not None
     assert back.status == "True"

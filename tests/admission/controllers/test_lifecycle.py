@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.lifecycle import not_before, step
+from admission.controllers.evictions import Eviction, evicted
+from admission.controllers.lifecycle import Rules, not_before, step
 from admission.controllers.situation import Situation
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, EVICTED, QUOTA_RESERVED, REQUEUED
+from api.names import ADMITTED, BLOCKED_ON_PREEMPTION_GATES, EVICTED, PREEMPTED, QUOTA_RESERVED, REQUEUED
 from api.queues import ClusterQueue, LocalQueue
 from api.workloads import Workload
 from tests.builders import NOW, condition, workload
@@ -160,3 +161,109 @@ def test_admitted_waits_for_the_checks_and_time_admitted_is_added_up() -> None:
     checks = tuple(check.model_copy(update={"state": "Ready"}) for check in waiting.admission_checks)
     ready = wl.model_copy(update={"status": waiting.model_copy(update={"admission_checks": checks})})
     assert is_true(step(ready, situation(checks=("a", "b")), NOW + 40).status.conditions, ADMITTED)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "message"),
+    [
+        pytest.param(
+            {"cluster_queue": target("Hold")}, "ClusterQueueStopped", "The ClusterQueue is stopped", id="held"
+        ),
+        pytest.param({"local_queue": local("Hold")}, "LocalQueueStopped", "The LocalQueue is stopped", id="local-held"),
+        pytest.param(
+            {"cluster_queue": None}, "ClusterQueueStopped", "The ClusterQueue is terminating or missing", id="gone"
+        ),
+        pytest.param(
+            {"local_queue": None}, "LocalQueueStopped", "The LocalQueue is terminating or missing", id="local-gone"
+        ),
+    ],
+)
+def test_who_has_quota_and_does_not_run_yet_goes_where_who_runs_stays(
+    changes: dict[str, Any], reason: str, message: str
+) -> None:
+    runs = workload(admitted=True)
+    assert step(runs, situation(**changes), NOW).eviction is None
+    waits = runs.model_copy(update={"status": conditions.without(runs.status, ADMITTED)})
+    gone = step(waits, situation(checks=("c",), **changes), NOW).eviction
+    assert gone == Eviction(reason, message)
+
+
+def test_a_workload_is_deactivated_and_taken_back_by_its_user() -> None:
+    off = step(workload(admitted=True, spec={"active": False}, status={"requeueState": {"count": 3}}), situation(), NOW)
+    assert off.eviction == Eviction("Deactivated", "The workload is deactivated")
+    assert off.status.requeue_state is None
+    stopped = conditions.released(off.status, NOW + 1)
+    resting = workload(spec={"active": False}).model_copy(update={"status": stopped})
+    rests = step(resting, situation(), NOW + 2).status
+    found = find_condition(rests.conditions, QUOTA_RESERVED)
+    assert found is not None
+    assert (found.reason, found.message) == ("Deactivated", "The workload is deactivated")
+    assert not_before(resting) == float("inf")
+    back = step(workload().model_copy(update={"status": rests}), situation(), NOW + 60).status
+    requeued, waits = find_condition(back.conditions, REQUEUED), find_condition(back.conditions, QUOTA_RESERVED)
+    assert requeued is not None
+    assert waits is not None
+    assert (requeued.status, requeued.reason) == ("True", "Reactivated")
+    assert waits.reason == "PendingEvaluation"
+
+
+def test_deactivating_what_is_being_evicted_tells_the_later_reason() -> None:
+    drained = step(workload(admitted=True), situation(cluster_queue=target("HoldAndDrain")), NOW).status
+    off = workload(spec={"active": False}).model_copy(update={"status": drained})
+    assert step(off, situation(), NOW + 1).eviction == Eviction("Deactivated", "The workload is deactivated")
+
+
+def test_a_gate_is_told_when_it_closes_and_when_it_opens() -> None:
+    gated = workload(metadata={"annotations": {"kueue.x-k8s.io/admission-gated-by": "a"}})
+    closed = step(gated, situation(), NOW)
+    assert [(o.reason, o.message) for o in closed.occurrences] == [("AdmissionGated", "Admission is gated by: a")]
+    still = gated.model_copy(update={"status": closed.status})
+    assert step(still, situation(), NOW + 1).occurrences == ()
+    opened = step(workload().model_copy(update={"status": closed.status}), situation(), NOW + 2)
+    assert [o.reason for o in opened.occurrences] == ["AdmissionGateCleared"]
+    found = find_condition(opened.status.conditions, QUOTA_RESERVED)
+    assert found is not None
+    assert (found.reason, found.message) == (
+        "PendingEvaluation",
+        "AdmissionGatedBy cleared, waiting for quota reservation",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kept", "later", "again", "deleted"),
+    [
+        pytest.param(None, 10**9, None, False, id="for-ever"),
+        pytest.param(60.0, 10, 50.0, False, id="not-yet"),
+        pytest.param(60.0, 60, None, True, id="long-enough"),
+        pytest.param(0.0, 0, None, True, id="at-once"),
+    ],
+)
+def test_finished_workloads_are_kept_as_long_as_the_settings_say(
+    kept: float | None, later: float, again: float | None, deleted: bool
+) -> None:
+    result = step(workload(conditions=[condition("Finished")]), situation(), NOW + later, Rules(finished_kept=kept))
+    assert (result.again_in, result.delete) == (again, deleted)
+    assert [o.reason for o in result.occurrences] == (["Deleted"] if deleted else [])
+
+
+def test_an_eviction_starts_everything_anew_and_keeps_what_the_pods_hold() -> None:
+    said_at = {"lastTransitionTime": "2025-01-01T00:00:00Z"}
+    gates = [{"name": "a", "position": "Open", **said_at}, {"name": "b", "position": "Closed", **said_at}]
+    status = {
+        "clusterName": "w1",
+        "unhealthyNodes": [{"name": "n"}],
+        "preemptionGates": gates,
+        "conditions": [condition(BLOCKED_ON_PREEMPTION_GATES, message="a is closed")],
+        "schedulingStats": {"evictions": [{"reason": "Preempted", "underlyingCause": "", "count": 2}]},
+    }
+    wl = workload(admitted=True, status=status)
+    after = evicted(wl.status, Eviction("Preempted", "for another", preemption="InClusterQueue"), NOW + 5)
+    assert (after.cluster_name, after.unhealthy_nodes, after.admission) == (None, (), wl.status.admission)
+    assert [(g["name"], g["position"]) for g in after.preemption_gates] == [("a", "Closed"), ("b", "Closed")]
+    assert [g["lastTransitionTime"] for g in after.preemption_gates] == ["2026-01-01T00:00:05Z", "2025-01-01T00:00:00Z"]
+    assert after.scheduling_stats is not None
+    assert [(c.reason, c.count) for c in after.scheduling_stats.evictions] == [("Preempted", 3)]
+    said = {c.type: (c.status, c.reason, c.message) for c in after.conditions}
+    assert said[EVICTED] == ("True", "Preempted", "for another")
+    assert said[PREEMPTED] == ("True", "InClusterQueue", "for another")
+    assert said[BLOCKED_ON_PREEMPTION_GATES] == ("False", EVICTED, "Previously: a is closed")

@@ -86,9 +86,11 @@ class Cluster:
             elif isinstance(event, Workload):
                 self.queues.put(event)
 
-    def cycle(self, budget: int = 100, now: float = 0.0, *, fair: bool = False) -> CycleReport:
+    def cycle(
+        self, budget: int = 100, now: float = 0.0, *, fair: bool = False, startable: int | None = None
+    ) -> CycleReport:
         """One cycle."""
-        return run_cycle(self.ledger, self.queues, now, budget, fair=fair)
+        return run_cycle(self.ledger, self.queues, now, budget, fair=fair, startable=startable)
 
     def finish(self, key: str) -> None:
         """The workload is done: its room is free, and its queue's relatives look again."""

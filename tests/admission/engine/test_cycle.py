@@ -411,3 +411,27 @@ def test_best_effort_leaves_nobody_out_who_would_fit(
     cluster.cycle(1000)
     cluster.queues.wake(["a", "b"])
     assert admitted(cluster.cycle(1000)) == []
+
+
+# ---- one at a time
+
+
+def test_no_more_start_than_may_and_the_others_come_when_they_are_woken() -> None:
+    cluster = Cluster(ANY, queue(any=3), *(workload(f"w{n}", queued=n) for n in range(3)))
+    first = cluster.cycle(startable=1)
+    assert admitted(first) == ["w0"]
+    assert waits(first) == {
+        "w1": "WaitingForPodsReady: waiting for all admitted workloads to be in PodsReady condition"
+    }
+    assert admitted(cluster.cycle(startable=1)) == [], "they sleep"
+    cluster.queues.wake(["q"])
+    assert admitted(cluster.cycle(startable=0)) == []
+    cluster.queues.wake(["q"])
+    assert admitted(cluster.cycle(startable=1)) == ["w1"]
+    cluster.queues.wake(["q"])
+    assert admitted(cluster.cycle()) == ["w2"]
+
+
+def test_who_would_not_fit_is_told_that_and_not_to_wait_for_pods() -> None:
+    cluster = Cluster(ANY, queue(any=1), workload("wide", cpus=2))
+    assert waits(cluster.cycle(startable=0))["wide"].startswith("ExceedsMaxQuota")

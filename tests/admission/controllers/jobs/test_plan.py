@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.jobs.actions import Action, PatchJob, PatchWorkload, Plan, SetStatus
+from admission.controllers.jobs.actions import Action, DeleteJob, PatchJob, PatchWorkload, Plan, SetStatus
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.workload import composed
@@ -280,12 +280,43 @@ def test_priority(classes: dict[str, Object], wanted: tuple[str | None, int]) ->
 
 
 def test_pods_that_are_done_are_told_once() -> None:
-    around = Surroundings(flavors={"tas": FLAVOR}, options=JobOptions(reclaimable_pods=True))
+    around = Surroundings(flavors={"tas": FLAVOR})
     job = RUNNING | {"status": ACTIVE | {"succeeded": 4}}
     (told,) = plan(job, JOB, [admitted(WAITING)], around, 0.0).actions
     assert isinstance(told, SetStatus)
     assert [(p.name, p.count) for p in told.status.reclaimable_pods] == [("main", 2)]
     assert plan(job, JOB, [told.workload.model_copy(update={"status": told.status})], around, 0.0).actions == ()
+    silent = replace(around, options=JobOptions(reclaimable_pods=False))
+    assert plan(job, JOB, [admitted(WAITING)], silent, 0.0).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("cause", "kept", "later", "deleted", "again"),
+    [
+        pytest.param("AdmissionCheck", None, 10**9, False, None, id="kept for ever"),
+        pytest.param("AdmissionCheck", 60.0, 20, False, 40.0, id="not yet"),
+        pytest.param("AdmissionCheck", 60.0, 60, True, None, id="long enough"),
+        pytest.param("RequeuingLimitExceeded", 0.0, 0, True, None, id="at once"),
+        pytest.param("", 0.0, 10**9, False, None, id="a user deactivated it"),
+    ],
+)
+def test_jobs_that_we_deactivated_are_kept_as_long_as_the_settings_say(
+    cause: str, kept: float | None, later: float, deleted: bool, again: float | None
+) -> None:
+    around = replace(AROUND, options=JobOptions(deactivated_kept=kept))
+    gone = with_status(admitted(WAITING), lambda s: conditions.evicted(s, "Deactivated", "off", 0.0, cause))
+    off = gone.model_copy(update={"spec": gone.spec.model_copy(update={"active": False})})
+    released = with_status(off, lambda status: conditions.released(status, 0.0))
+    made = plan(waiting_job(), JOB, [released], around, float(later))
+    assert any(isinstance(action, DeleteJob) for action in made.actions) is deleted
+    assert made.again_in == again
+
+
+def test_a_job_whose_pods_still_run_is_stopped_before_it_is_deleted() -> None:
+    around = replace(AROUND, options=JobOptions(deactivated_kept=0.0))
+    gone = with_status(admitted(WAITING), lambda s: conditions.evicted(s, "Deactivated", "off", 0.0, "AdmissionCheck"))
+    off = gone.model_copy(update={"spec": gone.spec.model_copy(update={"active": False})})
+    assert words(plan(RUNNING | {"status": ACTIVE}, JOB, [off], around, 0.0).actions) == ["job:suspend"]
 
 
 @pytest.mark.parametrize(
