@@ -172,8 +172,10 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """These workloads must go first; until they are gone the workload waits, and its room is kept within the cycle.
+    """These workloads must go first; until they are gone the workload waits, and what it then gets is kept for it.
 
+    It may come again, for the same victims or others, whenever something changes before they have left. If a victim cannot be
+    evicted after all, wake the queue.
     `message` is what its QuotaReserved=False condition says, `requested` the total per pod set, for the status.
     """
 

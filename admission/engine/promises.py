@@ -15,23 +15,27 @@ from dataclasses import replace
 from admission.engine.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.line import Order, order_of
-from admission.engine.model import Admission, Workload
+from admission.engine.model import Admission, FlavorResource, Workload
 from admission.engine.nominate import Nomination
 from admission.engine.pending import Promise
 from admission.engine.queue import PendingQueues
 
 
 class Promises:
-    """The promises of one cycle. `leaving`: the victims (by key) of all of them."""
+    """The promises of one cycle. `leaving`: the victims (by key) of all of them.
+
+    `_shift` is by how much each queue's usage will have changed afterwards.
+    """
 
     def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
         self._ledger, self._queues = ledger, queues
         self.leaving: frozenset[str] = frozenset()
+        self._shift: dict[str, dict[FlavorResource, int]] = {}
         self._admissions: list[Admission] = []
         self._held: list[str] = []
         self._due: list[tuple[int, Order, Workload, Admission]] = []
         for workload, promise in queues.promises():
-            self.leaving |= promise.victims
+            self._count_out(promise.victims)
             self._due.append((promise.level, order_of(workload), workload, promise.admission))
         self._due.sort(key=lambda each: each[:2], reverse=True)
 
@@ -55,7 +59,7 @@ class Promises:
 
     def make(self, key: str, found: Nomination, victims: frozenset[str]) -> None:
         """The pending workload of that key gets this once the victims have left."""
-        self.leaving |= victims
+        self._count_out(victims)
         admission = found.admission()
         self._queues.promise(key, Promise(admission, victims, found.assignment.level))
         self._keep(found.workload, admission)
@@ -65,6 +69,18 @@ class Promises:
         self._ledger.hold(workload, replace(admission, pod_sets=places))
         self._held.append(workload.key)
         self._admissions.append(admission)
+        self._count(admission, +1)
+
+    def _count_out(self, victims: frozenset[str]) -> None:
+        for key in victims - self.leaving:
+            if (admission := self._ledger.admission(key)) is not None:
+                self._count(admission, -1)
+        self.leaving |= victims
+
+    def _count(self, admission: Admission, sign: int) -> None:
+        shift = self._shift.setdefault(admission.cluster_queue, {})
+        for fr, amount in admission.usage().items():
+            shift[fr] = shift.get(fr, 0) + sign * amount
 
     @contextmanager
     def afterwards(self) -> Iterator[None]:
@@ -80,7 +96,9 @@ class Promises:
         """Whether the quota suffices afterwards as well."""
         if not self._admissions:
             return True
-        with self.afterwards():
+        with self._ledger.trial():
+            for name, shift in self._shift.items():
+                self._ledger.quota.add(name, shift)
             return self._ledger.quota.fits(queue, assignment.usage)
 
     def must_wait(self, found: Nomination) -> bool:

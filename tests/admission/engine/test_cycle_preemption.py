@@ -25,6 +25,7 @@ from admission.engine.model import (
 )
 from admission.engine.nominate import Nominator
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.promises import Promises
 from tests.admission.engine.dump import dump
 from tests.admission.engine.making import (
     BEST,
@@ -49,9 +50,12 @@ RECLAIM = PreemptionPolicy("Any", "LowerPriority")
 class Evicting(Cluster):
     """A cluster whose queues may evict; victims leave when they are told to."""
 
-    def cycle(self, budget: int = 100, now: float = 0.0, *, fair: bool = False) -> CycleReport:
+    def cycle(
+        self, budget: int = 100, now: float = 0.0, *, fair: bool = False, startable: int | None = None
+    ) -> CycleReport:
         before = dump(self.ledger)["quota"]
-        report = run_cycle(self.ledger, self.queues, now, budget, Preemptor(self.ledger, now), fair=fair)
+        preemptor = Preemptor(self.ledger, now)
+        report = run_cycle(self.ledger, self.queues, now, budget, preemptor, fair=fair, startable=startable)
         if not any(isinstance(decision, Admit) for decision in report.decisions):
             assert dump(self.ledger)["quota"] == before, "what is kept free is not usage"
         assert self.ledger.audit() == []
@@ -191,6 +195,23 @@ def test_what_was_kept_for_one_whose_chance_is_over_is_free_again() -> None:
     assert "high" in waits(report)
     assert report.more
     assert admitted(cluster.cycle()) == ["other"]
+
+
+def test_quota_afterwards_is_counted_without_emptying_the_book() -> None:
+    shared = [evicting(queue(name, cohort="all", any=4), RECLAIM) for name in ("a", "b")]
+    cluster = started(ANY, *shared, first=[workload(f"low{i}", 2, to="a", queued=i) for i in range(4)])
+    cluster.tell(workload("own", 3, to="b", priority=1), workload("up", 2, to="a", priority=2))
+    assert set(preempted(cluster.cycle())) == {"own", "up"}
+    promises = Promises(cluster.ledger, cluster.queues)
+    promises.keep_all()
+    with promises.afterwards():
+        emptied = cluster.ledger.quota.state()
+    with cluster.ledger.trial():
+        for name, shift in promises._shift.items():
+            cluster.ledger.quota.add(name, shift)
+        assert cluster.ledger.quota.state() == emptied
+    promises.end()
+    assert cluster.ledger.audit() == []
 
 
 # ---- fewer pods
