@@ -102,13 +102,11 @@ class Group:
     others: tuple[PlacementRequest, ...] = ()
 
     @classmethod
-    def of(cls, members: list[PlacementRequest], *, one_leader: bool = True) -> Group:
-        """The leader is the smaller one, of equals the second. `one_leader`: it is a single pod, whatever its count says;
-        otherwise two pod sets of several pods are placed like three.
-        """
+    def of(cls, members: list[PlacementRequest]) -> Group:
+        """The leader is the smaller one of two, of equals the second."""
         if len(members) == 1:
             return cls(members[0])
-        if len(members) > 2 or (not one_leader and min(member.count for member in members) > 1):
+        if len(members) > 2 or min(member.count for member in members) > 1:
             largest = max(members, key=lambda member: member.count)
             return cls(largest, others=tuple(member for member in members if member is not largest))
         first, second = members

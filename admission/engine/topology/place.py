@@ -42,7 +42,7 @@ class Placer:
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Domains for all pod sets, or why the first that found none did not. `simulate_empty`: as if none were admitted."""
         results: list[PlacementResult] = []
-        flavors = list(_by_flavor(requests, self.options.profile))
+        flavors = list(_by_flavor(requests))
         with self.journal.trial():
             for index, groups in enumerate(flavors):
                 result = self._together(groups, simulate_empty)
@@ -182,9 +182,8 @@ def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assi
         yield requests[name], merged(tree, *some)
 
 
-def _by_flavor(requests: Sequence[PlacementRequest], profile: Profile) -> Iterator[list[Group]]:
-    """By flavor name, then in order; pod sets of one group name together. `profile`: of requests without one."""
-    one_leader = not all((request.profile or profile) is Profile.EXACT for request in requests)
+def _by_flavor(requests: Sequence[PlacementRequest]) -> Iterator[list[Group]]:
+    """By flavor name, then in order; pod sets of one group name together."""
     for flavor in sorted({request.flavor for request in requests}):
         members: dict[str | int, list[PlacementRequest]] = {}
         for index, request in enumerate(requests):
@@ -192,7 +191,7 @@ def _by_flavor(requests: Sequence[PlacementRequest], profile: Profile) -> Iterat
                 ask = request.pod_set.topology
                 name = None if ask is None else ask.group
                 members.setdefault(index if name is None else name, []).append(request)
-        yield [Group.of(some, one_leader=one_leader) for some in members.values()]
+        yield list(map(Group.of, members.values()))
 
 
 def _members(groups: Sequence[Group]) -> Iterator[tuple[PlacementRequest, str]]:
