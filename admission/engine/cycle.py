@@ -221,8 +221,9 @@ class _Cycle:
         with self._promises.afterwards():
             found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
         if not found.starts:
-            told = found.assignment if assignment.mode is Mode.FIT else assignment
-            return self._wait(head, queue, told.reason, told.message())
+            told = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
+            reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else told.reason
+            return self._wait(head, queue, reason, told.message())
         if self._turns.yields(head, found.assignment.level):
             return None
         if found.victims:

@@ -113,7 +113,7 @@ class FlavorSearch:
                 continue
             group = self.queue.group_of(resource)
             if group is None:
-                if not total[resource]:
+                if not total[resource] or self.queue.ignores_uncovered:
                     continue
                 lacking = f"resource {resource} unavailable in ClusterQueue"
                 return self._failed(members, requests, Try.refusal(lacking, Reason.NO_MATCHING_FLAVOR))
@@ -244,7 +244,9 @@ class FlavorSearch:
 
     def _preempts_while_borrowing(self) -> bool:
         policy = self.queue.preemption
-        return policy.borrow_policy != "Never" or (self.scope.fair and policy.reclaim_within_cohort != "Never")
+        if policy.borrow_policy != "Never" or policy.elastic:
+            return True
+        return self.scope.fair and policy.reclaim_within_cohort != "Never"
 
 
 def _both(one: Try, other: Try) -> Try:

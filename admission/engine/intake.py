@@ -19,6 +19,7 @@ from api import assignment, constraints, pods, quantity, queues, topology, workl
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
+    ELASTIC_QUOTA_LABEL,
     EVICTED,
     JOB_UID_LABEL,
     PLACEMENT_PROFILE,
@@ -267,7 +268,7 @@ def _wire_pod_set(pod_set: model.PodSetAdmission) -> workloads.PodSetAssignment:
 
 def cluster_queue(queue: queues.ClusterQueue, *, inactive: str | None = None) -> model.ClusterQueue:
     """A ClusterQueue; `inactive` is why it admits nothing. Raises InvalidObject."""
-    spec = queue.spec
+    spec, elastic = queue.spec, ELASTIC_QUOTA_LABEL in queue.metadata.labels
     strategy = spec.admission_checks_strategy
     with _about("ClusterQueue", queue.key):
         return model.ClusterQueue(
@@ -277,11 +278,12 @@ def cluster_queue(queue: queues.ClusterQueue, *, inactive: str | None = None) ->
             strategy=spec.queueing_strategy,
             stop=spec.stop_policy,
             fungibility=_fungibility(spec.flavor_fungibility),
-            preemption=_preemption(spec.preemption),
+            preemption=_preemption(spec.preemption, elastic),
             weight_milli=_weight(spec.fair_sharing),
             checks=tuple(rule.name for rule in strategy.admission_checks) if strategy else (),
             inactive=inactive,
             profile=_profile(queue.metadata.annotations),
+            ignores_uncovered=elastic,
         )
 
 
@@ -337,12 +339,12 @@ def _fungibility(given: queues.FlavorFungibility | None) -> model.FungibilityPol
     return model.FungibilityPolicy(given.when_can_borrow, given.when_can_preempt, given.preference)
 
 
-def _preemption(given: queues.Preemption | None) -> model.PreemptionPolicy:
+def _preemption(given: queues.Preemption | None, elastic: bool) -> model.PreemptionPolicy:
     if given is None:
-        return model.PreemptionPolicy()
+        return model.PreemptionPolicy(elastic=elastic)
     borrow = given.borrow_within_cohort or queues.BorrowWithinCohort()
     return model.PreemptionPolicy(
-        given.reclaim_within_cohort, given.within_cluster_queue, borrow.policy, borrow.max_priority_threshold
+        given.reclaim_within_cohort, given.within_cluster_queue, borrow.policy, borrow.max_priority_threshold, elastic
     )
 
 

@@ -114,12 +114,17 @@ class FungibilityPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionPolicy:
-    """Fields and values as ClusterQueue.spec.preemption."""
+    """Fields and values as ClusterQueue.spec.preemption.
+
+    `elastic`: as elastic quotas have it (elastic-quota.md): relatives' workloads go only for one that stays within the nominal
+    quota, own ones only for one that does not; and nobody's usage is taken below the nominal quota.
+    """
 
     reclaim_within_cohort: str = "Never"
     within_cluster_queue: str = "Never"
     borrow_policy: str = "Never"
     borrow_threshold: int | None = None
+    elastic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,7 @@ class ClusterQueue:
     """A queue with its quota. `inactive`: why it admits nothing (its condition's message), None while active.
 
     `allows(namespace)` is decided by the feed and comes with each workload, since namespace labels live there.
+    `ignores_uncovered`: resources that no group covers are not counted; else a workload that requests them fits nowhere.
     """
 
     name: str
@@ -140,6 +146,7 @@ class ClusterQueue:
     checks: tuple[str, ...] = ()
     inactive: str | None = None
     profile: Profile | None = None
+    ignores_uncovered: bool = False
 
     @property
     def flavors(self) -> tuple[str, ...]:

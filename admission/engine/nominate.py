@@ -39,12 +39,14 @@ class Nomination:
     """What a workload would get. `workload` has the pod counts that this is for; `victims` have to leave first.
 
     `places`: domains by pod set; of a nomination that is no Fit, those that it would take once others have left.
+    `homeless`: not even nodes without any workload hold it.
     """
 
     workload: Workload
     assignment: FlavorAssignment
     places: Mapping[str, Assignment] = field(default_factory=dict)
     victims: tuple[Victim, ...] = ()
+    homeless: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -139,7 +141,7 @@ class Nominator:
         """It fits only when others leave: whom, and what it would take then."""
         empty = self._ledger.place(requests, simulate_empty=True) if requests else PlacementResult({}, {})
         if not empty.fits:
-            return Nomination(workload, _unplaced(found, empty.failures, Mode.NO_FIT))
+            return Nomination(workload, _unplaced(found, empty.failures, Mode.NO_FIT), homeless=True)
         found = _all_placed_preempt(found)
         victims = tuple(preemption.targets(workload, found))
         places = self._places_without(victims, requests) if victims and requests else empty.assignments

@@ -1,0 +1,1 @@
+"""Elastic quotas, translated into queues of one cohort and kept so."""
