@@ -9,7 +9,7 @@ Called by the feed (apply) and by cycle.py (everything else).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from admission.engine.decision import PlacementResult
@@ -55,6 +55,7 @@ class Ledger:
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
         self._held: set[str] = set()
+        self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
         self._bookings = Bookings(self._capacity, self.flavors, self.journal)
         self._placer = Placer(self._capacity, self.flavors, self.options, self.journal)
@@ -139,8 +140,8 @@ class Ledger:
         return self.admissions.get(key)
 
     def holders(self, queue: str) -> list[Booking]:
-        """The bookings charged to the ClusterQueue, by key; holds are left out."""
-        keys = sorted(self._bookings.by_queue.get(queue, set()) - self._held)
+        """The bookings charged to the ClusterQueue, by key; holds, and who is `away`, are left out."""
+        keys = sorted(self._bookings.by_queue.get(queue, set()) - self._held - self._away)
         return [self._bookings.by_workload[key] for key in keys]
 
     def workload(self, key: str) -> Workload | None:
@@ -164,6 +165,12 @@ class Ledger:
         self.charge(workload, admission)
         self.journal.add(self._held, workload.key)
 
+    def unhold(self, key: str) -> None:
+        """The hold is over; nobody has more room than before it."""
+        generations = self._capacity.generations()
+        self.release(key)
+        self._capacity.keep_generations(generations)
+
     def release(self, key: str) -> Admission | None:
         """Take the workload's booking out; returns it, None where nothing was booked."""
         admission = self._bookings.release(key)
@@ -178,6 +185,20 @@ class Ledger:
         self.release(key)
         for pod in self._bookings.pods_of(key):
             self._bookings.drop_pod(pod)
+
+    @contextmanager
+    def away(self, keys: frozenset[str]) -> Iterator[None]:
+        """A trial in which these workloads and their pods have left the nodes and hold nothing. Quota is not touched."""
+        before = self._away
+        with self.journal.trial():
+            for key in keys & self.admissions.keys():
+                if self._bookings.by_workload[key].shares or self._bookings.pods_of(key):
+                    self.lift(key)
+            self._away = before | keys
+            try:
+                yield
+            finally:
+                self._away = before
 
     def lift(self, key: str) -> None:
         """In a trial: the room of the workload and of its bound pods is free. Its quota and its booking stay."""

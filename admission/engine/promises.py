@@ -31,7 +31,6 @@ class Promises:
         self._ledger, self._queues = ledger, queues
         self.leaving: frozenset[str] = frozenset()
         self._shift: dict[str, dict[FlavorResource, int]] = {}
-        self._admissions: list[Admission] = []
         self._held: list[str] = []
         self._due: list[tuple[int, Order, Workload, Admission]] = []
         for workload, promise in queues.promises():
@@ -41,7 +40,7 @@ class Promises:
 
     def __bool__(self) -> bool:
         """Whether any promise is kept, so that afterwards differs from now."""
-        return bool(self._admissions) or bool(self.leaving)
+        return bool(self._shift)
 
     def keep_until(self, level: int, order: Order) -> None:
         """Keep what was promised to those whose turn is before this one."""
@@ -68,7 +67,6 @@ class Promises:
         places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
         self._ledger.hold(workload, replace(admission, pod_sets=places))
         self._held.append(workload.key)
-        self._admissions.append(admission)
         self._count(admission, +1)
 
     def _count_out(self, victims: frozenset[str]) -> None:
@@ -85,25 +83,25 @@ class Promises:
     @contextmanager
     def afterwards(self) -> Iterator[None]:
         """Inside, the ledger is as it will be when all promises so far are kept."""
-        with self._ledger.trial():
-            for key in sorted(self.leaving):
-                self._ledger.vacate(key)
-            for admission in self._admissions:
-                self._ledger.quota.add(admission.cluster_queue, admission.usage())
+        with self._ledger.away(self.leaving):
+            self._shift_quota()
             yield
 
     def leave_quota_for(self, queue: str, assignment: FlavorAssignment) -> bool:
         """Whether the quota suffices afterwards as well."""
-        if not self._admissions:
+        if not self._shift:
             return True
         with self._ledger.trial():
-            for name, shift in self._shift.items():
-                self._ledger.quota.add(name, shift)
+            self._shift_quota()
             return self._ledger.quota.fits(queue, assignment.usage)
+
+    def _shift_quota(self) -> None:
+        for name, shift in self._shift.items():
+            self._ledger.quota.add(name, shift)
 
     def must_wait(self, found: Nomination) -> bool:
         """Whether what fits afterwards does not fit now, because of those that are still to leave."""
-        if not self._admissions:
+        if not self._shift:
             return False
         if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
             return True
@@ -112,4 +110,4 @@ class Promises:
     def end(self) -> None:
         """The cycle is over: nothing is held in the book any more."""
         for key in self._held:
-            self._ledger.release(key)
+            self._ledger.unhold(key)

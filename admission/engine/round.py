@@ -96,7 +96,7 @@ class _Round:
         for entry in order:
             self._decisions.append(self._process(entry))
         for key in self._held:
-            self._ledger.release(key)
+            self._ledger.unhold(key)
         return RoundReport(
             tuple(self._decisions),
             tuple(self._queues.take_notices()),

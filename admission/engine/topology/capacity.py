@@ -8,7 +8,7 @@ every flavor over that node; in Domains counting wider flavors only know their o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -48,6 +48,18 @@ class Capacity:
         self._books: dict[str, Books] = {}
         self._shared = Books()
         self._generations: dict[str, int] = {}
+
+    def generations(self) -> dict[str, int]:
+        """Of all flavors."""
+        return dict(self._generations)
+
+    def keep_generations(self, generations: Mapping[str, int]) -> None:
+        """What was freed since had only been taken since: nobody has more room than when these were read."""
+        for flavor in self._generations.keys() | generations.keys():
+            if flavor in generations:
+                self._journal.put(self._generations, flavor, generations[flavor])
+            else:
+                self._journal.drop(self._generations, flavor)
 
     def generation(self, flavor: str) -> int:
         """Grows when the flavor's capacity may have grown."""

@@ -53,11 +53,11 @@ class Evicting(Cluster):
     def cycle(
         self, budget: int = 100, now: float = 0.0, *, fair: bool = False, startable: int | None = None
     ) -> CycleReport:
-        before = dump(self.ledger)["quota"]
+        before = dump(self.ledger)
         preemptor = Preemptor(self.ledger, now)
         report = run_cycle(self.ledger, self.queues, now, budget, preemptor, fair=fair, startable=startable)
         if not any(isinstance(decision, Admit) for decision in report.decisions):
-            assert dump(self.ledger)["quota"] == before, "what is kept free is not usage"
+            assert dump(self.ledger) == before, "what is kept free is not booked"
         assert self.ledger.audit() == []
         return report
 
@@ -204,12 +204,16 @@ def test_quota_afterwards_is_counted_without_emptying_the_book() -> None:
     assert set(preempted(cluster.cycle())) == {"own", "up"}
     promises = Promises(cluster.ledger, cluster.queues)
     promises.keep_all()
-    with promises.afterwards():
-        emptied = cluster.ledger.quota.state()
     with cluster.ledger.trial():
-        for name, shift in promises._shift.items():
-            cluster.ledger.quota.add(name, shift)
+        for key in promises.leaving:
+            cluster.ledger.vacate(key)
+        for _, promise in cluster.queues.promises():
+            cluster.ledger.quota.add(promise.admission.cluster_queue, promise.admission.usage())
+        emptied = cluster.ledger.quota.state()
+    with promises.afterwards():
         assert cluster.ledger.quota.state() == emptied
+        holders = {booking.workload.key for name in ("a", "b") for booking in cluster.ledger.holders(name)}
+        assert holders == {f"low{i}" for i in range(4)} - promises.leaving
     promises.end()
     assert cluster.ledger.audit() == []
 
