@@ -64,10 +64,9 @@ def bounds(quota: ElasticQuota) -> Bounds:
     return Bounds(least, most)
 
 
-def age(quota: ElasticQuota) -> tuple[str, str, str]:
+def age(quota: ElasticQuota) -> tuple[str, str]:
     """Sorts the quotas of one namespace: the first one holds."""
-    meta = quota.metadata
-    return meta.creation_timestamp or "", type(quota).API_VERSION, meta.name
+    return quota.metadata.creation_timestamp or "", quota.metadata.name
 
 
 def counted(every: Iterable[Bounds]) -> tuple[str, ...]:

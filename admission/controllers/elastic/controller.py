@@ -1,0 +1,254 @@
+"""Keeps the queues of elastic quotas as `translation` wants them, and the quotas' status.
+
+For each namespace with an elastic quota: its ClusterQueue and LocalQueue, the flavor that all of them share where nobody has
+made it, and the label that lets jobs without a queue name of this namespace reach the webhook. Everything else about these
+queues (activity, counts, finalizers) is done by whoever does it for any queue. When the quota goes its LocalQueue goes, so
+nothing more starts; its ClusterQueue follows when nobody holds quota of it any more.
+
+Objects of these names that do not bear our label are somebody else's: they stay as they are, and the quota says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from admission.controllers.elastic import translation
+from admission.controllers.elastic.quotas import Entry, Quotas
+from admission.controllers.views import Views
+from api.elastic import ElasticQuota, ElasticQuotaStatus
+from api.errors import AlreadyExists, NotFound
+from api.kube.client import Kube, PatchKind
+from api.kube.events import EventRecorder, ref_to
+from api.kube.informer import Informer
+from api.kube.reconcile import Reconciler
+from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, Resource
+from api.kube.store import Change, ChangeType
+from api.merge import merge_diff
+from api.meta import Condition, KubeObject, find_condition, is_true, rfc3339, set_condition
+from api.names import ACTIVE, ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, MANAGED_NAMESPACE, OVERCOMMITTED
+from api.pods import Node
+from api.queues import ClusterQueue, LocalQueue
+from api.topology import ResourceFlavor
+
+log = logging.getLogger(__name__)
+
+SYNC_TIMEOUT: Final = 120.0
+EXCEEDS_CAPACITY: Final = "MinExceedsCapacity"
+_CAPACITY = "capacity"
+_NAMESPACE = "namespace/"
+_SOON = 1.0
+
+
+class ElasticQuotaController:
+    """Writes while it runs. `informers`: of both kinds of elastic quota; the views' informers run elsewhere, too."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        informers: Mapping[Resource, Informer[dict[str, Any]]],
+        recorder: EventRecorder,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._views, self._informers = kube, views, informers
+        self._recorder, self._now = recorder, now
+        self._quotas = Quotas()
+        self._overcommitted = ""
+        self.queue = Reconciler("elastic quotas", self.reconcile, workers=2)
+        for resource, informer in informers.items():
+            informer.add_handler(self._quota_handler(resource))
+        views.cluster_queues.add_handler(self._queue_changed)
+        views.local_queues.add_handler(self._queue_changed)
+        views.flavors.add_handler(self._flavor_changed)
+        views.nodes.add_handler(self._node_changed)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        for informer in self._informers.values():
+            await informer.synced(SYNC_TIMEOUT)
+        await self.queue.run()
+
+    # ---- what happened
+
+    def _quota_handler(self, resource: Resource) -> Callable[[Change[dict[str, Any]]], None]:
+        def changed(change: Change[dict[str, Any]]) -> None:
+            before, key = self._quotas.shared(), f"{resource.group}/{change.key}"
+            if change.type is ChangeType.DELETED:
+                self._quotas.drop(key)
+            else:
+                try:
+                    self._quotas.put(key, resource, ElasticQuota.from_wire(change.object))
+                except ValidationError as bad:
+                    log.warning("elastic quota not taken: %s", bad, extra={"elastic_quota": change.key})
+                    return
+            if self._quotas.shared() != before:
+                self._everywhere()
+            self.queue.add(f"{_NAMESPACE}{change.object['metadata']['namespace']}")
+            self.queue.add_after(_CAPACITY, _SOON)
+
+        return changed
+
+    def _queue_changed(self, change: Change[ClusterQueue] | Change[LocalQueue]) -> None:
+        namespace = change.object.metadata.labels.get(ELASTIC_QUOTA_LABEL)
+        if namespace is not None:
+            self.queue.add(f"{_NAMESPACE}{namespace}")
+
+    def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
+        if change.key == ELASTIC_QUOTA:
+            self._everywhere()
+            self.queue.add_after(_CAPACITY, _SOON)
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        old, new = change.old, None if change.type is ChangeType.DELETED else change.object
+        if old is None or new is None or _size(old) != _size(new):
+            self.queue.add_after(_CAPACITY, _SOON)
+
+    def _everywhere(self) -> None:
+        for namespace in self._quotas.namespaces():
+            self.queue.add(f"{_NAMESPACE}{namespace}")
+
+    # ---- what is to be done
+
+    async def reconcile(self, key: str) -> float | None:
+        """One namespace, or what the cluster has."""
+        if key == _CAPACITY:
+            self._count()
+            return None
+        namespace = key.removeprefix(_NAMESPACE)
+        entries = self._quotas.of(namespace)
+        holds = entries[0] if entries else None
+        if holds is None:
+            return await self._clear(namespace)
+        taken = None if holds.bounds is None else await self._provide(namespace, holds.bounds)
+        for entry in entries:
+            await self._tell(namespace, entry, holds, taken)
+        return None
+
+    def _count(self) -> None:
+        flavor = self._views.flavors.objects.get(ELASTIC_QUOTA) or translation.flavor()
+        counted = self._quotas.shared()
+        there = translation.capacity(self._views.nodes.objects.values(), flavor.spec.node_labels, counted)
+        found = translation.overcommitment(self._quotas.holding(), there)
+        if found != self._overcommitted:
+            self._overcommitted = found
+            self._everywhere()
+
+    async def _provide(self, namespace: str, quota: translation.Bounds) -> str | None:
+        """Flavor, queues and label; returns what is in the way of them."""
+        if ELASTIC_QUOTA not in self._views.flavors.objects:
+            await self._create(RESOURCE_FLAVORS, translation.flavor())
+        wanted = translation.cluster_queue(namespace, quota, self._quotas.shared())
+        queue = self._views.cluster_queues.objects.get(wanted.metadata.name)
+        local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
+        for there in (queue, local):
+            if there is not None and ELASTIC_QUOTA_LABEL not in there.metadata.labels:
+                return f"the {type(there).KIND} {there.metadata.name} is somebody else's"
+        if queue is None:
+            await self._create(CLUSTER_QUEUES, wanted)
+        elif body := _difference(queue, wanted):
+            await self._kube.patch(CLUSTER_QUEUES, queue.metadata.name, body, kind=PatchKind.MERGE)
+        if local is None:
+            await self._create(LOCAL_QUEUES, translation.local_queue(namespace))
+        await self._manage(namespace)
+        return None
+
+    async def _create(self, resource: Resource, obj: KubeObject) -> None:
+        try:
+            await self._kube.create(resource, obj.to_wire())
+        except AlreadyExists:
+            log.debug("%s %s is there already", resource.kind, obj.key)
+
+    async def _manage(self, namespace: str) -> None:
+        """Jobs without a queue name reach the webhook only in namespaces that say so."""
+        found = self._views.namespaces.objects.get(namespace)
+        if found is not None and MANAGED_NAMESPACE not in found.metadata.labels:
+            body = {"metadata": {"labels": {MANAGED_NAMESPACE: "true"}}}
+            await self._kube.patch(NAMESPACES, namespace, body, kind=PatchKind.MERGE, repeatable=True)
+
+    async def _clear(self, namespace: str) -> float | None:
+        """Takes away what is ours there, a queue only when nobody holds quota of it."""
+        local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
+        if local is not None and ELASTIC_QUOTA_LABEL in local.metadata.labels:
+            await self._delete(LOCAL_QUEUES, local)
+            return _SOON
+        queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
+        if queue is None or ELASTIC_QUOTA_LABEL not in queue.metadata.labels or queue.status.reserving_workloads:
+            return None
+        await self._delete(CLUSTER_QUEUES, queue)
+        return None
+
+    async def _delete(self, resource: Resource, obj: KubeObject) -> None:
+        meta = obj.metadata
+        try:
+            await self._kube.delete(resource, meta.name, meta.namespace, uid=meta.uid)
+        except NotFound:
+            log.debug("%s %s is gone already", resource.kind, obj.key)
+
+    # ---- status
+
+    async def _tell(self, namespace: str, entry: Entry, holds: Entry, taken: str | None) -> None:
+        quota = entry.quota
+        status = quota.status
+        queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
+        conditions, generation = status.conditions, quota.metadata.generation
+        if (active := _active(entry, holds, taken, queue)) is not None:
+            conditions = self._with(conditions, active, generation)
+        over = self._overcommitted if entry is holds and entry.bounds is not None else ""
+        if over or find_condition(conditions, OVERCOMMITTED) is not None:
+            text = over or "the sum of min of all elastic quotas is within what the cluster has"
+            reason = EXCEEDS_CAPACITY if over else "WithinCapacity"
+            new = Condition(type=OVERCOMMITTED, status="True" if over else "False", reason=reason, message=text)
+            conditions = self._with(conditions, new, generation)
+        counts = entry is holds and entry.bounds is not None and queue is not None and taken is None
+        used = translation.used(entry.bounds, queue.status) if counts and entry.bounds and queue else {}
+        await self._write(entry, status.model_copy(update={"used": used, "conditions": conditions}))
+        if over and not is_true(status.conditions, OVERCOMMITTED):
+            self._recorder.record(ref_to(entry.resource, quota), "Warning", OVERCOMMITTED, over)
+
+    def _with(self, conditions: Iterable[Condition], new: Condition, generation: int) -> tuple[Condition, ...]:
+        update = {"last_transition_time": rfc3339(self._now()), "observed_generation": generation}
+        return set_condition(conditions, new.model_copy(update=update))
+
+    async def _write(self, entry: Entry, status: ElasticQuotaStatus) -> None:
+        meta = entry.quota.metadata
+        diff = merge_diff(entry.quota.status.to_wire(), status.to_wire())
+        if not diff:
+            return
+        body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": diff}
+        answer = await self._kube.patch(
+            entry.resource, meta.name, body, meta.namespace, kind=PatchKind.MERGE, subresource="status"
+        )
+        self._informers[entry.resource].observe(answer)
+
+
+def _active(entry: Entry, holds: Entry, taken: str | None, queue: ClusterQueue | None) -> Condition | None:
+    """Whether the quota is in force: as its queue is, unless something is wrong before that. None: not known yet."""
+
+    def no(reason: str, message: str) -> Condition:
+        return Condition(type=ACTIVE, status="False", reason=reason, message=message)
+
+    if entry is not holds:
+        api, name = holds.resource.group, holds.quota.metadata.name
+        return no("SecondInNamespace", f"a namespace has one elastic quota, and {name} ({api}) is older")
+    if entry.bounds is None:
+        return no("Invalid", entry.fault)
+    if taken is not None:
+        return no("NameTaken", taken)
+    return find_condition(queue.status.conditions, ACTIVE) if queue is not None else None
+
+
+def _difference(there: ClusterQueue, wanted: ClusterQueue) -> dict[str, Any]:
+    """The merge patch that brings what is translated up to date; whatever else somebody set stays."""
+    fields = ("cohort_name", "namespace_selector", "resource_groups", "preemption")
+    if all(getattr(there.spec, name) == getattr(wanted.spec, name) for name in fields):
+        return {}
+    return {"metadata": {"resourceVersion": there.metadata.resource_version}, "spec": wanted.spec.to_wire()}
+
+
+def _size(node: Node) -> tuple[object, ...]:
+    return node.status.allocatable, node.metadata.labels

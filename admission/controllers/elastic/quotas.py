@@ -1,0 +1,78 @@
+"""The elastic quotas that there are, of both groups: which holds in its namespace, and what all of them share. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from admission.controllers.elastic.translation import Bounds, age, bounds, counted
+from api.elastic import ElasticQuota
+from api.errors import InvalidObject
+from api.kube.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object. `bounds` None: it cannot be used, and `fault` says why."""
+
+    resource: Resource
+    quota: ElasticQuota
+    bounds: Bounds | None
+    fault: str = ""
+
+    @classmethod
+    def of(cls, resource: Resource, quota: ElasticQuota) -> Entry:
+        """The object, judged."""
+        try:
+            return cls(resource, quota, bounds(quota))
+        except InvalidObject as bad:
+            return cls(resource, quota, None, str(bad))
+
+
+class Quotas:
+    """By a key of the caller's."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._by_namespace: dict[str, dict[str, Entry]] = {}
+        self._shared: tuple[str, ...] | None = None
+
+    def put(self, key: str, resource: Resource, quota: ElasticQuota) -> None:
+        """It is there, or is so now."""
+        entry = Entry.of(resource, quota)
+        self._entries[key] = entry
+        self._by_namespace.setdefault(quota.metadata.namespace or "", {})[key] = entry
+        self._shared = None
+
+    def drop(self, key: str) -> None:
+        """It is gone."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        namespace = entry.quota.metadata.namespace or ""
+        there = self._by_namespace[namespace]
+        del there[key]
+        if not there:
+            del self._by_namespace[namespace]
+        self._shared = None
+
+    def of(self, namespace: str) -> list[Entry]:
+        """Those of the namespace: the first one holds."""
+        return sorted(self._by_namespace.get(namespace, {}).values(), key=lambda e: (*age(e.quota), e.resource.group))
+
+    def namespaces(self) -> Iterable[str]:
+        """Where there are any."""
+        return tuple(self._by_namespace)
+
+    def holding(self) -> Iterator[Bounds]:
+        """What holds, of all namespaces."""
+        for namespace in self._by_namespace:
+            first = self.of(namespace)[0]
+            if first.bounds is not None:
+                yield first.bounds
+
+    def shared(self) -> tuple[str, ...]:
+        """The resources that count."""
+        if self._shared is None:
+            self._shared = counted(self.holding())
+        return self._shared
