@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable
 
 from admission import metrics
 from admission.controllers.desk import Desk
+from admission.controllers.evictor import Evictor
 from admission.controllers.explaining import Explainer, Patience
 from admission.controllers.feed import Feed
 from admission.controllers.jobs.controller import JobController
+from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, life_rules
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
@@ -88,6 +90,7 @@ class _Controller:
         scheduler = Scheduler(writer, views, desk, waits, recorder)
         workers, rules = self._settings.workload_workers, life_rules(settings)
         workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
+        nodes = NodeController(writer, views, self.ledger, Evictor(writer, views, recorder), recorder)
         shares = LedgerShares(self.ledger.quota) if desk.sharing is not None else NO_SHARES
         queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period, shares=shares)
         jobs = JobController(
@@ -109,6 +112,7 @@ class _Controller:
             ("wait reasons", waits.reconciler.run),
             ("explanations", explainer.reconciler.run),
             ("workloads", workloads.run),
+            ("nodes", nodes.reconciler.run),
             ("jobs", jobs.run),
             ("audit", self._audit),
             *(("queue status", reconciler.run) for reconciler in queue_status.reconcilers()),

@@ -34,10 +34,11 @@ class HeldMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class HeldPod:
-    """`bound` is None for a pod that holds no node (any more)."""
+    """`bound` is None for a pod that holds no node (any more); `deleting`: it is on its way out."""
 
     metadata: HeldMeta
     bound: BoundPod | None
+    deleting: bool = False
 
 
 class PodReader:
@@ -50,7 +51,9 @@ class PodReader:
     def __call__(self, data: bytes) -> HeldPod:
         pod = self._decode(data)
         bound = intake.bound_pod(pod)
-        return HeldPod(_meta(pod.metadata), self._shared(bound) if bound else None)
+        return HeldPod(
+            _meta(pod.metadata), self._shared(bound) if bound else None, bool(pod.metadata.deletion_timestamp)
+        )
 
     def _shared(self, pod: BoundPod) -> BoundPod:
         return replace(

@@ -18,7 +18,7 @@ from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, EVICTED, FINISHED, HOSTNAME_LABEL
-from api.workloads import Workload
+from api.workloads import PodSetAssignment, Workload
 
 
 class Repairs:
@@ -64,11 +64,17 @@ def failed_nodes(workload: Workload) -> list[str]:
 
 def hostnames(workload: Workload) -> Iterator[str]:
     """The hosts of its assignment; none where the topology ends above them, or where it cannot be read."""
-    admission = workload.status.admission
-    for psa in admission.pod_set_assignments if admission else ():
-        given = psa.topology_assignment
-        if given is not None and given.levels[-1:] == (HOSTNAME_LABEL,):
-            try:
-                yield from (values[-1] for values, _ in assignment.decode(given))
-            except InvalidObject:
-                return
+    for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
+        yield from hosts_of(psa)
+
+
+def hosts_of(given: PodSetAssignment) -> Iterator[str]:
+    """The hosts of one pod set, as `hostnames`."""
+    placed = given.topology_assignment
+    if placed is None or tuple(placed.levels[-1:]) != (HOSTNAME_LABEL,):
+        return
+    try:
+        decoded = assignment.decode(placed)
+    except InvalidObject:
+        return
+    yield from (values[-1] for values, _ in decoded)

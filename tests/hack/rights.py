@@ -51,6 +51,7 @@ WRITE = ("update", "patch")
 
 ALLOWED = [
     *_each(CONTROLLER, READ, "nodes", "pods", "namespaces"),
+    *_each(CONTROLLER, ("patch",), "pods/status", namespace="a"),
     *_each(CONTROLLER, READ, "priorityclasses", group="scheduling.k8s.io"),
     *_each(CONTROLLER, (*READ, "patch"), "jobs", group="batch", namespace="a"),
     *_each(CONTROLLER, (*READ, "patch"), "jobsets", group="jobset.x-k8s.io", namespace="a"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
 from api.kube.resources import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, EVICTED, PREEMPTED, PRIORITY_CLASS_LABEL, QUOTA_RESERVED, REQUIRE_TOPOLOGY
+from api.names import ADMITTED, PREEMPTED, PRIORITY_CLASS_LABEL, QUOTA_RESERVED, REQUIRE_TOPOLOGY
 from api.workloads import Workload
 from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually
 
@@ -45,14 +45,18 @@ async def evicted(here: Site) -> dict[str, Workload]:
     page = await here.kube.list(WORKLOADS, here.name)
     found = [Workload.from_wire(item) for item in page.items]
     return {
-        w.metadata.owner_references[0].name: w for w in found if find_condition(w.status.conditions, PREEMPTED) is not None
+        w.metadata.owner_references[0].name: w
+        for w in found
+        if find_condition(w.status.conditions, PREEMPTED) is not None
     }
 
 
 async def told(here: Site, reason: str) -> Counter[str]:
     """How often something was told about each Workload."""
     events = (await here.kube.list(EVENTS, here.name)).items
-    return Counter(e["involvedObject"]["name"] for e in events if e["reason"] == reason for _ in range(e.get("count", 1)))
+    return Counter(
+        e["involvedObject"]["name"] for e in events if e["reason"] == reason for _ in range(e.get("count", 1))
+    )
 
 
 async def usage(here: Site, queue: str, field: str = "flavorsReservation") -> Mapping[str, str]:
@@ -85,7 +89,7 @@ async def test_quota_that_was_lent_is_taken_back(site: MakeSite) -> None:
         assert (why.status, why.reason) == ("True", "InCohortReclamation")
         assert f"(UID: {owner.metadata.uid}, JobUID: " in why.message
         assert "preemptor path: /reclaim/reclaim-ours; preemptee path: /reclaim/reclaim-theirs" in why.message
-        await eventually("it waits again", lambda: _waits_again(here, workload.metadata.name))
+        await eventually("it waits again", partial(_waits_again, here, workload.metadata.name))
     await eventually("nothing borrowed", lambda: _shows(here, "theirs", {"total": "8", "borrowed": "0"}))
     await eventually("events", lambda: _told(here, owner.metadata.name, {w.metadata.name for w in gone.values()}))
     # What remains stays: the two that were not evicted run on.
@@ -131,22 +135,3 @@ async def test_a_gang_of_eight_gets_racks_and_only_those_in_them_go(site: MakeSi
     for name in (*names, "important"):
         if name not in gone:
             assert await here.running(name, 2 if name in names else 4)
-
-
-async def test_while_victims_leave_the_preemptor_says_whom_it_waits_for(site: MakeSite) -> None:
-    here = site("pending")
-    await here.open({"b1": {"r1": 1}}, preemption=RECLAIM)
-    slow = here.job("slow", 4, {REQUIRE_TOPOLOGY: RACK})
-    slow["spec"]["template"]["metadata"]["annotations"]["stowage.test/run-for"] = "1h"
-    await here.submit(slow)
-    await here.running("slow", 4)
-    await here.submit(await prioritized(here, here.job("urgent", 4, {REQUIRE_TOPOLOGY: RACK}), 10))
-    await here.running("urgent", 4)
-    told_of = await eventually("an event of the wait", lambda: _waited(here, "urgent"))
-    assert "Pending the preemption of 1 workload(s)" in told_of or told_of == "not needed"
-
-
-async def _waited(here: Site, job: str) -> str | None:
-    workload = await here.workload_of(job)
-    assert workload is not None
-    return "not needed" if is_true(workload.status.conditions, ADMITTED) else None

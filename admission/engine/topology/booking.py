@@ -134,6 +134,10 @@ class Bookings:
         """The bound pods that declare themselves part of the workload."""
         return sorted(self._pods_of.get(key, ()))
 
+    def pods_on(self, node: str) -> list[str]:
+        """The pods that are bound to the node (by name)."""
+        return sorted(self._pods_on.get(node, ()))
+
     def pods_apart(self, key: str) -> list[str]:
         """Those of them that take something of their nodes which the workload's entries do not count."""
         return sorted(self._apart.get(key, ()))

@@ -1,0 +1,216 @@
+"""Whether a node has failed under a workload that has a place on it, and which of its pods can no longer start there. Pure.
+
+A node that is gone has failed at once. One that is not ready, or repels the pods by a taint, has failed for a workload as soon
+as none of its pods runs there any more: as long as one does the work goes on, and whoever evicts pods from nodes (Kubernetes
+itself, after the time that the pods tolerate) decides when it is over. So the order in which news comes in does not matter.
+
+Pods that were let through to such a node and that the scheduler has not bound can never run: they are ended, so that their job
+makes others. Source: cluster.md 7.3. Called by `nodes`, which acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+import msgspec
+
+from admission.controllers.repairs import hostnames, hosts_of
+from admission.engine.topology.match import tolerates
+from api.meta import is_true, parse_time
+from api.names import EVICTED, FINISHED, HOSTNAME_LABEL, QUOTA_RESERVED
+from api.pods import Node, Pod, Taint, Toleration, pod_spec
+from api.topology import ResourceFlavor
+from api.workloads import PodSetAssignment, UnhealthyNode, Workload, WorkloadStatus
+
+NOT_READY_DELAY = 30.0
+"""Seconds that a node may be not ready before that alone counts, where it counts at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRules:
+    """The peer's gates, with its defaults."""
+
+    on_pod_termination: bool = True  # TASReplaceNodeOnPodTermination
+    on_taints: bool = True  # TASReplaceNodeOnNodeTaints
+    after_fixed_time: bool = False  # TASReplaceNodeDueToNotReadyOverFixedTime
+
+
+class Presence(Enum):
+    """What a node is to those who have a place on it."""
+
+    GONE = auto()
+    NOT_READY = auto()
+    READY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A node by its hostname; `node` is None where there is none. `since`: when it stopped being ready (epoch seconds)."""
+
+    name: str
+    node: Node | None
+
+    @property
+    def presence(self) -> Presence:
+        """Gone, too, where nobody has ever said whether it is ready."""
+        ready = [c for c in self.node.status.conditions if c.type == "Ready"] if self.node else []
+        if not ready:
+            return Presence.GONE
+        return Presence.READY if ready[0].status == "True" else Presence.NOT_READY
+
+    @property
+    def since(self) -> float:
+        """Since when its condition Ready is as it is (epoch seconds)."""
+        conditions = self.node.status.conditions if self.node else ()
+        return next((parse_time(c.last_transition_time) or 0.0 for c in conditions if c.type == "Ready"), 0.0)
+
+    @property
+    def repelling(self) -> list[Taint]:
+        """The taints that keep pods off, or drive them out."""
+        return [t for t in self.node.spec.taints if t.effect in ("NoSchedule", "NoExecute")] if self.node else []
+
+    @property
+    def troubled(self) -> bool:
+        """Whether anything may be wrong with it."""
+        return self.presence is not Presence.READY or bool(self.repelling)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Of one workload: whether the node has failed under it, and which of its pods are to be ended."""
+
+    failed: bool
+    ended: tuple[Pod, ...] = ()
+
+
+def patience(host: Host, rules: FailureRules, now: float) -> float | None:
+    """Seconds to wait before anything is said of the node at all; None: now is the time."""
+    if host.presence is not Presence.NOT_READY or rules.on_pod_termination:
+        return None
+    left = host.since + NOT_READY_DELAY - now
+    return left if left > 0 else None
+
+
+def find(
+    workload: Workload,
+    host: Host,
+    pods: Sequence[Pod],
+    flavors: Mapping[str, ResourceFlavor],
+    rules: FailureRules,
+    now: float,
+) -> Finding:
+    """What the node is to the workload; `pods` are the workload's. To be asked when `patience` is over."""
+    stranded = tuple(pod for pod in pods if _stranded(pod, host))
+    if not holds_place(workload, host.name):
+        return Finding(False, stranded)
+    if host.presence is Presence.GONE:
+        return Finding(True, stranded)
+    progressing = any(_runs_on(pod, host) for pod in pods)
+    if host.presence is Presence.NOT_READY:
+        overdue = rules.after_fixed_time and host.since + NOT_READY_DELAY <= now
+        return Finding(overdue or not rules.on_pod_termination or not progressing, stranded)
+    if not rules.on_taints or not host.repelling:
+        return Finding(False)
+    match _tolerance(host.repelling, list(_tolerations(workload, host.name, flavors))):
+        case _Tolerance.FOR_EVER:
+            return Finding(False)
+        case _Tolerance.NONE if not rules.on_pod_termination:
+            return Finding(True, stranded)
+        case _:
+            return Finding(not progressing, stranded)
+
+
+def holds_place(workload: Workload, host: str) -> bool:
+    """Whether the workload runs, and its assignment names the host."""
+    states = workload.status.conditions
+    if not is_true(states, QUOTA_RESERVED) or is_true(states, FINISHED) or is_true(states, EVICTED):
+        return False
+    return host in hostnames(workload)
+
+
+def marked(status: WorkloadStatus, host: str) -> WorkloadStatus:
+    """The status in which the host is unhealthy; unchanged where it says so already."""
+    if any(node.name == host for node in status.unhealthy_nodes):
+        return status
+    return status.model_copy(update={"unhealthy_nodes": (*status.unhealthy_nodes, UnhealthyNode(name=host))})
+
+
+def cleared(status: WorkloadStatus, host: str) -> WorkloadStatus:
+    """The status in which the host is not unhealthy; unchanged where it does not say so."""
+    left = tuple(node for node in status.unhealthy_nodes if node.name != host)
+    return status if left == status.unhealthy_nodes else status.model_copy(update={"unhealthy_nodes": left})
+
+
+def multiple_failures(status: WorkloadStatus, host: str) -> str | None:
+    """What the eviction says if this is one node too many; None where no other node waits to be replaced."""
+    names = [node.name for node in status.unhealthy_nodes]
+    if not names or host in names:
+        return None
+    listed = ", ".join([*names, host])
+    return f"Workload eviction triggered due to multiple TAS assigned node failures, including: {listed}"
+
+
+# ---- pods
+
+
+def _runs_on(pod: Pod, host: Host) -> bool:
+    node = host.node.metadata.name if host.node else host.name
+    return pod.spec.node_name == node and not pod.metadata.deletion_timestamp and not pod.terminated
+
+
+def _stranded(pod: Pod, host: Host) -> bool:
+    """Let through to this host, and not bound."""
+    pinned = pod.spec.node_selector.get(HOSTNAME_LABEL) == host.name
+    waits = pod.status.phase in ("", "Pending") and not pod.spec.node_name and not pod.metadata.deletion_timestamp
+    return pinned and waits and not pod.gated
+
+
+# ---- taints
+
+
+class _Tolerance(Enum):
+    NONE = auto()
+    FOR_A_WHILE = auto()
+    FOR_EVER = auto()
+
+
+def _tolerance(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> _Tolerance:
+    """Of all the taints together: as of the one that is tolerated least."""
+
+    def of(taint: Taint) -> _Tolerance:
+        fitting = [t for t in tolerations if tolerates(t, taint)]
+        if not fitting:
+            return _Tolerance.NONE
+        timed = all(t.toleration_seconds is not None for t in fitting)
+        return _Tolerance.FOR_A_WHILE if timed else _Tolerance.FOR_EVER
+
+    return min((of(taint) for taint in taints), key=lambda tolerance: tolerance.value, default=_Tolerance.FOR_EVER)
+
+
+def _tolerations(workload: Workload, host: str, flavors: Mapping[str, ResourceFlavor]) -> Iterator[Toleration]:
+    """Those of its pod sets on the host: their templates', their flavors', and what ready checks add."""
+    here = {psa.name: psa for psa in _assigned_to(workload, host)}
+    for pod_set in workload.spec.pod_sets:
+        if pod_set.name in here:
+            yield from pod_spec(pod_set.template).tolerations
+    for psa in here.values():
+        for name in dict.fromkeys(psa.flavors.values()):
+            if name in flavors:
+                yield from _read(flavors[name].spec.tolerations)
+    for check in workload.status.admission_checks:
+        for update in check.pod_set_updates if check.state == "Ready" else ():
+            if update.name in here:
+                yield from _read(update.tolerations)
+
+
+def _assigned_to(workload: Workload, host: str) -> Iterator[PodSetAssignment]:
+    for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
+        if host in hosts_of(psa):
+            yield psa
+
+
+def _read(given: Sequence[Mapping[str, Any]]) -> tuple[Toleration, ...]:
+    return msgspec.convert(given, tuple[Toleration, ...])

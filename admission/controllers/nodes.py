@@ -1,0 +1,237 @@
+"""Node failures: marks the Workloads that lost a node, evicts those that lost more than one, ends pods that can never run.
+
+What is wrong is found in `node_failures`; a marked Workload gets another node in the next cycle (repairs.py), and the ungater
+sends its new pods there. Woken by nodes that come, go, change their readiness or their taints; by bound pods of such nodes
+that end; and by every admission onto one. Only hosts with something wrong cost anything: whoever has a place there is asked
+of the ledger, and pods that wait for the scheduler are listed, since no watch shows them here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from admission.controllers.evictions import Eviction
+from admission.controllers.evictor import Evictor
+from admission.controllers.held import HeldPod
+from admission.controllers.node_failures import (
+    FailureRules,
+    Finding,
+    Host,
+    cleared,
+    find,
+    holds_place,
+    marked,
+    multiple_failures,
+    patience,
+)
+from admission.controllers.repairs import hostnames
+from admission.controllers.status import patch_status
+from admission.controllers.views import Views
+from admission.engine.ledger import Ledger
+from api.errors import NotFound
+from api.kube.client import Kube, PatchKind
+from api.kube.events import EventRecorder, ref_to
+from api.kube.reconcile import Reconciler
+from api.kube.resources import PODS
+from api.kube.store import Change, ChangeType
+from api.meta import rfc3339
+from api.names import HOSTNAME_LABEL, Evicting
+from api.pods import Meta, Node, Pod, PodSpec, PodStatus
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+BY_HOSTNAME = "hostname"
+BY_UNHEALTHY = "unhealthyNode"
+_UNBOUND = "spec.nodeName=,status.phase=Pending"
+_ENDED = "Pod terminated by Kueue NodeController due to node taint"
+_POD_DELAY = 0.1
+# Pods may be let through to a host for some seconds after it has failed: so often, and that much later, it is looked for them.
+_LOOKS, _LOOK_AGAIN = 6, 10.0
+_decode_pod = msgspec.json.Decoder(Pod).decode
+
+
+class NodeController:
+    """Keeps status.unhealthyNodes right while it runs."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        ledger: Ledger,
+        evictor: Evictor,
+        recorder: EventRecorder,
+        now: Callable[[], float] = time.time,
+        rules: FailureRules | None = None,
+    ) -> None:
+        self._kube, self._views, self._ledger, self._evictor = kube, views, ledger, evictor
+        self._recorder, self._now, self._rules = recorder, now, rules or FailureRules()
+        self._looks: dict[str, int] = {}
+        self.reconciler = Reconciler("nodes", self._reconcile, workers=1)
+        views.nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
+        views.workloads.add_index(BY_UNHEALTHY, lambda w: [node.name for node in w.status.unhealthy_nodes])
+        views.nodes.add_handler(self._node_changed)
+        views.pods.add_handler(self._pod_changed)
+        views.workloads.add_handler(self._workload_changed)
+
+    # ---- what wakes it
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        new, old = Host(hostname(change.object), change.object), change.old
+        if change.type is ChangeType.MODIFIED and old is not None:
+            was = Host(new.name, old)
+            if (was.presence, was.repelling) == (new.presence, new.repelling):
+                return
+        if new.name:
+            self._look(new.name)
+
+    def _pod_changed(self, change: Change[HeldPod]) -> None:
+        before = change.old.bound if change.old else None
+        bound = change.object.bound or before
+        ends = change.type is ChangeType.DELETED or change.object.deleting or change.object.bound is None
+        if not ends or bound is None or bound.workload is None:
+            return
+        node = self._views.nodes.objects.get(bound.node)
+        host = Host(hostname(node) if node is not None else bound.node, node)
+        if host.troubled:
+            self._look(host.name, _POD_DELAY)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        admission = change.object.status.admission
+        if change.type is ChangeType.DELETED or admission is None:
+            return
+        if change.old is not None and change.old.status.admission == admission:
+            return
+        for name in hostnames(change.object):
+            if self._find_host(name).troubled:
+                self._look(name)
+
+    def _look(self, host: str, after: float = 0.0) -> None:
+        self._looks[host] = _LOOKS
+        self.reconciler.add_after(host, after)
+
+    # ---- one host
+
+    def _find_host(self, name: str) -> Host:
+        return Host(name, next(iter(self._views.nodes.by_index(BY_HOSTNAME, name)), None))
+
+    async def _reconcile(self, name: str) -> float | None:
+        host = self._find_host(name)
+        unhealthy = {w.key for w in self._views.workloads.by_index(BY_UNHEALTHY, name)}
+        if not host.troubled and not unhealthy:
+            self._looks.pop(name, None)
+            return None
+        if (wait := patience(host, self._rules, self._now())) is not None:
+            return wait
+        pods = self._bound(host)
+        if host.troubled:
+            for pod in await self._unbound(name):
+                pods[pod.workload or ""].append(pod)
+        affected = unhealthy | self._holders(name) | pods.keys()
+        for key in sorted(affected):
+            workload = self._views.workloads.objects.get(key)
+            if workload is not None:
+                now = self._now()
+                found = find(workload, host, pods.get(key, ()), self._views.flavors.objects, self._rules, now)
+                await self._settle(workload, host, found)
+        return self._again(name) if affected and host.troubled else None
+
+    def _again(self, name: str) -> float | None:
+        self._looks[name] = left = self._looks.get(name, 0) - 1
+        if left > 0:
+            return _LOOK_AGAIN
+        del self._looks[name]
+        return None
+
+    def _holders(self, name: str) -> set[str]:
+        """The workloads that have a place on the host, as the ledger knows them."""
+        return {
+            key
+            for key, admission in self._ledger.admissions.items()
+            if any(
+                domain.values[-1] == name
+                for pod_set in admission.pod_sets
+                if pod_set.assignment is not None and pod_set.assignment.levels[-1] == HOSTNAME_LABEL
+                for domain in pod_set.assignment.domains
+            )
+        }
+
+    def _bound(self, host: Host) -> defaultdict[str, list[Pod]]:
+        """The pods that hold the node, by workload."""
+        found: defaultdict[str, list[Pod]] = defaultdict(list)
+        node = host.node.key if host.node is not None else host.name
+        for key in self._ledger.bookings.pods_on(node):
+            held = self._views.pods.objects.get(key)
+            if held is not None and held.bound is not None and held.bound.workload is not None:
+                found[held.bound.workload].append(_as_pod(held))
+        return found
+
+    async def _unbound(self, host: str) -> Iterable[Pod]:
+        """Pods of workloads that were let through to the host and are not bound."""
+        found, token = list[Pod](), None
+        while True:
+            page = await self._kube.list(PODS, field_selector=_UNBOUND, limit=500, continue_=token, decode=_decode_pod)
+            found += (p for p in page.items if p.workload and p.spec.node_selector.get(HOSTNAME_LABEL) == host)
+            if not (token := page.continue_):
+                return found
+
+    # ---- what follows
+
+    async def _settle(self, workload: Workload, host: Host, found: Finding) -> None:
+        if holds_place(workload, host.name) or host.name in {n.name for n in workload.status.unhealthy_nodes}:
+            await self._tell(workload, host.name, found.failed)
+        for pod in found.ended:
+            await self._end(pod)
+
+    async def _tell(self, workload: Workload, host: str, failed: bool) -> None:
+        too_many = multiple_failures(workload.status, host) if failed else None
+        if too_many is not None:
+            await self._evictor.evict(workload, Eviction(Evicting.NODE_FAILURES, too_many))
+            return
+        status = marked(workload.status, host) if failed else cleared(workload.status, host)
+        try:
+            self._views.workloads.observe(await patch_status(self._kube, workload, status))
+        except NotFound:
+            log.debug("already gone", extra={"workload": workload.key})
+
+    async def _end(self, pod: Pod) -> None:
+        """The pod can never run; its job makes another."""
+        condition = {
+            "type": "TerminatedByKueue",
+            "status": "True",
+            "reason": "UnschedulableOnAssignedNode",
+            "message": _ENDED,
+            "lastTransitionTime": rfc3339(self._now()),
+        }
+        meta = pod.metadata
+        # The version: one that the scheduler binds in this moment runs.
+        precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": precondition, "status": {"phase": "Failed", "conditions": [condition]}}
+        try:
+            await self._kube.patch(
+                PODS, meta.name, body, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
+            )
+        except NotFound:
+            return
+        self._recorder.record(ref_to(PODS, pod), "Normal", "PodTerminatedByKueue", _ENDED)
+
+
+def hostname(node: Node) -> str:
+    """What assignments call the node; empty where it has no such label."""
+    return node.metadata.labels.get(HOSTNAME_LABEL, "")
+
+
+def _as_pod(held: HeldPod) -> Pod:
+    """The little of a bound pod that counts here."""
+    meta, bound = held.metadata, held.bound
+    gone = "going" if held.deleting else None
+    return Pod(
+        metadata=Meta(name=meta.name, namespace=meta.namespace, uid=meta.uid, deletion_timestamp=gone),
+        spec=PodSpec(node_name=bound.node if bound else ""),
+        status=PodStatus(phase="Running"),
+    )

@@ -1,0 +1,92 @@
+"""node_failure: nodes, a workload and its pods in; which nodes are marked, what is evicted, which pods are ended, out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from admission.controllers.evictions import Eviction, evicted
+from admission.controllers.node_failures import (
+    FailureRules,
+    Finding,
+    Host,
+    cleared,
+    find,
+    marked,
+    multiple_failures,
+    patience,
+)
+from api.meta import find_condition, is_true, parse_time
+from api.names import EVICTED, Evicting
+from api.pods import Node, Pod
+from api.topology import ResourceFlavor
+from api.workloads import Workload, WorkloadStatus
+from tests.conformance.runner import Case, gates
+
+
+def run(case: Case) -> None:
+    """Each request looks at one node; the status that one leaves is what the next one finds."""
+    given, want = case["input"], case["want"]
+    objects: dict[str, list[dict[str, Any]]] = {}
+    for obj in given["initObjs"]:
+        objects.setdefault(obj["kind"], []).append(obj)
+    nodes = {obj["metadata"]["name"]: msgspec.convert(obj, Node) for obj in objects.get("Node", [])}
+    [workload] = [Workload.from_wire(obj) for obj in objects["Workload"]]
+    pods = [msgspec.convert(obj, Pod) for obj in objects.get("Pod", [])]
+    flavor = ResourceFlavor.from_wire(given["resourceFlavor"])
+    now, rules = parse_time(given["now"]) or 0.0, _rules(gates(case))
+    again, ended = 0.0, []
+    for request in given["reconcileRequests"]:
+        name = request["namespacedName"].removeprefix("/")
+        host = Host(name, nodes.get(name))
+        again = patience(host, rules, now) or 0.0
+        if again:
+            continue
+        found = find(
+            workload, host, [pod for pod in pods if pod.workload == workload.key], {flavor.key: flavor}, rules, now
+        )
+        ended += [pod.metadata.name for pod in found.ended]
+        workload = workload.model_copy(update={"status": _after(workload.status, name, found, now)})
+    assert again == float(want["wantRequeue"].removesuffix("s"))
+    if not given["ignoreUnhealthyNodes"]:
+        unhealthy = [{"name": node.name} for node in workload.status.unhealthy_nodes]
+        assert unhealthy == (want["wantUnhealthyNodes"] or [])
+    _check_eviction(workload.status, want["wantEvictedCond"])
+    if want["wantPatchedPods"] is not None:
+        assert ended == want["wantPatchedPods"]
+    assert sorted(ended) == sorted(_failed_by_us(case["observed"]["pods"]))
+
+
+def _rules(on: dict[str, bool]) -> FailureRules:
+    return FailureRules(
+        on["TASReplaceNodeOnPodTermination"],
+        on["TASReplaceNodeOnNodeTaints"],
+        on["TASReplaceNodeDueToNotReadyOverFixedTime"],
+    )
+
+
+def _after(status: WorkloadStatus, host: str, found: Finding, now: float) -> WorkloadStatus:
+    if not found.failed:
+        return cleared(status, host)
+    if (too_many := multiple_failures(status, host)) is not None:
+        return evicted(status, Eviction(Evicting.NODE_FAILURES, too_many), now)
+    return marked(status, host)
+
+
+def _check_eviction(status: WorkloadStatus, want: dict[str, Any] | None) -> None:
+    if want is None:
+        assert not is_true(status.conditions, EVICTED)
+        return
+    got = find_condition(status.conditions, EVICTED)
+    assert got is not None
+    assert (got.status, got.reason, got.message) == (want["status"], want["reason"], want["message"])
+
+
+def _failed_by_us(pods: list[dict[str, Any]]) -> list[str]:
+    return [
+        pod["metadata"]["name"]
+        for pod in pods
+        for condition in pod.get("status", {}).get("conditions", [])
+        if condition["type"] == "TerminatedByKueue" and condition["reason"] == "UnschedulableOnAssignedNode"
+    ]

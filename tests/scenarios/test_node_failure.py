@@ -1,0 +1,114 @@
+"""A node dies under a running gang: its pods find another node of the rack, and the others run on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.assignment import decode
+from api.errors import NotFound
+from api.kube.client import PatchKind
+from api.kube.resources import EVENTS, NODES, PODS
+from api.meta import find_condition, is_true
+from api.names import ADMITTED, EVICTED, REQUIRE_TOPOLOGY
+from api.workloads import Workload
+from tests.scenarios.site import RACK, Site, eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MakeSite = Callable[[str], Site]
+
+
+def patient(job: dict[str, Any]) -> dict[str, Any]:
+    """The job that makes new pods for those it loses."""
+    job["spec"]["backoffLimit"] = 20
+    return job
+
+
+def assigned(workload: Workload) -> Counter[str]:
+    """Pods by host, as the Workload's status says."""
+    assert workload.status.admission is not None
+    placed = workload.status.admission.pod_set_assignments[0].topology_assignment
+    assert placed is not None
+    return Counter({values[-1]: count for values, count in decode(placed)})
+
+
+async def node_dies(here: Site, name: str) -> None:
+    """The node is gone, and its pods with it, as the cluster's own clean-up would have it."""
+    await here.kube.delete(NODES, name)
+    page = await here.kube.list(PODS, here.name)
+    for pod in page.items:
+        if pod["spec"].get("nodeName") == name:
+            with contextlib.suppress(NotFound):
+                await here.kube.delete(PODS, pod["metadata"]["name"], here.name, grace_seconds=0)
+
+
+async def test_pods_of_a_dead_node_find_another_one_of_the_rack(site: MakeSite) -> None:
+    here = site("dead-node")
+    await here.open({"b1": {"r1": 4, "r2": 2}})
+    await here.submit(patient(here.job("gang", 3, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    before = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in await here.running("gang", 3)}
+    dead, *kept = sorted(before.values())
+    [spare] = {f"dead-node-b1-r1-{n}" for n in range(4)} - {dead, *kept}
+    await node_dies(here, dead)
+    pods = await here.running("gang", 3)
+    assert {pod["spec"]["nodeName"] for pod in pods} == {*kept, spare}
+    survivors = {name for name, node in before.items() if node != dead}
+    assert survivors <= {pod["metadata"]["name"] for pod in pods}, "who ran on another node was not touched"
+    workload = await here.workload_of("gang")
+    assert workload is not None
+    assert assigned(workload) == Counter([*kept, spare])
+    assert workload.status.unhealthy_nodes == ()
+    assert is_true(workload.status.conditions, ADMITTED)
+    assert find_condition(workload.status.conditions, EVICTED) is None
+    await eventually("told", lambda: _told(here, dead))
+
+
+async def _told(here: Site, node: str) -> bool:
+    events = [e for e in (await here.kube.list(EVENTS, here.name)).items if e["reason"] == "NodeReplaced"]
+    return [node in event["message"] for event in events] == [True]
+
+
+@pytest.mark.long
+async def test_where_the_rack_has_no_other_node_the_gang_goes_elsewhere_as_a_whole(site: MakeSite) -> None:
+    here = site("full-rack")
+    await here.open({"b1": {"r1": 2, "r2": 2}})
+    await here.submit(patient(here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    pods = await here.running("gang", 2)
+    [old] = await here.racks(pods)
+    dead = pods[0]["spec"]["nodeName"]
+    await node_dies(here, dead)
+
+    async def moved() -> Workload | None:
+        workload = await here.workload_of("gang")
+        found = find_condition(workload.status.conditions, EVICTED) if workload else None
+        return workload if found is not None and found.status == "False" else None
+
+    workload = await eventually("evicted, and admitted again", moved)
+    found = find_condition(workload.status.conditions, EVICTED)
+    assert found is not None
+    assert f"there was no replacement for unhealthy node(s): {dead}" in found.message
+    racks = await here.racks(await here.running("gang", 2))
+    assert len(racks) == 1
+    assert set(racks) != {old}
+
+
+@pytest.mark.long
+async def test_a_tainted_node_is_left_when_its_pods_are(site: MakeSite) -> None:
+    """NoExecute: whoever drives the pods out, when they are gone others come on another node."""
+    here = site("tainted")
+    await here.open({"b1": {"r1": 2}})
+    await here.submit(patient(here.job("one", 1, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    [pod] = await here.running("one", 1)
+    node = pod["spec"]["nodeName"]
+    taint = {"key": "broken", "effect": "NoExecute"}
+    await here.kube.patch(NODES, node, {"spec": {"taints": [taint]}}, kind=PatchKind.MERGE)
+    with contextlib.suppress(NotFound):
+        await here.kube.delete(PODS, pod["metadata"]["name"], here.name, grace_seconds=0)
+    [other] = {f"tainted-b1-r1-{n}" for n in range(2)} - {node}
+    [new] = await here.running("one", 1)
+    assert new["spec"]["nodeName"] == other
