@@ -22,6 +22,7 @@ CLUSTER_QUEUE_LABEL: Final = f"{GROUP}/cluster-queue-name"
 JOB_UID_LABEL: Final = f"{GROUP}/job-uid"
 MANAGED_LABEL: Final = f"{GROUP}/managed"
 POD_GROUP_INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index"
+POD_GROUP_NAME: Final = f"{GROUP}/pod-group-name"  # also as an annotation
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 JOB_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 JOBSET_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
@@ -44,6 +45,16 @@ ELASTIC_JOB: Final = f"{GROUP}/elastic-job"
 ADMISSION_GATED_BY: Final = f"{GROUP}/admission-gated-by"
 PRIORITY_BOOST: Final = f"{GROUP}/priority-boost"
 
+# ---- annotations of plain pods and their groups
+POD_GROUP_TOTAL_COUNT: Final = f"{GROUP}/pod-group-total-count"
+POD_GROUP_INDEX_SOURCE: Final = f"{GROUP}/pod-group-pod-index-label"
+POD_GROUP_FAST_ADMISSION: Final = f"{GROUP}/pod-group-fast-admission"
+POD_GROUP_SERVING: Final = f"{GROUP}/pod-group-serving"
+RETRIABLE_IN_GROUP: Final = f"{GROUP}/retriable-in-group"
+ROLE_HASH: Final = f"{GROUP}/role-hash"
+POD_SUSPENDING_PARENT: Final = f"{GROUP}/pod-suspending-parent"
+IS_GROUP_WORKLOAD: Final = f"{GROUP}/is-group-workload"
+
 # A pod that carries one of these is counted by its workload's assignment, not as a foreign pod.
 TAS_ANNOTATIONS: Final = (
     REQUIRED_TOPOLOGY,
@@ -65,6 +76,7 @@ JOB_OWNER_NAME: Final = f"{GROUP}/job-owner-name"
 
 # ---- finalizers
 IN_USE_FINALIZER: Final = f"{GROUP}/resource-in-use"
+MANAGED_FINALIZER: Final = f"{GROUP}/managed"
 
 # ---- workload condition types
 QUOTA_RESERVED: Final = "QuotaReserved"
@@ -167,6 +179,24 @@ MANAGED_NAMESPACE: Final = f"{GROUP}/managed-namespace"
 OVERCOMMITTED: Final = "Overcommitted"
 
 
+# ---- gangs of other dialects: on pods, and some on PodGroups
+COSCHEDULING: Final = "scheduling.x-k8s.io"
+COSCHEDULING_SIGS: Final = "scheduling.sigs.k8s.io"
+COSCHEDULING_VERSION: Final = "v1alpha1"
+GANG_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+GANG_NAME: Final = "pod-group.scheduling.x-k8s.io/name"
+GANG_MINIMUM: Final = "pod-group.scheduling.x-k8s.io/min-available"
+SIGS_GANG: Final = "pod-group.scheduling.sigs.k8s.io"
+SIGS_GANG_NAME: Final = "pod-group.scheduling.sigs.k8s.io/name"
+SIGS_GANG_MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
+SIGS_GANG_GROUPS: Final = "pod-group.scheduling.sigs.k8s.io/groups"
+SIGS_MATCH_POLICY: Final = "pod-group.scheduling.sigs.k8s.io/match-policy"
+KOORDINATOR: Final = "gang.scheduling.koordinator.sh"
+KOORDINATOR_NAME: Final = f"{KOORDINATOR}/name"
+KOORDINATOR_MINIMUM: Final = f"{KOORDINATOR}/min-available"
+KOORDINATOR_GROUPS: Final = f"{KOORDINATOR}/groups"
+KOORDINATOR_MATCH_POLICY: Final = f"{KOORDINATOR}/match-policy"
+
 # ---- ours, beyond the peer
 STOWAGE: Final = "stowage.dev"
 FIELD_MANAGER: Final = "stowage"
@@ -180,3 +210,10 @@ PROFILES: Final = (EXACT, COMPATIBLE, LEAST_FREE)
 # read by `stowage simulate` alone: how long a job runs there, and how long after its beginning it comes (Go durations)
 SIMULATED_DURATION: Final = f"{STOWAGE}/simulated-duration"
 SIMULATED_ARRIVAL: Final = f"{STOWAGE}/simulated-arrival"
+# a gang, told on what stands for it: PodGroups made from labels, Workloads (its name, first pod's time, GangGroup as a JSON list)
+GANG_MADE: Final = f"{STOWAGE}/made-from-labels"
+GANG: Final = f"{STOWAGE}/gang"
+GANG_SINCE: Final = f"{STOWAGE}/gang-since"
+GANG_UID: Final = f"{STOWAGE}/gang-uid"
+GANG_GROUP: Final = f"{STOWAGE}/gang-group"
+GANG_CHECK: Final = f"{STOWAGE}/gang-group"  # the admission check that holds until all gangs of a GangGroup have quota

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from api.names import ELASTIC_GROUP, ELASTIC_SIGS_GROUP, ELASTIC_VERSION, GROUP, VERSION
+from api.names import (
+    COSCHEDULING,
+    COSCHEDULING_SIGS,
+    COSCHEDULING_VERSION,
+    ELASTIC_GROUP,
+    ELASTIC_SIGS_GROUP,
+    ELASTIC_VERSION,
+    GROUP,
+    VERSION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,8 @@ WORKLOAD_PRIORITY_CLASSES: Final = Resource(
 
 ELASTIC_QUOTAS: Final = Resource(ELASTIC_GROUP, ELASTIC_VERSION, "elasticquotas", "ElasticQuota")
 SIGS_ELASTIC_QUOTAS: Final = Resource(ELASTIC_SIGS_GROUP, ELASTIC_VERSION, "elasticquotas", "ElasticQuota")
+POD_GROUPS: Final = Resource(COSCHEDULING, COSCHEDULING_VERSION, "podgroups", "PodGroup")
+SIGS_POD_GROUPS: Final = Resource(COSCHEDULING_SIGS, COSCHEDULING_VERSION, "podgroups", "PodGroup")
 
 ALL: Final[tuple[Resource, ...]] = (
     NODES,
@@ -119,4 +130,6 @@ ALL: Final[tuple[Resource, ...]] = (
     WORKLOAD_PRIORITY_CLASSES,
     ELASTIC_QUOTAS,
     SIGS_ELASTIC_QUOTAS,
+    POD_GROUPS,
+    SIGS_POD_GROUPS,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from api.elastic import ElasticQuota, SigsElasticQuota
+from api.groups import PodGroup, SigsPodGroup
 from api.meta import KubeObject
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
@@ -141,5 +142,21 @@ KINDS = (
             namespaced=True,
         )
         for model in (ElasticQuota, SigsElasticQuota)
+    ),
+    *(
+        Kind(
+            model,
+            "podgroups",
+            ("pg", "pgs"),
+            (
+                Column("Phase", ".status.phase", description="Where the gang stands"),
+                Column("MinMember", ".spec.minMember", "integer", description="Fewest pods that start together"),
+                Column("Running", ".status.running", "integer", description="Pods that run"),
+                Column("Scheduled", ".status.scheduled", "integer", wide=True, description="Pods that are bound"),
+                AGE,
+            ),
+            namespaced=True,
+        )
+        for model in (PodGroup, SigsPodGroup)
     ),
 )

@@ -29,6 +29,10 @@ def elastic_quota(group: str = "scheduling.x-k8s.io", **spec: Any) -> Obj:
     return make("ElasticQuota", "quota", "default", spec=spec) | {"apiVersion": f"{group}/v1alpha1"}
 
 
+def pod_group(group: str = "scheduling.x-k8s.io", **spec: Any) -> Obj:
+    return make("PodGroup", "gang", "default", spec=spec) | {"apiVersion": f"{group}/v1alpha1"}
+
+
 def topology(*levels: str, name: str = "tree") -> Obj:
     return make("Topology", name, spec={"levels": [{"nodeLabel": level} for level in levels]})
 
@@ -213,6 +217,11 @@ VALID = [
         elastic_quota(min={"cpu": "2", "nvidia.com/gpu": "4"}, max={"nvidia.com/gpu": "8"}), id="elastic quota"
     ),
     pytest.param(elastic_quota("scheduling.sigs.k8s.io"), id="elastic quota without limits, in the older group"),
+    pytest.param(
+        pod_group(minMember=5, scheduleTimeoutSeconds=60, minResources={"nvidia.com/gpu": 8, "cpu": "500m"}),
+        id="pod group",
+    ),
+    pytest.param(pod_group("scheduling.sigs.k8s.io", minMember=1), id="pod group in the older group"),
     pytest.param(make("WorkloadPriorityClass", "high", value=1000, description="first"), id="priority class"),
     pytest.param(
         make(
@@ -315,6 +324,13 @@ REFUSED = [
     pytest.param(topology("not a key"), "spec.levels[0].nodeLabel in body should match", id="level is no label key"),
     pytest.param(make("Topology", "tree", spec={}), "spec.levels: Required value", id="no levels"),
     pytest.param(elastic_quota(min={"cpu": "much"}), "spec.min.cpu in body should match", id="elastic quota of words"),
+    pytest.param(pod_group(), "spec.minMember: Required value", id="pod group without a minimum"),
+    pytest.param(pod_group(minMember=0), "spec.minMember in body should be greater than", id="pod group of nobody"),
+    pytest.param(
+        pod_group(minMember=1, scheduleTimeoutSeconds=0),
+        "spec.scheduleTimeoutSeconds in body should be greater than",
+        id="pod group without any time",
+    ),
     pytest.param(
         flavor(topologyName="tree"),
         "at least one nodeLabel is required when topology is set",
