@@ -1,0 +1,5 @@
+"""Plain pods and groups of pods: a Workload for each, gates opened when it is admitted, pods ended when it must stop.
+
+Read `controller` (what wakes a unit up), then `plan` (what is due, as values), `executor` (doing it). `compose` and
+`replacements` are chapters of the plan, pure like it. What jobs have in common with it is theirs (`jobs/`).
+"""

@@ -1,0 +1,134 @@
+"""The Workload of a pod or a group of pods: how it is composed, who owns it, whether it is theirs. Pure; part of `plan`.
+
+The Workload of a group bears the group's name, so that it can be told from a stranger's only by its marker or by its
+owners. Every member is an owner, none the controller: it goes when the last of them has gone. Of large groups only some
+are owners, or the list would be larger than the store takes; they carry our finalizer, and are let go only after others
+have come in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from admission.controllers.jobs.actions import Event
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.workload import adopted, copied_annotations, labels_of, wanted_spec
+from admission.controllers.pods.actions import Action, AdoptWorkload
+from admission.integrations.base import Job, Patch
+from admission.integrations.names import workload_name
+from admission.integrations.pod import FRAMEWORK, QueuedPod
+from admission.integrations.podgroup import Unit
+from admission.integrations.podset import PodSetInfo
+from api import names
+from api.kube.resources import PODS, Resource
+from api.meta import ObjectMeta, OwnerReference
+from api.workloads import PodSet, Workload, WorkloadSpec
+
+MAX_OWNERS: Final = 256
+
+
+class _PlainPod:
+    """The part of a job kind that composing a Workload asks for."""
+
+    framework: Final = FRAMEWORK
+    resource: Final[Resource] = PODS
+
+    def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
+        raise NotImplementedError("pods become pod sets together: see Unit.pod_sets")
+
+    def is_suspended(self, job: Job) -> bool:
+        raise NotImplementedError
+
+    def is_active(self, job: Job) -> bool:
+        raise NotImplementedError
+
+    def finished(self, job: Job) -> None:
+        raise NotImplementedError
+
+    def pods_ready(self, job: Job) -> bool:
+        raise NotImplementedError
+
+    def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
+        raise NotImplementedError
+
+    def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
+        raise NotImplementedError
+
+
+PLAIN_POD: Final = _PlainPod()
+
+
+def composed(unit: Unit, owners: Sequence[QueuedPod], surroundings: Surroundings) -> Workload:
+    """A new Workload. Raises InvalidObject for pods that cannot be read or do not go together, PriorityClassMissing."""
+    job, meta = unit.as_job(), unit.first.metadata
+    fields: dict[str, Any] = {"namespace": meta.namespace, "finalizers": (names.IN_USE_FINALIZER,)}
+    annotations = copied_annotations(job)
+    if unit.group:
+        annotations[names.IS_GROUP_WORKLOAD] = "true"
+        fields |= {"name": unit.group, "owner_references": tuple(_member(pod) for pod in owners[:MAX_OWNERS])}
+    else:
+        fields["name"] = workload_name(PODS, meta.name, meta.uid, short=surroundings.options.short_names)
+        fields["labels"] = {names.JOB_UID_LABEL: meta.uid}
+        fields["owner_references"] = (_controller(unit.first),)
+    if annotations:
+        fields["annotations"] = annotations
+    pod_sets = unit.pod_sets(topology=surroundings.options.topology)
+    return Workload(metadata=ObjectMeta(**fields), spec=spec_of(unit, pod_sets, surroundings))
+
+
+def spec_of(
+    unit: Unit, pod_sets: tuple[PodSet, ...], surroundings: Surroundings, now: WorkloadSpec | None = None
+) -> WorkloadSpec:
+    """The spec that the pods ask for; `now` is their Workload's, if there. Raises PriorityClassMissing."""
+    return wanted_spec(unit.as_job(), PLAIN_POD, pod_sets, surroundings, now)
+
+
+def priority_label(unit: Unit) -> str | None:
+    """The WorkloadPriorityClass that the pods name."""
+    return labels_of(unit.as_job()).get(names.PRIORITY_CLASS_LABEL)
+
+
+def _member(pod: QueuedPod) -> OwnerReference:
+    meta = pod.metadata
+    return OwnerReference(api_version=PODS.api_version, kind=PODS.kind, name=meta.name, uid=meta.uid)
+
+
+def _controller(pod: QueuedPod) -> OwnerReference:
+    return _member(pod).model_copy(update={"controller": True, "block_owner_deletion": True})
+
+
+def is_group_workload(workload: Workload) -> bool:
+    """Whether a Workload of a group's name is the group's: made for one, or already owned by pods."""
+    owners = workload.metadata.owner_references
+    return names.IS_GROUP_WORKLOAD in workload.metadata.annotations or any(_is_pod(owner) for owner in owners)
+
+
+def _is_pod(owner: OwnerReference) -> bool:
+    return (owner.api_version, owner.kind) == (PODS.api_version, PODS.kind)
+
+
+def adopt(unit: Unit, workload: Workload, members: Sequence[QueuedPod]) -> tuple[Action, ...]:
+    """Makes the members owners of their Workload, as far as they are not and the list has room."""
+    if not unit.group:
+        return adopted(workload, _controller(unit.first))
+    known = {(owner.name, owner.uid) for owner in workload.metadata.owner_references}
+    missing = [pod for pod in members if (pod.metadata.name, pod.metadata.uid) not in known]
+    if not missing:
+        return ()
+    kept = _owners_that_stay(workload, unit, len(missing))
+    added = [_member(pod) for pod in missing[: max(0, MAX_OWNERS - len(kept))]]
+    if not added:
+        return ()
+    references = [reference.to_wire() for reference in (*kept, *added)]
+    event = Event("OwnerReferencesAdded", f"Added {len(added)} owner reference(s)")
+    return (AdoptWorkload(workload, {"metadata": {"ownerReferences": references}}, (event,)),)
+
+
+def _owners_that_stay(workload: Workload, unit: Unit, more: int) -> tuple[OwnerReference, ...]:
+    """All of them while there is room; then only strangers, and members that are there."""
+    owners = workload.metadata.owner_references
+    if len(owners) + more <= MAX_OWNERS:
+        return owners
+    lasting = {pod.metadata.uid for pod in unit.pods if pod.lasting}
+    return tuple(owner for owner in owners if not _is_pod(owner) or owner.uid in lasting)

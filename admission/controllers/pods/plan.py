@@ -1,0 +1,392 @@
+"""What to do about one pod, or one group of pods, now: a function from pods and Workload to a list of actions. Pure.
+
+The order of the questions is that of jobs (jobs/plan.py), told for pods that cannot be suspended, only ended:
+
+    the unit has ended            -> its Workload is Finished; the pods lose our finalizer
+    no Workload                   -> end pods that run; once the group is complete, make a Workload
+    the Workload is a stranger's  -> say so
+    too many pods                 -> the youngest that do not run go; failed ones whose place is taken are let go
+    the Workload goes or is evicted -> end the pods that run; once none takes up a node, give the quota back
+    admitted                      -> open the admission gate of those that still have it
+    not admitted                  -> end the pods that run
+
+Not here: pods of jobs, which the webhook leaves to their jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from admission.controllers import conditions
+from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.jobs.endings import finish, kept_until, let_go
+from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
+from admission.controllers.jobs.ready import with_pods_ready
+from admission.controllers.jobs.start import FLAVOR_RETRY
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key, spec_patch
+from admission.controllers.pods.actions import (
+    NOTHING,
+    DeletePod,
+    Plan,
+    ReleasePod,
+    StopPod,
+)
+from admission.controllers.pods.compose import adopt, composed, is_group_workload, priority_label, spec_of
+from admission.controllers.pods.replacements import with_replacements
+from admission.controllers.pods.start import starts
+from admission.integrations.pod import QueuedPod
+from admission.integrations.podgroup import MAIN, Sorted, TooFewPods, Unit, UnlikePods, sort_out, youngest
+from admission.integrations.podset import PodSetConflict
+from api import names
+from api.errors import InvalidObject
+from api.meta import find_condition, is_true
+from api.workloads import Workload
+
+NOT_ADMITTED = "Not admitted by cluster queue"
+UNLIKE = "PodGroupInconsistent"
+"""Ours: an event on a group of which no Workload can be made; the peer only writes that to its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRules:
+    """`validate_owner`: a group takes no Workload of its name that is not a pod group's."""
+
+    validate_owner: bool = True
+
+
+RULES = PodRules()
+
+
+def plan_gone(workloads: Sequence[Workload], now: float, rules: PodRules = RULES) -> Plan:
+    """The plan for Workloads none of whose pods is there any more: finished, so that their quota returns, and free to go.
+
+    One that was made beforehand for a group is its maker's: it is only let go.
+    """
+    result = NOTHING
+    for workload in workloads:
+        owned = any(owner.controller for owner in workload.metadata.owner_references)
+        over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
+        if not over and (owned or names.IS_GROUP_WORKLOAD in workload.metadata.annotations):
+            message = "The workload's owner no longer exists"
+            result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
+        result = result.then(*let_go(workload))
+    return result
+
+
+def plan(
+    unit: Unit, workloads: Sequence[Workload], surroundings: Surroundings, now: float, rules: PodRules = RULES
+) -> Plan:
+    """The plan for a unit; `workloads` bear its group's name, or have its pod as controller. `now` in epoch seconds."""
+    if not surroundings.options.namespace_managed(unit.namespace):
+        return NOTHING
+    planner = _Planner(unit, surroundings, now)
+    if unit.group and rules.validate_owner and not prebuilt_key(unit.as_job()):
+        strange = [workload for workload in workloads if not is_group_workload(workload)]
+        if strange:
+            return planner.name_taken(strange[0])
+    return planner.plan(workloads)
+
+
+class _Planner:
+    """One plan in the making."""
+
+    def __init__(self, unit: Unit, surroundings: Surroundings, now: float) -> None:
+        self._unit, self._surroundings, self._now = unit, surroundings, now
+
+    def plan(self, workloads: Sequence[Workload]) -> Plan:
+        key = prebuilt_key(self._unit.as_job())
+        prebuilt = self._surroundings.workloads.get(key) if key else None
+        if (end := self._unit.finished()) is not None:
+            found = [prebuilt] if prebuilt else list(workloads)
+            reason = names.Finishing.SUCCEEDED if end.success else names.Finishing.FAILED
+            return self._ended(found, reason, end.message)
+        if key:
+            return self._prebuilt(prebuilt)
+        if not workloads:
+            return self._without_workload()
+        own, *others = workloads
+        if others:
+            gone = Plan()
+            for other in others:
+                gone = gone.then(*let_go(other), DeleteWorkload(other))
+            return gone
+        if is_true(own.status.conditions, names.FINISHED):
+            return self._ended([own], "", "")
+        return self._with_workload(own)
+
+    def name_taken(self, workload: Workload) -> Plan:
+        """A stranger's Workload stands where the group's should."""
+        text = (
+            f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
+            "this pod group cannot be admitted"
+        )
+        going = self._releases(pod for pod in self._unit.pods if pod.deleted)
+        return going.followed(Plan(events=(Event("WorkloadNameConflict", text, "Warning"),)))
+
+    # ---- the end
+
+    def _ended(self, workloads: Sequence[Workload], reason: str, message: str) -> Plan:
+        """The Workload is Finished, and the pods may go; once both are, the Workload loses its finalizer."""
+        released = self._releases(self._unit.pods)
+        result = NOTHING
+        for workload in workloads:
+            event = Event("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
+            if not is_true(workload.status.conditions, names.FINISHED) and not workload.metadata.deletion_timestamp:
+                result = result.then(finish(workload, reason, message, self._now, event))
+            elif released.actions:
+                result = result.followed(Plan(events=(event,)))
+            else:
+                result = result.then(*let_go(workload))
+        return result.followed(released)
+
+    @staticmethod
+    def _releases(pods: Iterable[QueuedPod]) -> Plan:
+        return Plan(tuple(ReleasePod(pod) for pod in pods if pod.held))
+
+    # ---- which Workload
+
+    def _without_workload(self) -> Plan:
+        unit = self._unit
+        going = self._releases(pod for pod in unit.pods if pod.deleted and not pod.running)
+        if not unit.suspended:
+            return going.followed(self._stopped("NoMatchingWorkload", "missing workload"))
+        if not unit.counting:
+            return going.followed(self._short(len(unit.counting)) if unit.group else NOTHING)
+        return going.followed(self._created())
+
+    def _short(self, found: int) -> Plan:
+        try:
+            error = TooFewPods(self._unit.group, found, self._unit.total)
+        except UnlikePods as unlike:
+            return self._unlike(unlike)
+        return Plan(events=(Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
+
+    @staticmethod
+    def _unlike(error: InvalidObject) -> Plan:
+        return Plan(events=(Event(UNLIKE, str(error), "Warning"),), note=str(error))
+
+    def _created(self) -> Plan:
+        unit = self._unit
+        try:
+            excess = youngest(unit.counting, unit.total)
+            spare = {pod.metadata.name for pod in excess}
+            owners = [pod for pod in unit.pods if pod.metadata.name not in spare]
+            workload = composed(unit, owners, self._surroundings)
+        except TooFewPods as few:
+            return Plan(events=(Event("ErrWorkloadCompose", str(few), "Warning"),), note=str(few))
+        except UnlikePods as unlike:
+            return self._unlike(unlike)
+        except PriorityClassMissing as error:
+            return Plan(events=(Event(f"{error.kind}NotFound", str(error), "Warning"),), note=str(error))
+        except InvalidObject as error:
+            return Plan(events=(Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
+        event = Event("CreatedWorkload", f"Created Workload: {workload.key}")
+        return Plan((*self._excess(excess), CreateWorkload(workload, (event,))))
+
+    @staticmethod
+    def _excess(pods: Sequence[QueuedPod]) -> tuple[DeletePod, ...]:
+        told = (Event("ExcessPodDeleted", "Excess pod deleted"),)
+        return tuple(DeletePod(pod, told) for pod in pods if not pod.deleted or pod.held)
+
+    def _prebuilt(self, workload: Workload | None) -> Plan:
+        if workload is None:
+            name = prebuilt_key(self._unit.as_job())
+            told = Event("PrebuiltWorkloadNotFound", f'prebuilt Workload "{name}" not found', "Warning")
+            stop = self._stopped("NoMatchingWorkload", "missing workload")
+            return stop.followed(Plan(events=(told,), note="prebuilt workload not found"))
+        if is_true(workload.status.conditions, names.FINISHED):
+            return self._ended([workload], "", "")
+        if self._is_like(workload):
+            return self._with_workload(workload, correct=False)
+        message = "The prebuilt workload is out of sync with its user job"
+        stop = self._stopped("NoMatchingWorkload", "missing workload")
+        stop = stop.then(finish(workload, names.Finishing.OUT_OF_SYNC, message, self._now))
+        return stop.followed(Plan(note="prebuilt workload not found"))
+
+    def _is_like(self, workload: Workload) -> bool:
+        """Whether the Workload is for such pods; of a group some may be missing."""
+        counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+        if not self._unit.group:
+            return counts == {MAIN: 1}
+        return any(pod.role in counts for pod in self._unit.pods)
+
+    # ---- what to do with it
+
+    def _with_workload(self, workload: Workload, *, correct: bool = True) -> Plan:
+        state = workload.status.conditions
+        if workload.metadata.deletion_timestamp:
+            return self._workload_goes(workload)
+        if not self._is_like(workload):
+            return self._unlike_workload(workload)
+        sorted_out = self._sorted(workload)
+        adoption = adopt(self._unit, workload, sorted_out.kept)
+        # Owners come first: a pod is let go only when the Workload has others.
+        tidied = Plan(adoption).followed(self._releases(sorted_out.replaced)).then(*self._excess(sorted_out.excess))
+        unit = self._unit if not self._unit.group else Unit(self._unit.namespace, self._unit.group, sorted_out.kept)
+        inner = _Planner(unit, self._surroundings, self._now)
+        if (observed := inner.observed(workload)) is not None:
+            return tidied.then(observed)
+        if is_true(state, names.EVICTED) and (leaving := inner.evicted(workload)) is not None:
+            return tidied.followed(leaving)
+        if correct and (follow := inner.followed(workload)) != NOTHING:
+            return tidied.followed(follow)
+        if sorted_out.strange and self._unit.group:
+            tidied = tidied.followed(self._strangers(sorted_out.strange))
+        if is_true(state, names.ADMITTED):
+            return tidied.followed(inner.admitted(workload))
+        if not unit.suspended:
+            return tidied.followed(inner._stopped("NotAdmitted", NOT_ADMITTED))
+        return tidied.followed(Plan(events=_check_messages(workload)))
+
+    def _sorted(self, workload: Workload) -> Sorted:
+        if not self._unit.group:
+            going = tuple(pod for pod in self._unit.pods if pod.deleted)
+            return Sorted(self._unit.pods, (), going, ())
+        return sort_out(self._unit.pods, {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+
+    def _strangers(self, pods: Sequence[QueuedPod]) -> Plan:
+        keys = ", ".join(pod.metadata.name for pod in pods[:3])
+        error = UnlikePods("spec", keys, "a role that the group was queued with", self._unit.group)
+        return self._unlike(error)
+
+    def _workload_goes(self, workload: Workload) -> Plan:
+        """The pods end with their Workload, gated ones too; once none takes up a node, it may go."""
+        stop = self._stopped("WorkloadDeleted", "Workload is deleted", gated=bool(self._unit.group))
+        if stop.actions or self._unit.running:
+            return stop
+        released = self._releases(self._unit.pods) if self._unit.group else NOTHING
+        return released.then(*let_go(workload))
+
+    def _unlike_workload(self, workload: Workload) -> Plan:
+        """A Workload that waits is made to follow the pods; any other goes, and the pods that run with it."""
+        unit, state = self._unit, workload.status.conditions
+        if unit.suspended and not is_true(state, names.QUOTA_RESERVED):
+            return self._corrected(workload)
+        text = "No matching Workload; restoring pod templates according to existent Workload"
+        stop = self._stopped("NoMatchingWorkload", text)
+        event = Event("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
+        stop = stop.then(*let_go(workload), DeleteWorkload(workload, (event,)))
+        return stop.followed(Plan(note="no matching workloads"))
+
+    def _corrected(self, workload: Workload) -> Plan:
+        try:
+            pod_sets = self._unit.pod_sets(topology=self._surroundings.options.topology)
+            wanted = spec_of(self._unit, pod_sets, self._surroundings, workload.spec)
+        except PriorityClassMissing as error:
+            return Plan(events=(Event(f"{error.kind}NotFound", str(error), "Warning"),), note=str(error))
+        except TooFewPods as few:
+            return Plan(events=(Event("ErrWorkloadCompose", str(few), "Warning"),), note=str(few))
+        except InvalidObject as error:
+            return self._unlike(error)
+        patch = spec_patch(workload, self._unit.as_job(), wanted)
+        changed = patch.get("spec", {}).keys()
+        text = f"Updated not matching Workload for suspended job: {workload.key}"
+        if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
+            text = f"Updated workload priority class: {workload.key}"
+        told = () if changed == {"queueName"} else (Event("UpdatedWorkload", text),)
+        return Plan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
+
+    def followed(self, workload: Workload) -> Plan:
+        """Queue, class and time limit of gated pods hold for their Workload; the class also later, with its quota."""
+        if is_true(workload.status.conditions, names.QUOTA_RESERVED):
+            return self._followed_class(workload)
+        if not self._unit.suspended or self._unit.serving:
+            return NOTHING
+        try:
+            wanted = spec_of(self._unit, workload.spec.pod_sets, self._surroundings, workload.spec)
+        except PriorityClassMissing as error:
+            return Plan(events=(Event(f"{error.kind}NotFound", str(error), "Warning"),), note=str(error))
+        patch = spec_patch(workload, self._unit.as_job(), wanted)
+        if not patch:
+            return NOTHING
+        if patch.get("spec", {}).keys() & {"maximumExecutionTimeSeconds"}:
+            return self._corrected(workload)
+        told = () if patch.get("spec", {}).keys() <= {"queueName"} else self._class_changed(workload)
+        return Plan((PatchWorkload(workload, patch, told),))
+
+    @staticmethod
+    def _class_changed(workload: Workload) -> tuple[Event, ...]:
+        return (Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}"),)
+
+    def _followed_class(self, workload: Workload) -> Plan:
+        ref, label = workload.spec.priority_class_ref, priority_label(self._unit)
+        if ref is None or ref.group != names.GROUP or label in (None, ref.name):
+            return NOTHING
+        new = self._surroundings.workload_priority_classes.get(label)
+        if new is None:
+            return NOTHING
+        patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
+        return Plan((PatchWorkload(workload, patch, self._class_changed(workload)),))
+
+    def observed(self, workload: Workload) -> SetStatus | None:
+        """What the pods say about the Workload."""
+        status, options, unit = workload.status, self._surroundings.options, self._unit
+        if options.reclaimable_pods and is_true(status.conditions, names.ADMITTED):
+            known = {pod.name: pod.count for pod in status.reclaimable_pods}
+            done = unit.reclaimable()
+            if any(pod.count > known.get(pod.name, 0) for pod in done):
+                status = status.model_copy(update={"reclaimable_pods": done})
+        if options.wait_for_pods_ready:
+            status = with_pods_ready(status, unit.ready(), self._now, workload.metadata.generation)
+        if unit.group:
+            status = with_replacements(status, unit, workload, self._now)
+        return SetStatus(workload, status) if status is not workload.status else None
+
+    def evicted(self, workload: Workload) -> Plan | None:
+        """Quota goes back when no pod takes up a node any more; None when it has."""
+        eviction = find_condition(workload.status.conditions, names.EVICTED)
+        reason, message = (eviction.reason, eviction.message) if eviction else ("", "")
+        stop = self._stopped(f"WorkloadEvictedDueTo{reason}", message)
+        reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)
+        if stop.actions:
+            return stop
+        if self._unit.running:
+            return NOTHING if reserved else None
+        result = NOTHING
+        if reserved:
+            released = conditions.released(workload.status, self._now, workload.metadata.generation)
+            if not self._unit.group and is_true(released.conditions, names.REQUEUED):
+                # its only pod has ended: what comes after it is another pod, with a Workload of its own
+                generation = workload.metadata.generation
+                released = conditions.with_condition(
+                    released, names.REQUEUED, False, reason, message, self._now, generation
+                )
+            result = result.then(SetStatus(workload, released))
+        kept = kept_until(workload, self._surroundings.options)
+        if kept is not None and kept > self._now:
+            return result.followed(Plan(again_in=kept - self._now))
+        if kept is not None:
+            told = (Event("Deleted", "Deleted job: deactivation retention period expired"),)
+            first, *rest = self._unit.pods
+            result = result.then(DeletePod(first, told), *(DeletePod(pod) for pod in rest))
+        return result if result != NOTHING else None
+
+    def admitted(self, workload: Workload) -> Plan:
+        """Starts the pods that wait; what cannot be merged in ends the Workload."""
+        waiting = [pod for pod in self._unit.pods if pod.gated]
+        if not waiting:
+            return NOTHING
+        queue = workload.status.admission.cluster_queue if workload.status.admission else ""
+        try:
+            infos = pod_set_infos(workload, self._surroundings.flavors, self._surroundings.options)
+            return Plan(tuple(starts(self._unit, waiting, infos, queue)))
+        except PodSetConflict as error:
+            return Plan((finish(workload, names.Finishing.FAILED_TO_START, str(error), self._now),), note=str(error))
+        except FlavorMissing as error:
+            return Plan(again_in=FLAVOR_RETRY, note=str(error))
+
+    def _stopped(self, reason: str, message: str, *, gated: bool = False) -> Plan:
+        """Ends the pods that may run, with `gated` all that are not at their end."""
+        told = (Event("Stopped", message),)
+        stopping = (pod for pod in self._unit.pods if not pod.deleted and (pod.started or gated) and not pod.terminated)
+        return Plan(tuple(StopPod(pod, reason, message, told) for pod in stopping))
+
+
+def _check_messages(workload: Workload) -> tuple[Event, ...]:
+    """What the checks of a Workload that has quota are waiting for."""
+    if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
+        return ()
+    told = [f"{check.name}: {check.message}" for check in workload.status.admission_checks if check.message]
+    return (Event("UpdatedAdmissionCheck", "; ".join(told)),) if told else ()

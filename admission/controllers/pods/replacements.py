@@ -1,0 +1,41 @@
+"""Condition WaitingForReplacementPods: whether a group's Workload is short of pods. Pure; part of `plan`.
+
+A Workload that waits for pods is not considered for admission. While pods of an evicted Workload are being stopped the
+condition stays as it is: their successors are still to come.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from admission.controllers.conditions import with_condition
+from admission.integrations.podgroup import Unit
+from api.meta import find_condition
+from api.names import EVICTED, WAITING_FOR_REPLACEMENT_PODS
+from api.workloads import Workload, WorkloadStatus
+
+PODS_FAILED: Final = "PodsFailed"
+PODS_READY: Final = "PodsReady"
+
+
+def with_replacements(status: WorkloadStatus, unit: Unit, workload: Workload, now: float) -> WorkloadStatus:
+    """The status with the condition as it should be; the same object when nothing changes."""
+    old = find_condition(status.conditions, WAITING_FOR_REPLACEMENT_PODS)
+    eviction = find_condition(status.conditions, EVICTED)
+    evicted = eviction if eviction is not None and eviction.status == "True" else None
+    wanted = sum(pod_set.count for pod_set in workload.spec.pod_sets)
+    waits = old is not None and old.status == "True"
+    generation = workload.metadata.generation
+    if sum(pod.lasting for pod in unit.pods) >= wanted:
+        if not waits or (evicted is not None and not unit.suspended):
+            return status
+        message = "No pods need replacement"
+        return with_condition(status, WAITING_FOR_REPLACEMENT_PODS, False, PODS_READY, message, now, generation)
+    reason, message = PODS_FAILED, "Some Failed pods need replacement"
+    if evicted is not None:
+        reason, message = evicted.reason, evicted.message
+    elif waits:
+        return status
+    if old is not None and waits and (old.reason, old.message) == (reason, message):
+        return status
+    return with_condition(status, WAITING_FOR_REPLACEMENT_PODS, True, reason, message, now, generation)
