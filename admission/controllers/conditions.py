@@ -120,7 +120,8 @@ def with_checks(status: WorkloadStatus, names: tuple[str, ...], now: float) -> W
     """The list of checks brought in line with the queue's: missing ones Pending, others dropped, sorted by name."""
     known = {check.name: check for check in status.admission_checks}
     checks = tuple(
-        known.get(name) or AdmissionCheckState(name=name, state="Pending", last_transition_time=rfc3339(now))
+        known.get(name)
+        or AdmissionCheckState(name=name, state="Pending", message="", last_transition_time=rfc3339(now))
         for name in sorted(names)
     )
     return status if checks == status.admission_checks else status.model_copy(update={"admission_checks": checks})

@@ -5,8 +5,8 @@ a status that we wrote ourselves) goes no further. Whoever could be helped by a 
 it. An object that cannot be converted is logged by name and field and leaves the last good state in force; a Workload
 that cannot says so in its status, as its misfit.
 
-While an admission is being written its Workload belongs to the scheduler: what the watch still shows of its past is not
-taken (`hold`, `let_go`).
+The room of an evicted workload is free when its pods have left (`_lingers`). While an admission or an eviction is being
+written its Workload belongs to the scheduler: what the watch still shows of its past is not taken (`hold`, `let_go`).
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Feed:
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
         self._misfits: dict[str, str] = {}
         self._held: set[str] = set()
+        self._lingering: set[str] = set()
         views.topologies.add_handler(self._topology_changed)
         views.flavors.add_handler(self._flavor_changed)
         views.cohorts.add_handler(self._cohort_changed)
@@ -141,6 +142,7 @@ class Feed:
         if change.type is _DELETED:
             self._nodes.pop(change.key, None)
             self._books.apply(model.Gone(model.Removed.NODE, change.key))
+            self._retake(tuple(self._lingering))
             return
         try:
             node = intake.node(change.object)
@@ -151,12 +153,15 @@ class Feed:
             return
         self._nodes[change.key] = node
         self._tell(node)
+        self._retake(tuple(self._lingering))
 
     def _pod_changed(self, change: Change[HeldPod]) -> None:
         pod = None if change.type is _DELETED else change.object.bound
         if pod == (change.old.bound if change.old else None):
             return
         self._tell(model.Gone(model.Removed.POD, change.key) if pod is None else pod)
+        if self._lingering and change.old is not None and change.old.bound is not None:
+            self._retake((change.old.bound.workload or "",))
 
     def _tell(self, event: model.Event) -> None:
         if self._books.apply(event):
@@ -165,7 +170,7 @@ class Feed:
     # ---- workloads
 
     def hold(self, key: str) -> None:
-        """The scheduler writes this Workload's admission: nothing of it is taken until `let_go`."""
+        """The scheduler writes this Workload's admission or eviction: nothing of it is taken until `let_go`."""
         self._held.add(key)
 
     def let_go(self, key: str) -> None:
@@ -192,6 +197,7 @@ class Feed:
 
     def _gone(self, key: str) -> None:
         self._misfits.pop(key, None)
+        self._lingering.discard(key)
         self._tell(model.Gone(model.Removed.WORKLOAD, key))
 
     def _take(self, workload: Workload) -> None:
@@ -206,7 +212,28 @@ class Feed:
             self._leave_out(workload)
             return
         self._misfits.pop(key, None)
+        if taken.admission is None and self._lingers(key):
+            self._lingering.add(key)
+            return
+        self._lingering.discard(key)
         self._tell(taken)
+
+    def _lingers(self, key: str) -> bool:
+        """An evicted workload has given its quota back, and pods of it still hold nodes that run: it is not gone yet.
+
+        Its booking stays, on its way out, until they have left: so nobody takes them for strangers in the way of the workload
+        that it was evicted for, and evicts more for that one. Pods on a node that does not answer may stay for ever.
+        """
+        ledger = self._books.ledger
+        booked = ledger.workload(key)
+        if booked is None or not booked.evicted:
+            return False
+        nodes = (self._nodes.get(ledger.bookings.pods[pod].node) for pod in ledger.bookings.pods_of(key))
+        return any(node is not None and node.usable for node in nodes)
+
+    def _retake(self, keys: Iterable[str]) -> None:
+        seen = self._views.workloads.objects
+        self._refresh([seen[key] for key in keys if key in self._lingering and key in seen])
 
     def _leave_out(self, workload: Workload) -> None:
         """One that cannot be taken does not wait; its booking stays as long as it holds quota."""
@@ -219,10 +246,11 @@ class Feed:
         """The Workload as the engine takes it, with what keeps it from being considered. Raises InvalidObject."""
         local = self._views.local_queue_of(workload)
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
+        situation = None if reserved else self._views.situation(workload)
         return intake.workload(
             workload,
             cluster_queue=local.spec.cluster_queue if local else "",
-            blocked=None if reserved else blocker(workload, self._views.situation(workload)),
-            not_before=0.0 if reserved else not_before(workload),
+            blocked=blocker(workload, situation) if situation else None,
+            not_before=not_before(workload, situation) if situation else 0.0,
             by_eviction=self._by_eviction,
         )

@@ -18,7 +18,7 @@ from admission.controllers import checks, conditions
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.situation import Situation, blocker
 from admission.controllers.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
-from api.meta import find_condition, is_false, is_true, parse_time
+from api.meta import find_condition, is_true, parse_time
 from api.names import (
     ADMITTED,
     DEACTIVATION_TARGET,
@@ -84,9 +84,14 @@ class Step:
     delete: bool = False
 
 
-def not_before(workload: Workload) -> float:
-    """Epoch seconds before which an evicted workload must not come back; infinity while something else must happen."""
-    if is_false(workload.status.conditions, REQUEUED):
+def not_before(workload: Workload, situation: Situation) -> float:
+    """Epoch seconds before which an evicted workload must not come back; infinity while something else must happen.
+
+    Found from the situation and the time, not from whether that has been written yet: else a younger workload would be
+    faster than one whose queue was restarted.
+    """
+    held = find_condition(workload.status.conditions, REQUEUED)
+    if held is not None and held.status == "False" and _restart(held.reason, situation) is None:
         return float("inf")
     return _requeue_at(workload.status) or 0.0
 
@@ -194,20 +199,20 @@ def _requeued(workload: Workload, status: WorkloadStatus, situation: Situation, 
     held = find_condition(status.conditions, REQUEUED)
     if held is None or held.status != "False":
         return status
-    restart = _restart(held.reason, status, situation, now)
-    if restart is None:
+    restart = _restart(held.reason, situation)
+    if restart is None or (_requeue_at(status) or 0.0) > now:
         return status
     if restart[0] == Requeueing.REACTIVATED and status.accumulated_past_execution_time_seconds is not None:
         status = status.model_copy(update={"accumulated_past_execution_time_seconds": None})
     return conditions.requeued(status, *restart, now, workload.metadata.generation)
 
 
-def _restart(cause: str, status: WorkloadStatus, situation: Situation, now: float) -> tuple[str, str] | None:
+def _restart(cause: str, situation: Situation) -> tuple[str, str] | None:
+    """What lets a workload come back that was evicted for that, besides the time to wait; None while it is missing."""
     if cause.startswith(Evicting.DEACTIVATED):
         return Requeueing.REACTIVATED, "The workload was reactivated"
     if cause in (Evicting.PODS_READY_TIMEOUT, Evicting.ADMISSION_CHECK):
-        waits = (_requeue_at(status) or 0.0) > now
-        return None if waits else (Requeueing.BACKOFF_FINISHED, "The workload backoff was finished")
+        return Requeueing.BACKOFF_FINISHED, "The workload backoff was finished"
     if cause == Evicting.CLUSTER_QUEUE_STOPPED and _runs(situation.cluster_queue):
         return Requeueing.CLUSTER_QUEUE_RESTARTED, "The ClusterQueue was restarted after being stopped"
     if cause == Evicting.LOCAL_QUEUE_STOPPED and _runs(situation.local_queue):
@@ -222,6 +227,7 @@ def _reserved(workload: Workload, situation: Situation, now: float, rules: Rules
     status, generation = workload.status, workload.metadata.generation
     if is_true(status.conditions, EVICTED):
         return Step(status)  # its job is being stopped
+    status = _requeued(workload, status, situation, now)
     eviction = _eviction(workload, situation)
     if eviction is not None:
         status = evicted(checks.retry_later(status, now), eviction, now, generation)

@@ -214,7 +214,7 @@ class Site:
         try:
             return await eventually(f"{count} running pods of {job}", check)
         except AssertionError as late:
-            raise AssertionError(f"{late}; {await self._story(job)}") from None
+            raise AssertionError(f"{late}; {await self.story(job)}") from None
 
     async def waits(self, job: str, reason: str, text: str) -> Workload:
         """Waits until the job's Workload says that it waits, with that reason and words in the message."""
@@ -228,7 +228,7 @@ class Site:
         try:
             return await eventually(f"{job} waits with {reason}: {text}", check)
         except AssertionError as late:
-            raise AssertionError(f"{late}; {await self._story(job)}") from None
+            raise AssertionError(f"{late}; {await self.story(job)}") from None
 
     async def admitted(self, job: str) -> Workload:
         """Waits until the job's Workload is admitted."""
@@ -241,9 +241,10 @@ class Site:
         try:
             return await eventually(f"{job} admitted", check)
         except AssertionError as late:
-            raise AssertionError(f"{late}; {await self._story(job)}") from None
+            raise AssertionError(f"{late}; {await self.story(job)}") from None
 
-    async def _story(self, job: str) -> str:
+    async def story(self, job: str) -> str:
+        """What became of the job, for the message of a failure."""
         workload = await self.workload_of(job)
         said = (
             [f"{c.type}={c.status} {c.reason}: {c.message}" for c in workload.status.conditions] if workload else None

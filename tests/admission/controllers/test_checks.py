@@ -52,6 +52,11 @@ def test_which_checks_apply(
     assert checks_for(queue(**checks), admission) == applies
 
 
+def test_a_new_check_says_all_that_the_api_server_asks_for() -> None:
+    [check] = after(workload()).status.to_wire()["admissionChecks"]
+    assert check == {"name": "c", "state": "Pending", "message": "", "lastTransitionTime": rfc3339(NOW + 1)}
+
+
 def test_a_queue_without_checks_has_none() -> None:
     assert checks_for(ClusterQueue.from_wire({"spec": {}})) == ()
 

@@ -144,12 +144,13 @@ def test_drained_workload_comes_back_when_its_queue_restarts() -> None:
     drained = step(workload(admitted=True), situation(cluster_queue=target("HoldAndDrain")), NOW).status
     wl = workload().model_copy(update={"status": conditions.released(drained, NOW + 1)})
     assert not is_true(wl.status.conditions, ADMITTED)
-    assert not_before(wl) == float("inf")
+    assert not_before(wl, situation(cluster_queue=target("HoldAndDrain"))) == float("inf")
+    assert not_before(wl, situation()) == 0.0, "not later than those that waited all the time"
     restarted = step(wl, situation(), NOW + 60).status
     found = find_condition(restarted.conditions, REQUEUED)
     assert found is not None
     assert (found.status, found.reason) == ("True", "ClusterQueueRestarted")
-    assert not_before(wl.model_copy(update={"status": restarted})) == 0.0
+    assert not_before(wl.model_copy(update={"status": restarted}), situation()) == 0.0
 
 
 def test_admitted_waits_for_the_checks_and_time_admitted_is_added_up() -> None:
@@ -198,7 +199,6 @@ def test_a_workload_is_deactivated_and_taken_back_by_its_user() -> None:
     found = find_condition(rests.conditions, QUOTA_RESERVED)
     assert found is not None
     assert (found.reason, found.message) == ("Deactivated", "The workload is deactivated")
-    assert not_before(resting) == float("inf")
     back = step(workload().model_copy(update={"status": rests}), situation(), NOW + 60).status
     requeued, waits = find_condition(back.conditions, REQUEUED), find_condition(back.conditions, QUOTA_RESERVED)
     assert requeued is not None
