@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from admission import metrics
 from admission.controllers.desk import Desk
+from admission.controllers.elastic.controller import ElasticQuotaController
 from admission.controllers.evictor import Evictor
 from admission.controllers.explaining import Explainer, Patience
 from admission.controllers.feed import Feed
@@ -37,6 +38,7 @@ from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.leader import LeaderElection
 from api.kube.process import Process
+from api.kube.resources import ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS
 from api.names import QUEUE_NAME_LABEL
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
         if settings.controller.snapshots:
             process.pages["snapshot"] = parts.snapshot
         async with asyncio.TaskGroup() as group:
-            for informer in (*parts.views.all(), *parts.jobs.values()):
+            for informer in (*parts.views.all(), *parts.jobs.values(), *parts.elastic.values()):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
             lead = parts.lead
             group.create_task(election.run(lead) if settings.lease.enabled else lead(), name=CONTROLLER)
@@ -84,12 +86,14 @@ class _Controller:
         patience = Patience(self._settings.explain_after, self._settings.explain_period)
         explainer = Explainer(writer, views, self.ledger, queues, recorder, patience)
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)
-        sharing, pods = settings.fair_sharing.rules(), settings.wait_for_pods_ready
+        self._sharing, pods = settings.fair_sharing.rules(), settings.wait_for_pods_ready
         readiness = Readiness(views, self._everyone(woken)) if pods.enabled and pods.block_admission else None
-        desk = Desk(feed, self.ledger, queues, woken, self._settings, sharing, readiness)
+        desk = Desk(feed, self.ledger, queues, woken, self._settings, self._sharing, readiness)
         scheduler = Scheduler(writer, views, desk, waits, recorder)
         workers, rules = self._settings.workload_workers, life_rules(settings)
         workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
+        self.elastic = {kind: WhenServed(kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
+        elastic = ElasticQuotaController(writer, views, self.elastic, recorder)
         nodes = NodeController(writer, views, self.ledger, Evictor(writer, views, recorder), recorder)
         shares = LedgerShares(self.ledger.quota) if desk.sharing is not None else NO_SHARES
         queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period, shares=shares)
@@ -114,6 +118,7 @@ class _Controller:
             ("workloads", workloads.run),
             ("nodes", nodes.reconciler.run),
             ("jobs", jobs.run),
+            ("elastic quotas", elastic.run),
             ("audit", self._audit),
             *(("queue status", reconciler.run) for reconciler in queue_status.reconcilers()),
         ]
@@ -134,7 +139,7 @@ class _Controller:
 
     def snapshot(self) -> bytes:
         """What the next decision depends on. A cycle is never interrupted, so this is between two of them."""
-        return capture(self._books, time.time(), self._settings.cycle_budget).encode()
+        return capture(self._books, time.time(), self._settings.cycle_budget, self._sharing).encode()
 
     async def lead(self) -> None:
         """The leader's work."""

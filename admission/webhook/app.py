@@ -11,16 +11,27 @@ from admission.webhook.certs import Certificates, MountedCertificates, OwnCertif
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import Rules
 from admission.webhook.server import Handlers, Serving, serve_webhook
+from api.elastic import ElasticQuota, SigsElasticQuota
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.process import Process
-from api.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, TOPOLOGIES
+from api.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    ELASTIC_QUOTAS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    RESOURCE_FLAVORS,
+    SIGS_ELASTIC_QUOTAS,
+    TOPOLOGIES,
+)
 from api.pods import Namespace
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
 from api.topology import ResourceFlavor, Topology
 
 WEBHOOK = "webhook"
 _DAY = 86400.0
+_BY_NAMESPACE = "namespace"
 
 
 async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
@@ -32,11 +43,21 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
         topologies = Informer(kube, TOPOLOGIES, Topology)
         checks = Informer(kube, ADMISSION_CHECKS, AdmissionCheck)
         namespaces = Informer(kube, NAMESPACES, Namespace)
-        informers = (local_queues, cluster_queues, flavors, topologies, checks, namespaces)
+        elastic = Informer(kube, ELASTIC_QUOTAS, ElasticQuota), Informer(kube, SIGS_ELASTIC_QUOTAS, SigsElasticQuota)
+        informers = (local_queues, cluster_queues, flavors, topologies, checks, namespaces, *elastic)
+        for quotas in elastic:
+            quotas.add_index(_BY_NAMESPACE, lambda quota: [quota.metadata.namespace or ""])
 
         def labels_of(namespace: str) -> dict[str, str] | None:
             found = namespaces.objects.get(namespace)
             return found.metadata.labels if found else None
+
+        def quotas_of(namespace: str) -> list[tuple[str, str]]:
+            return [
+                (each.resource.group, quota.metadata.name)
+                for each in elastic
+                for quota in each.by_index(_BY_NAMESPACE, namespace)
+            ]
 
         lookups = Lookups(
             local_queues=local_queues.objects,
@@ -45,6 +66,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             topologies=topologies.objects,
             admission_checks=checks.objects,
             namespace_labels=labels_of,
+            elastic_quotas=quotas_of,
         )
         tls, loaded = Serving(), asyncio.Event()
         certificates = _certificates(kube, settings, tls)

@@ -40,8 +40,8 @@ def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: 
     """Change a job that is being created in place; a job that is not managed stays as it is."""
     if is_part(job, rules) or not in_managed_namespace(namespace, lookups, rules):
         return
-    if not queue_name(job) and object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
-        _put(job, "metadata", "labels", {names.QUEUE_NAME_LABEL: DEFAULT_QUEUE})
+    if not queue_name(job) and (queue := _default_queue(namespace, lookups)) is not None:
+        _put(job, "metadata", "labels", {names.QUEUE_NAME_LABEL: queue})
     if not (queue_name(job) or rules.manage_jobs_without_queue_name):
         return
     if not is_suspended(job):
@@ -49,6 +49,13 @@ def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: 
     _hand_over(job, namespace, kind, lookups, rules)
     if rules.topology_aware and rules.gate_at_creation:
         _gate(job, kind, rules)
+
+
+def _default_queue(namespace: str, lookups: Lookups) -> str | None:
+    """The queue of who names none: `default`, else the namespace's elastic quota."""
+    if object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
+        return DEFAULT_QUEUE
+    return names.ELASTIC_QUOTA if lookups.has_elastic_quota(namespace) else None
 
 
 def _hand_over(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Rules) -> None:

@@ -6,14 +6,23 @@ there may just not be known yet: nothing is refused on that ground.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from api.meta import object_key
+from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
 from api.topology import ResourceFlavor, Topology
 
 MULTIKUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"
+
+
+GroupAndName = tuple[str, str]
+"""Of an object: its API group and its name."""
+
+
+def _no_quotas(_: str) -> Sequence[GroupAndName]:
+    return ()
 
 
 def _no_labels(_: str) -> Mapping[str, str] | None:
@@ -22,7 +31,7 @@ def _no_labels(_: str) -> Mapping[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """The maps; `namespace_labels` gives None for a namespace that is not known."""
+    """The maps; `namespace_labels` gives None for a namespace that is not known, `elastic_quotas` those of a namespace."""
 
     local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
@@ -30,11 +39,19 @@ class Lookups:
     topologies: Mapping[str, Topology] = field(default_factory=dict)
     admission_checks: Mapping[str, AdmissionCheck] = field(default_factory=dict)
     namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_labels
+    elastic_quotas: Callable[[str], Sequence[GroupAndName]] = _no_quotas
 
     def cluster_queue_of(self, namespace: str, queue: str) -> ClusterQueue | None:
         """The ClusterQueue behind a LocalQueue, None while either is not known."""
         local = self.local_queues.get(object_key(namespace, queue))
         return self.cluster_queues.get(local.spec.cluster_queue) if local else None
+
+    def has_elastic_quota(self, namespace: str) -> bool:
+        """Whether jobs of the namespace that name no queue go by an elastic quota."""
+        queue = self.local_queues.get(object_key(namespace, ELASTIC_QUOTA))
+        return (queue is not None and ELASTIC_QUOTA_LABEL in queue.metadata.labels) or bool(
+            self.elastic_quotas(namespace)
+        )
 
     def levels_of(self, queue: ClusterQueue) -> tuple[str, ...] | None:
         """The levels of all flavors of the queue, widest first, each once; None while one of them is not known."""

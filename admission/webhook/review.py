@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.webhook import defaults, flavors, jobs, queues, workloads
+from admission.webhook import defaults, elastic, flavors, jobs, queues, workloads
 from admission.webhook.fields import Errors, aggregate
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
@@ -122,6 +122,15 @@ def _validate_cluster_queue(request: Request, _: Lookups, rules: Rules) -> Error
     return queues.validate_cluster_queue_update(request.old, request.new, rules)
 
 
+def _validate_elastic_quota(group: str) -> Validator:
+    def validate(request: Request, lookups: Lookups, _: Rules) -> Errors:
+        if request.operation == CREATE:
+            return elastic.validate_create(request.new, group, request.namespace, lookups)
+        return elastic.validate(request.new)
+
+    return validate
+
+
 def _either(create: Callable[[Wire], Errors], update: Callable[[Wire, Wire], Errors]) -> Validator:
     def validate(request: Request, _: Lookups, __: Rules) -> Errors:
         return create(request.new) if request.operation == CREATE else update(request.old, request.new)
@@ -150,6 +159,10 @@ ENDPOINTS: Final = (
         resources.RESOURCE_FLAVORS, _mark_in_use, _either(flavors.validate_flavor, flavors.validate_flavor_update)
     ),
     Endpoint(resources.TOPOLOGIES, None, _either(flavors.validate_topology, flavors.validate_topology_update)),
+    *(
+        Endpoint(resource, None, _validate_elastic_quota(resource.group))
+        for resource in (resources.ELASTIC_QUOTAS, resources.SIGS_ELASTIC_QUOTAS)
+    ),
 )
 MUTATING: Final[Mapping[str, Endpoint]] = {e.path("mutate"): e for e in ENDPOINTS if e.mutate}
 VALIDATING: Final[Mapping[str, Endpoint]] = {e.path("validate"): e for e in ENDPOINTS}

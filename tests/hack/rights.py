@@ -66,6 +66,18 @@ ALLOWED = [
         group=KUEUE,
     ),
     *_each(CONTROLLER, ("patch",), "clusterqueues", "resourceflavors", "topologies", group=KUEUE),
+    *(
+        right
+        for group in ("scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
+        for right in (
+            *_each(CONTROLLER, READ, "elasticquotas", group=group),
+            *_each(CONTROLLER, ("patch",), "elasticquotas/status", group=group, namespace="a"),
+            *_each(WEBHOOK, READ, "elasticquotas", group=group),
+        )
+    ),
+    *_each(CONTROLLER, ("create", "delete"), "clusterqueues", "localqueues", group=KUEUE, namespace="a"),
+    *_each(CONTROLLER, ("create",), "resourceflavors", group=KUEUE),
+    *_each(CONTROLLER, ("patch",), "namespaces"),
     *_each(CONTROLLER, ("create", "patch"), "events", namespace="a"),
     *_each(UNGATER, READ, "workloads", group=KUEUE),
     *_each(UNGATER, (*READ, "patch"), "pods", namespace="a"),
@@ -118,6 +130,8 @@ DENIED = [
         )
     ),
     *_each(CONTROLLER, ("get",), "secrets", namespace=OURS, name=SECRET),
+    *_each(CONTROLLER, ("create", "patch", "delete"), "elasticquotas", group="scheduling.x-k8s.io", namespace="a"),
+    *_each(CONTROLLER, ("create", "delete"), "namespaces"),
     *_each(CONTROLLER, ("patch",), "pods", namespace="a"),
     *_each(UNGATER, WRITE, "workloads", "workloads/status", group=KUEUE, namespace="a"),
     *_each(UNGATER, READ, "jobs", group="batch"),
