@@ -210,7 +210,7 @@ PROFILES: Final = (EXACT, COMPATIBLE, LEAST_FREE)
 # read by `stowage simulate` alone: how long a job runs there, and how long after its beginning it comes (Go durations)
 SIMULATED_DURATION: Final = f"{STOWAGE}/simulated-duration"
 SIMULATED_ARRIVAL: Final = f"{STOWAGE}/simulated-arrival"
-# a gang, told on what stands for it: PodGroups made from labels, Workloads (its name, first pod's time, GangGroup as a JSON list)
+# a gang, told on what stands for it: its pods, PodGroups made from labels, Workloads (its name, first pod's time, GangGroup)
 GANG_MADE: Final = f"{STOWAGE}/made-from-labels"
 GANG: Final = f"{STOWAGE}/gang"
 GANG_SINCE: Final = f"{STOWAGE}/gang-since"

@@ -43,7 +43,8 @@ def test_round_trip(obj: Obj) -> None:
 @pytest.mark.parametrize("obj", objects.VALID)
 def test_round_trip_keeps_unknown_fields(obj: Obj) -> None:
     newer = with_unknown_fields(obj)
-    for part in ("flavors", "resourceUsage", "resources", "minResources"):  # maps of quantities and names: no place for other fields
+    # maps of quantities and names: no place for other fields
+    for part in ("flavors", "resourceUsage", "resources", "minResources"):
         _drop(newer, part)
     assert type_of(obj).from_wire(newer).to_wire() == newer
 

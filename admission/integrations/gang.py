@@ -1,0 +1,217 @@
+"""Which gang a pod belongs to: the dialects in which it may say so, read into one form. Pure.
+
+A gang is a set of pods of one namespace of which at least `minimum` start together. Its name stands in a label (coscheduling,
+the older group, a PodGroup's name) or an annotation (Koordinator); the minimum beside it, or in the PodGroup of that name.
+The peer's own pod groups (integrations/podgroup.py) are gangs whose minimum is their whole: they are left as they are.
+
+The webhook reads a pod once, when it is created, refuses what `read` finds wrong, and writes the one form (`to_text`) into the
+annotation GANG. From then on nobody but the webhook needs to know of dialects.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from api import names
+from api.meta import object_key
+from api.requests import parse_int32
+
+LONGEST_NAME: Final = 253
+MOST_GANGS: Final = 64
+
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+LABELS, ANNOTATIONS = "labels", "annotations"
+
+
+class MatchPolicy(StrEnum):
+    """Which pods count toward the minimum when members end and new ones come."""
+
+    ONLY_WAITING = "only-waiting"
+    WAITING_AND_RUNNING = "waiting-and-running"
+    WAITING_RUNNING_SUCCEED = "waiting-running-succeed"
+    ONCE_SATISFIED = "once-satisfied"
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """What a pod says of its gang. `minimum` None: its PodGroup says. `groups`: keys of all gangs that start with it."""
+
+    name: str
+    minimum: int | None = None
+    policy: MatchPolicy = MatchPolicy.WAITING_AND_RUNNING
+    groups: tuple[str, ...] = ()
+
+    def to_text(self) -> str:
+        """As the annotation GANG holds it."""
+        said: dict[str, Any] = {"name": self.name, "policy": self.policy.value}
+        if self.minimum is not None:
+            said["minimum"] = self.minimum
+        if self.groups:
+            said["groups"] = list(self.groups)
+        return json.dumps(said, separators=(",", ":"), sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A field of metadata that names no gang: where it stands, what was given, what is allowed."""
+
+    part: str
+    key: str
+    given: str
+    allowed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read; a gang only where nothing is wrong. Neither: the pod is in no gang."""
+
+    gang: Gang | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+# Where each thing may stand; what stands first holds, and the others must not say otherwise.
+_NAMES: Final = (
+    (LABELS, names.GANG_NAME),
+    (LABELS, names.SIGS_GANG_NAME),
+    (LABELS, names.SIGS_GANG),
+    (LABELS, names.GANG_LABEL),
+    (ANNOTATIONS, names.KOORDINATOR_NAME),
+)
+_MINIMUMS: Final = (
+    (LABELS, names.GANG_MINIMUM),
+    (LABELS, names.SIGS_GANG_MINIMUM),
+    (ANNOTATIONS, names.KOORDINATOR_MINIMUM),
+)
+_GROUPS: Final = (
+    (ANNOTATIONS, names.SIGS_GANG_GROUPS),
+    (LABELS, names.SIGS_GANG_GROUPS),
+    (ANNOTATIONS, names.KOORDINATOR_GROUPS),
+)
+_POLICIES: Final = (
+    (LABELS, names.SIGS_MATCH_POLICY),
+    (ANNOTATIONS, names.SIGS_MATCH_POLICY),
+    (ANNOTATIONS, names.KOORDINATOR_MATCH_POLICY),
+)
+
+Metadata = Mapping[str, Any]
+_Said = tuple[tuple[str, str], str]
+
+_NAME_RULE: Final = "a DNS subdomain: at most 253 of a-z, 0-9, '-' and '.', a letter or digit at both ends of each part"
+_MINIMUM_RULE: Final = "a whole number from 1 to 2147483647"
+_GROUPS_RULE: Final = 'a JSON list of gangs, such as ["default/gang-a","default/gang-b"]'
+
+
+def names_gang(metadata: Metadata) -> bool:
+    """Whether the pod says anything of a gang in a dialect other than the peer's."""
+    return any(True for table in (_NAMES, _MINIMUMS, _GROUPS) for _ in _said(metadata, table))
+
+
+def read(namespace: str, metadata: Metadata) -> Reading:
+    """What the pod's labels and annotations say, as they stand on the wire."""
+    said = list(_said(metadata, _NAMES))
+    minimums = list(_said(metadata, _MINIMUMS))
+    if not said:
+        lonely = [*minimums, *_said(metadata, _GROUPS), *_said(metadata, _POLICIES)]
+        return Reading(
+            None, tuple(_fault(each, f"only beside the name of a gang ({names.GANG_NAME})") for each in lonely)
+        )
+    name = said[0][1]
+    faults = [_fault(each, _NAME_RULE) for each in said if not is_subdomain(each[1])]
+    faults += _unlike(said)
+    whole = (metadata.get(ANNOTATIONS) or {}).get(names.POD_GROUP_NAME) or (metadata.get(LABELS) or {}).get(
+        names.POD_GROUP_NAME
+    )
+    if whole and whole != name:
+        faults.append(_fault(said[0], f"the name in {names.POD_GROUP_NAME}, {whole}: a pod is in one gang"))
+    numbers = {each: parse_int32(each[1]) for each in minimums}
+    bad = [each for each in minimums if (numbers[each] or 0) < 1]
+    faults += [_fault(each, _MINIMUM_RULE) for each in bad] + ([] if bad else _unlike(minimums))
+    groups, wrong = _groups(object_key(namespace, name), _said(metadata, _GROUPS))
+    policies = list(_said(metadata, _POLICIES))
+    unknown = [each for each in policies if each[1] not in set(MatchPolicy)]
+    faults += wrong + [_fault(each, f"one of {', '.join(MatchPolicy)}") for each in unknown]
+    if faults:
+        return Reading(None, tuple(faults))
+    policy = MatchPolicy(policies[0][1]) if policies else _default_policy(said[0])
+    return Reading(Gang(name, numbers[minimums[0]] if minimums else None, policy, groups))
+
+
+def groups_of(key: str, metadata: Metadata) -> tuple[tuple[str, ...], list[Fault]]:
+    """The gangs that start together with the one of that key (`namespace/name`), as a PodGroup's metadata says."""
+    return _groups(key, _said(metadata, _GROUPS))
+
+
+def policy_of(metadata: Metadata) -> MatchPolicy | None:
+    """The match policy that a PodGroup's metadata says; what is none says nothing."""
+    return next((MatchPolicy(text) for _, text in _said(metadata, _POLICIES) if text in set(MatchPolicy)), None)
+
+
+def from_text(text: str | None) -> Gang | None:
+    """The inverse of `Gang.to_text`; None for none, and for what nobody but a stranger wrote."""
+    try:
+        said = json.loads(text or "null")
+        return Gang(said["name"], said.get("minimum"), MatchPolicy(said["policy"]), tuple(said.get("groups", ())))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def is_subdomain(text: str) -> bool:
+    """Whether it can be the name of an object."""
+    return len(text) <= LONGEST_NAME and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def _said(metadata: Metadata, table: Iterable[tuple[str, str]]) -> Iterable[_Said]:
+    for part, key in table:
+        text = (metadata.get(part) or {}).get(key)
+        if text is not None:
+            yield (part, key), str(text)
+
+
+def _fault(said: _Said, allowed: str) -> Fault:
+    (part, key), given = said
+    return Fault(part, key, given, allowed)
+
+
+def _unlike(said: list[_Said]) -> list[Fault]:
+    return [_fault(each, f"the same as {said[0][0][1]}, {said[0][1]}") for each in said[1:] if each[1] != said[0][1]]
+
+
+def _default_policy(name: _Said) -> MatchPolicy:
+    return MatchPolicy.ONCE_SATISFIED if name[0][0] == ANNOTATIONS else MatchPolicy.WAITING_AND_RUNNING
+
+
+def _groups(own: str, given: Iterable[_Said]) -> tuple[tuple[str, ...], list[Fault]]:
+    """Sorted, each once, the gang itself among them; a group of one is none."""
+    found: tuple[str, ...] = ()
+    faults: list[Fault] = []
+    for each in given:
+        listed = _listed(each[1])
+        if listed is None:
+            faults.append(_fault(each, _GROUPS_RULE))
+        elif len(listed) > MOST_GANGS:
+            faults.append(_fault(each, f"at most {MOST_GANGS} gangs"))
+        else:
+            found = found or tuple(sorted({own, *listed}))
+    return (found if len(found) > 1 else ()), faults
+
+
+def _listed(text: str) -> list[str] | None:
+    try:
+        listed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(listed, list) or not all(isinstance(key, str) and _is_key(key) for key in listed):
+        return None
+    return listed
+
+
+def _is_key(text: str) -> bool:
+    namespace, slash, name = text.partition("/")
+    return bool(slash) and _NAMESPACE.fullmatch(namespace) is not None and is_subdomain(name)
