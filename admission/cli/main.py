@@ -83,6 +83,7 @@ def simulate(
     """What would happen: jobs and nodes from files on virtual time, or one job more on the live cluster. Changes nothing."""
     from admission.cli import simulate as command
 
+    now = settings()
     asked = command.Asked(
         files=[*(files or ()), *([snapshot] if snapshot else ())],
         extra=extra or (),
@@ -93,10 +94,11 @@ def simulate(
         picture=picture,
         picture_at=picture_at,
         replay=replay,
+        sharing=now.fair_sharing.rules(),
         kubeconfig=kubeconfig,
         context=context,
     )
-    raise typer.Exit(command.run(asked, settings().placement.options()))
+    raise typer.Exit(command.run(asked, now.placement.options()))
 
 
 @app.command()
@@ -113,7 +115,10 @@ def snapshot(
 
     now = settings()
     budget, options = now.controller.cycle_budget, now.placement.options()
-    code = command.run(output, options, files=files or (), kubeconfig=kubeconfig, context=context, budget=budget)
+    sharing = now.fair_sharing.rules()
+    code = command.run(
+        output, options, files=files or (), kubeconfig=kubeconfig, context=context, budget=budget, sharing=sharing
+    )
     raise typer.Exit(code)
 
 

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from admission.cli.connection import connect
+from admission.engine.fairness import FairSharing
 from admission.engine.model import PlacementOptions
 from admission.simulation import picture, tables, wire
 from admission.simulation.outcome import Outcome, Run, figures
@@ -51,6 +52,7 @@ class Asked:
     picture: Path | None = None
     picture_at: float | None = None
     replay: bool = False
+    sharing: FairSharing | None = None
     kubeconfig: Path | None = None
     context: str | None = None
 
@@ -87,6 +89,8 @@ def _world(asked: Asked, options: PlacementOptions) -> tuple[World, list[str]]:
     """The world, and the keys of the workloads that `--with` added."""
     if asked.files:
         world, objects = load_files(asked.files, options)
+        if objects is not None:  # a snapshot has its own
+            world.sharing = asked.sharing
         return world, _added(asked, world, objects)
     if asked.extra:
         return asyncio.run(_live(asked, options))
@@ -96,6 +100,7 @@ def _world(asked: Asked, options: PlacementOptions) -> tuple[World, list[str]]:
 async def _live(asked: Asked, options: PlacementOptions) -> tuple[World, list[str]]:
     async with await connect(asked.kubeconfig, asked.context) as kube:
         world, objects = await load_cluster(kube, options)
+    world.sharing = asked.sharing
     return world, _added(asked, world, objects)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from admission.cli.connection import connect
+from admission.engine.fairness import FairSharing
 from admission.engine.model import PlacementOptions
 from admission.world.cluster import from_cluster
 from admission.world.files import from_files
@@ -30,6 +31,7 @@ def run(
     kubeconfig: Path | None = None,
     context: str | None = None,
     budget: int = 64,
+    sharing: FairSharing | None = None,
     err: Console | None = None,
 ) -> int:
     """The command; its exit code. With `files` the world of these instead of the live cluster's."""
@@ -40,6 +42,7 @@ def run(
             if files
             else asyncio.run(_live(kubeconfig, context, options, budget))
         )
+        world.sharing = world.sharing or sharing
         output.write_bytes(capture_world(world).encode())
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"no snapshot: {failed}", style="red", markup=False, soft_wrap=True, highlight=False)

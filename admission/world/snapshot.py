@@ -1,7 +1,8 @@
 """A snapshot: everything that the engine's next decision depends on, as one JSON; loaded again, it decides the same.
 
-It holds the engine's own input values (not the objects they were made from), the options, the time, and of the past the two
-things that still matter: who was refused and sleeps, and which nodes hold room for admitted pods that are not bound yet.
+It holds the engine's own input values (not the objects they were made from), the options, the time, and of the past the three
+things that still matter: who was refused and sleeps, who waits for which victims to leave and what it gets then, and which
+nodes hold room for admitted pods that are not bound yet.
 The same state gives the same bytes, and loading and capturing gives them back. One object a line, so that two snapshots can
 be compared by line. Maps keep their order, since texts may follow it.
 
@@ -20,8 +21,10 @@ import msgspec
 
 from admission.engine.books import Books
 from admission.engine.decision import Reason
+from admission.engine.fairness import FairSharing
 from admission.engine.line import order_of
 from admission.engine.model import (
+    Admission,
     BoundPod,
     ClusterQueue,
     Cohort,
@@ -33,6 +36,7 @@ from admission.engine.model import (
     Quota,
     Workload,
 )
+from admission.engine.pending import Promise
 from admission.world.world import About, Arrival, World
 from api.errors import InvalidObject
 
@@ -67,6 +71,15 @@ class Refusal(msgspec.Struct, frozen=True):
     again: float | None = None
 
 
+class Promised(msgspec.Struct, frozen=True):
+    """What a pending workload gets when its victims have left, and how far it borrows then."""
+
+    workload: str
+    victims: tuple[str, ...]
+    admission: Admission
+    level: int = 0
+
+
 class Room(msgspec.Struct, frozen=True):
     """Pods of one entry of an assignment that are not bound yet, by the node that holds room for them."""
 
@@ -83,6 +96,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     budget: int
     options: PlacementOptions
+    sharing: FairSharing | None = None
     flavors: tuple[Flavor, ...] = ()
     cohorts: tuple[CohortRecord, ...] = ()
     cluster_queues: tuple[ClusterQueue, ...] = ()
@@ -91,6 +105,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[BoundPod, ...] = ()
     pending: tuple[Workload, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    promised: tuple[Promised, ...] = ()
     rooms: tuple[Room, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
     about: dict[str, About] = {}
@@ -128,7 +143,13 @@ def decode(data: bytes, where: str = "snapshot") -> Snapshot:
 
 
 def capture(
-    books: Books, now: float, budget: int, *, arrivals: Sequence[Arrival] = (), about: Mapping[str, About] | None = None
+    books: Books,
+    now: float,
+    budget: int,
+    sharing: FairSharing | None = None,
+    *,
+    arrivals: Sequence[Arrival] = (),
+    about: Mapping[str, About] | None = None,
 ) -> Snapshot:
     """The state of ledger and queues at `now` (epoch seconds), as the next cycle would begin with it.
 
@@ -143,6 +164,7 @@ def capture(
         at=now,
         budget=budget,
         options=books.ledger.options,
+        sharing=sharing,
         flavors=found.get(Flavor, ()),
         cohorts=tuple(map(_record, found.get(Cohort, ()))),
         cluster_queues=found.get(ClusterQueue, ()),
@@ -151,6 +173,7 @@ def capture(
         pods=found.get(BoundPod, ()),
         pending=tuple(_finite(w) for w in sorted(books.queues.workloads(), key=order_of)),
         refused=tuple(Refusal(key, *why) for key, why in sorted(books.queues.refusals().items())),
+        promised=tuple(_promised(*one) for one in sorted(books.queues.promises(), key=lambda one: order_of(one[0]))),
         rooms=tuple(Room(*slot, nodes) for slot, nodes in rooms),
         arrivals=tuple(arrivals),
         about=dict(about or {}),
@@ -159,12 +182,13 @@ def capture(
 
 def capture_world(world: World) -> Snapshot:
     """The world as it is now."""
-    return capture(world.books, world.now, world.budget, arrivals=world.arrivals, about=world.about)
+    return capture(world.books, world.now, world.budget, world.sharing, arrivals=world.arrivals, about=world.about)
 
 
 def from_snapshot(snapshot: Snapshot) -> World:
     """The world that was captured: its next cycle decides what that of the original does."""
     world = World(snapshot.options, now=snapshot.at, budget=snapshot.budget)
+    world.sharing = snapshot.sharing
     for event in _events(snapshot):
         world.apply(event)
     world.ledger.set_rooms({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
@@ -173,6 +197,8 @@ def from_snapshot(snapshot: Snapshot) -> World:
     world.queues.due(snapshot.at)  # whose backoff is over may have been refused since
     for refusal in snapshot.refused:
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again)
+    for one in snapshot.promised:
+        world.queues.promise(one.workload, Promise(one.admission, frozenset(one.victims), one.level))
     world.queues.take_notices()  # they were told in the original's life
     world.arrivals, world.about = list(snapshot.arrivals), dict(snapshot.about)
     return world
@@ -185,6 +211,10 @@ def _events(snapshot: Snapshot) -> Iterator[Event]:
     yield from snapshot.nodes
     yield from map(_endless, snapshot.workloads)
     yield from snapshot.pods
+
+
+def _promised(workload: Workload, promise: Promise) -> Promised:
+    return Promised(workload.key, tuple(sorted(promise.victims)), promise.admission, promise.level)
 
 
 def _record(cohort: Cohort) -> CohortRecord:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admission.engine.books import Books
-from admission.engine.cycle import CycleReport, run_cycle
+from admission.engine.cycle import CycleReport
+from admission.engine.deciding import decide
+from admission.engine.fairness import FairSharing
 from admission.engine.ledger import Ledger
 from admission.engine.model import Event, PlacementOptions, Workload
 from admission.engine.queue import PendingQueues
@@ -51,11 +53,12 @@ class About:
 
 
 class World:
-    """`arrivals` in order of time; `about` by workload; `faults` as they were met."""
+    """`arrivals` in order of time; `about` by workload; `faults` as they were met; `sharing` is None without fair sharing."""
 
     def __init__(self, options: PlacementOptions | None = None, *, now: float = 0.0, budget: int = BUDGET) -> None:
         self.books = Books(Ledger(options), PendingQueues())
         self.now, self.budget = now, budget
+        self.sharing: FairSharing | None = None
         self.arrivals: list[Arrival] = []
         self.about: dict[str, About] = {}
         self.faults: list[Fault] = []
@@ -80,11 +83,8 @@ class World:
         self.books.apply(event)
 
     def cycle(self) -> CycleReport:
-        """One admission cycle at `now`: what it admits is booked, as in the controller.
-
-        Called as the controller's scheduler calls it, so that both decide alike; like there, nobody is evicted yet.
-        """
-        return run_cycle(self.ledger, self.queues, self.now, self.budget)
+        """One admission cycle at `now`: what it admits is booked, as in the controller; whoever it evicts is still there."""
+        return decide(self.ledger, self.queues, self.now, self.budget, self.sharing)
 
     def workload(self, key: str) -> Workload | None:
         """The workload as the engine knows it: pending, or with its admission; None if it knows of none."""
