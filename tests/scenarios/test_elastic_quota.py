@@ -326,7 +326,7 @@ async def test_its_queues_come_and_go_with_it(site: MakeSite) -> None:
     await corner.remove(ELASTIC_QUOTAS, "quota")
     await corner.waits("a2", "Misconfigured", "LocalQueue elastic-quota doesn't exist")
     await story.stays("a1")
-    await story.tenant("a", 1, 2)
+    await story.tenant("a", 2, 2)
     await story.runs("a2", 1)
     await corner.remove(ELASTIC_QUOTAS, "quota")
     for name in ("a1", "a2"):
@@ -368,3 +368,22 @@ async def test_a_queue_that_is_named_or_is_the_default_goes_before_it(site: Make
     await eventually("the webhook knows the default queue", first)
     await here.submit(here.job("plain", 1, queue=None))
     await here.running("plain", 1)
+
+
+async def test_a_queue_of_its_name_that_is_somebody_elses_stays_as_it_is(site: MakeSite) -> None:
+    here = site("taken")
+    await here.open({"b1": {"r1": 1}})
+    local = {"metadata": {"name": "elastic-quota", "namespace": here.name}, "spec": {"clusterQueue": here.name}}
+    await here.make(LOCAL_QUEUES, local)
+    await here.make(ELASTIC_QUOTAS, {"metadata": {"name": "quota", "namespace": here.name}, "spec": {}})
+
+    async def told() -> bool:
+        quota = await here.kube.get(ELASTIC_QUOTAS, "quota", here.name)
+        conditions = (quota.get("status") or {}).get("conditions", ())
+        return [(c["type"], c["status"], c["reason"], c["message"]) for c in conditions] == [
+            ("Active", "False", "NameTaken", "the LocalQueue elastic-quota is somebody else's")
+        ]
+
+    await eventually("told that the name is taken", told)
+    await here.submit(here.job("own", 1, queue="elastic-quota"))
+    await here.running("own", 1)
