@@ -82,7 +82,7 @@ class _Controller:
         self._recorder = recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
         self._books = Books(self.ledger, queues)
         by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
-        feed = Feed(views, self._books, woken.set, by_eviction=by_eviction)
+        feed = Feed(views, self._books, woken.set, rules=settings.resources.rules(), by_eviction=by_eviction)
         patience = Patience(self._settings.explain_after, self._settings.explain_period)
         explainer = Explainer(writer, views, self.ledger, queues, recorder, patience)
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)

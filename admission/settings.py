@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from admission.engine.charging import ResourceRules, Transformation
 from admission.engine.fairness import FairSharing, FairStrategy
 from admission.engine.model import Counting, PlacementOptions, Profile
 from api import duration
+from api.errors import InvalidQuantity
 from api.kube.environment import Environment, Section
+from api.quantity import CPU, parse
 
 _TEN_YEARS = 315_360_000
 
@@ -132,6 +136,62 @@ class FairSharingSection(Section):
         return FairSharing(self.preemption_strategies) if self.preemption_strategies else FairSharing()
 
 
+class TransformationSection(Section):
+    """One resource counts in quota for amounts of others."""
+
+    input: str = Field(min_length=1)
+    strategy: Literal["Retain", "Replace"] = Field(
+        "Retain", description="whether it counts for itself as well, or only for the others"
+    )
+    multiply_by: str | None = Field(
+        None, min_length=1, description="the outputs count as often as there are units of this resource in the request"
+    )
+    outputs: dict[str, str | int | float] = Field(default_factory=dict, description="amounts for a unit of the input")
+
+    @field_validator("outputs")
+    @classmethod
+    def _amounts(cls, given: dict[str, str | int | float]) -> dict[str, str | int | float]:
+        for name, amount in given.items():
+            try:
+                negative = parse(amount) < 0
+            except InvalidQuantity as bad:
+                raise ValueError(f"{name}: {amount!r}: {bad.allowed}") from None
+            if negative:
+                raise ValueError(f"{name}: {amount!r}: must not be negative")
+        return given
+
+    def transformation(self) -> Transformation:
+        """As the engine takes it: outputs are given for a whole unit, and cpu is counted in milli-units."""
+        each = {name: parse(amount) * _milli(name) / _milli(self.input) for name, amount in self.outputs.items()}
+        return Transformation(self.input, each, self.strategy == "Retain", self.multiply_by)
+
+
+def _milli(resource: str) -> Fraction:
+    return Fraction(1000 if resource == CPU else 1)
+
+
+class ResourcesSection(Section):
+    """What of the requests quota counts; placement always counts all of them."""
+
+    exclude_resource_prefixes: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    transformations: tuple[TransformationSection, ...] = ()
+
+    @field_validator("transformations")
+    @classmethod
+    def _once(cls, given: tuple[TransformationSection, ...]) -> tuple[TransformationSection, ...]:
+        inputs = [each.input for each in given]
+        twice = sorted({name for name in inputs if inputs.count(name) > 1})
+        if twice:
+            raise ValueError(f"only one transformation for each input, there are more for {', '.join(twice)}")
+        return given
+
+    def rules(self) -> ResourceRules:
+        """As the engine takes them."""
+        return ResourceRules(
+            self.exclude_resource_prefixes, tuple(each.transformation() for each in self.transformations)
+        )
+
+
 class ControllerSection(Section):
     """The controller process."""
 
@@ -196,6 +256,7 @@ class AdmissionSettings(Environment):
     object_retention_policies: RetentionSection = RetentionSection()
 
     fair_sharing: FairSharingSection = FairSharingSection()
+    resources: ResourcesSection = ResourcesSection()
     placement: PlacementSection = PlacementSection()
     controller: ControllerSection = ControllerSection()
     webhook: WebhookSection = WebhookSection()

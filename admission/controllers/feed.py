@@ -14,12 +14,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from admission.controllers.held import HeldPod
 from admission.controllers.lifecycle import not_before
+from admission.controllers.resources import LimitRange, defect
 from admission.controllers.situation import blocker
-from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Sight
+from admission.controllers.views import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, Sight
 from admission.engine import intake, model
 from admission.engine.books import Books
+from admission.engine.charging import PLAIN, ResourceRules
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
@@ -37,11 +41,20 @@ _DELETED = ChangeType.DELETED
 class Feed:
     """Keeps ledger and queues in line with the informers; `wake` is called when a cycle could do something.
 
-    `by_eviction`: as `intake.workload` takes it.
+    `rules` and `by_eviction`: as `intake.workload` takes them.
     """
 
-    def __init__(self, views: Sight, books: Books, wake: Callable[[], None], *, by_eviction: bool = True) -> None:
-        self._views, self._books, self._wake, self._by_eviction = views, books, wake, by_eviction
+    def __init__(
+        self,
+        views: Sight,
+        books: Books,
+        wake: Callable[[], None],
+        *,
+        rules: ResourceRules = PLAIN,
+        by_eviction: bool = True,
+    ) -> None:
+        self._views, self._books, self._wake = views, books, wake
+        self._rules, self._by_eviction = rules, by_eviction
         self._nodes: dict[str, model.Node] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
         self._misfits: dict[str, str] = {}
@@ -54,6 +67,7 @@ class Feed:
         views.cluster_queues.add_handler(self._cluster_queue_changed)
         views.local_queues.add_handler(self._local_queue_changed)
         views.namespaces.add_handler(self._namespace_changed)
+        views.limit_ranges.add_handler(self._limits_changed)
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
         views.pods.add_handler(self._pod_changed)
@@ -131,6 +145,13 @@ class Feed:
         if change.old is not None and change.old.metadata.labels == change.object.metadata.labels:
             return
         self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == change.key)
+
+    def _limits_changed(self, change: Change[LimitRange]) -> None:
+        if change.type is not _DELETED and change.old is not None and change.old.spec == change.object.spec:
+            return
+        namespace = change.object.metadata.namespace
+        self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == namespace)
+        self._wake()
 
     def _refresh_queue(self, name: str) -> None:
         for local in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name):
@@ -252,5 +273,15 @@ class Feed:
             cluster_queue=local.spec.cluster_queue if local else "",
             blocked=blocker(workload, situation) if situation else None,
             not_before=not_before(workload, situation) if situation else 0.0,
+            defect=None if reserved else self._defect(workload),
+            rules=self._rules,
             by_eviction=self._by_eviction,
         )
+
+    def _defect(self, workload: Workload) -> str | None:
+        """What of its pods' resources the API server would refuse. What cannot be read at all the intake names."""
+        found = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
+        try:
+            return defect(workload, [limit for each in found for limit in each.spec.limits])
+        except (msgspec.ValidationError, InvalidObject):
+            return None

@@ -30,6 +30,19 @@ class Limit(msgspec.Struct, frozen=True, rename="camel"):
     max: dict[str, str | int | float] = {}
 
 
+class LimitRangeSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The limits."""
+
+    limits: tuple[Limit, ...] = ()
+
+
+class LimitRange(msgspec.Struct, frozen=True, rename="camel"):
+    """The limits of a namespace, or some of them."""
+
+    metadata: pods.Meta = pods.Meta()
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+
 def defect(workload: Workload, limits: Sequence[Limit] = ()) -> str | None:
     """What is wrong with the resources, in the words of the condition; None where nothing is. Raises InvalidQuantity."""
     specs = [

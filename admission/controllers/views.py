@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from admission.controllers.activity import Activity, cluster_queue_activity
 from admission.controllers.checks import checks_for
 from admission.controllers.held import HeldPod, PodReader
+from admission.controllers.resources import LimitRange
 from admission.controllers.situation import Situation
 from api.kube.client import Kube
 from api.kube.informer import Informer
@@ -21,6 +22,7 @@ from api.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
+    LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
     NODES,
@@ -43,6 +45,7 @@ T = TypeVar("T")
 
 BY_QUEUE = "queue"
 BY_CLUSTER_QUEUE = "clusterQueue"
+BY_NAMESPACE = "namespace"
 BOUND_PODS = "spec.nodeName!="
 
 
@@ -70,6 +73,7 @@ class Sight:
     nodes: Copy[Node]
     pods: Copy[HeldPod]
     namespaces: Copy[Namespace]
+    limit_ranges: Copy[LimitRange]
     topologies: Copy[Topology]
     flavors: Copy[ResourceFlavor]
     cluster_queues: Copy[ClusterQueue]
@@ -116,6 +120,7 @@ class Views(Sight):
     nodes: Informer[Node]
     pods: Informer[HeldPod]
     namespaces: Informer[Namespace]
+    limit_ranges: Informer[LimitRange]
     topologies: Informer[Topology]
     flavors: Informer[ResourceFlavor]
     cluster_queues: Informer[ClusterQueue]
@@ -135,8 +140,9 @@ class Views(Sight):
         await asyncio.gather(*(informer.synced(seconds) for informer in self.all()))
 
 
-def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue]) -> None:
-    """Makes the two indexes that are asked for."""
+def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue], limit_ranges: Copy[LimitRange]) -> None:
+    """Makes the indexes that are asked for."""
+    limit_ranges.add_index(BY_NAMESPACE, lambda limits: [limits.metadata.namespace])
     workloads.add_index(BY_QUEUE, lambda w: [object_key(w.metadata.namespace, w.spec.queue_name)])
     local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
 
@@ -144,11 +150,13 @@ def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue]) -> None:
 def make_views(kube: Kube) -> Views:
     """The informers, not yet running."""
     workloads, local_queues = Informer(kube, WORKLOADS, Workload), Informer(kube, LOCAL_QUEUES, LocalQueue)
-    index(workloads, local_queues)
+    limit_ranges = Informer(kube, LIMIT_RANGES, LimitRange)
+    index(workloads, local_queues, limit_ranges)
     return Views(
         nodes=Informer(kube, NODES, Node),
         pods=Informer(kube, PODS, PodReader(), field_selector=BOUND_PODS),
         namespaces=Informer(kube, NAMESPACES, Namespace),
+        limit_ranges=limit_ranges,
         topologies=Informer(kube, TOPOLOGIES, Topology),
         flavors=Informer(kube, RESOURCE_FLAVORS, ResourceFlavor),
         cluster_queues=Informer(kube, CLUSTER_QUEUES, ClusterQueue),

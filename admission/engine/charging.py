@@ -1,8 +1,9 @@
 """What a pod counts for in quota, where that is not what it requests of its node: resources excluded and transformed.
 
 The field's `resources.excludeResourcePrefixes` and `resources.transformations`: a transformation turns so much of an input
-resource into amounts of others, beside it (Retain) or in its place (Replace). Excluding comes first. Placement never sees
-any of this. Called by intake.py, once for each pod set.
+resource into amounts of others, beside it (Retain) or in its place (Replace), by the amount of a further one where that is
+asked for and the pod requests it. Excluding comes first. Placement never sees any of this. Called by intake.py, once for
+each pod set.
 """
 
 from __future__ import annotations
@@ -12,16 +13,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from admission.engine.model import Amounts
+from admission.engine.model import CPU, Amounts
 
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """Each unit of `source` (milli-units of cpu) counts for so much of each of the `outputs`. `retain`: and for itself."""
+    """Each unit of `source` (milli-units of cpu) counts for so much of each of the `outputs`. `retain`: and for itself.
+
+    `multiply_by`: as often as there are whole units of this resource, begun ones included; once where it is not requested.
+    """
 
     source: str
     outputs: Mapping[str, Fraction]
     retain: bool = True
+    multiply_by: str | None = None
+
+    def times(self, requests: Amounts) -> int:
+        """How often the outputs of a unit count for a pod with these requests."""
+        if self.multiply_by is None or self.multiply_by not in requests:
+            return 1
+        return ceil(Fraction(requests[self.multiply_by], 1000 if self.multiply_by == CPU else 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +54,9 @@ class ResourceRules:
             rule = by_source.get(resource)
             if rule is None or rule.retain:
                 total[resource] = total.get(resource, Fraction(0)) + amount
+            times = rule.times(requests) if rule else 1
             for name, each in rule.outputs.items() if rule else ():
-                total[name] = total.get(name, Fraction(0)) + each * amount
+                total[name] = total.get(name, Fraction(0)) + each * amount * times
         counted = {resource: ceil(amount) for resource, amount in total.items()}
         return None if counted == dict(requests) else counted
 

@@ -12,14 +12,17 @@ from typing import Any, Final
 from admission.controllers.feed import Feed
 from admission.controllers.held import PodReader
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.resources import LimitRange
 from admission.controllers.views import Sight, index
 from admission.engine import intake, model
 from admission.engine.books import Books
+from admission.engine.charging import PLAIN, ResourceRules
 from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
 from api.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
+    LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
     NODES,
@@ -44,6 +47,7 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
     COHORTS: ("cohorts", lambda: decoder_for(Cohort)),
     ADMISSION_CHECKS: ("checks", lambda: decoder_for(AdmissionCheck)),
     NAMESPACES: ("namespaces", lambda: decoder_for(Namespace)),
+    LIMIT_RANGES: ("limit_ranges", lambda: decoder_for(LimitRange)),
     NODES: ("nodes", lambda: decoder_for(Node)),
     CLUSTER_QUEUES: ("cluster_queues", lambda: decoder_for(ClusterQueue)),
     LOCAL_QUEUES: ("local_queues", lambda: decoder_for(LocalQueue)),
@@ -62,14 +66,14 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
 
 
 class Objects:
-    """What is in a cluster; `sight` is how the rest of the house looks at it."""
+    """What is in a cluster; `sight` is how the rest of the house looks at it. `rules`: what of the requests quota counts."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: Books, rules: ResourceRules = PLAIN) -> None:
         self._stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in KINDS}
         self._decoders = {kind: make() for kind, (_, make) in KINDS.items()}
         self.sight = Sight(**{field: self._stores[kind] for kind, (field, _) in KINDS.items()})
-        index(self._stores[WORKLOADS], self._stores[LOCAL_QUEUES])
-        self._feed = Feed(self.sight, books, _nobody)
+        index(self._stores[WORKLOADS], self._stores[LOCAL_QUEUES], self._stores[LIMIT_RANGES])
+        self._feed = Feed(self.sight, books, _nobody, rules=rules)
 
     def add(self, kind: Resource, data: bytes) -> Any:
         """Takes one object in, from its JSON; tells it as it was decoded. Raises InvalidObject.

@@ -50,7 +50,7 @@ CONTROLLER, UNGATER, WEBHOOK = "stowage-controller", "stowage-ungater", "stowage
 WRITE = ("update", "patch")
 
 ALLOWED = [
-    *_each(CONTROLLER, READ, "nodes", "pods", "namespaces"),
+    *_each(CONTROLLER, READ, "nodes", "pods", "namespaces", "limitranges"),
     *_each(CONTROLLER, ("patch",), "pods/status", namespace="a"),
     *_each(CONTROLLER, READ, "priorityclasses", group="scheduling.k8s.io"),
     *_each(CONTROLLER, (*READ, "patch"), "jobs", group="batch", namespace="a"),

@@ -29,6 +29,18 @@ GPUS = Transformation("mig-1g", {"gpu-memory": Fraction(5), "slots": Fraction(1,
             {"a": 1, "b": 1, "c": 1}, {"b": 1, "c": 2},
             id="several inputs of one output add up",
         ),
+        pytest.param(
+            ResourceRules((), (Transformation("gpu", {"memory": Fraction(2)}, False, "cores"),)), {"gpu": 3, "cores": 4},
+            {"memory": 24, "cores": 4}, id="multiplied by another resource",
+        ),
+        pytest.param(
+            ResourceRules((), (Transformation("gpu", {"memory": Fraction(2)}, multiply_by="cpu"),)), {"gpu": 3, "cpu": 1500},
+            {"gpu": 3, "memory": 12, "cpu": 1500}, id="multiplied by whole CPUs, begun ones included",
+        ),
+        pytest.param(
+            ResourceRules((), (Transformation("gpu", {"memory": Fraction(2)}, False, "cores"),)), {"gpu": 3}, {"memory": 6},
+            id="nothing to multiply by",
+        ),
     ],
 )  # fmt: skip
 def test_charged(rules: ResourceRules, requests: dict[str, int], charged: dict[str, int] | None) -> None:

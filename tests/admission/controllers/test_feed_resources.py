@@ -1,0 +1,92 @@
+"""What of a Workload's resources is looked at before it is considered, and what of them quota counts."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from admission.engine.charging import PLAIN, ResourceRules, Transformation
+from admission.engine.decision import Admit, Wait
+from admission.world.objects import Objects
+from admission.world.world import World
+from api.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, WORKLOADS
+
+MAX_TWO = [{"type": "Container", "max": {"cpu": "2"}}]
+
+
+class Cluster:
+    """A queue without topology, of ten CPUs and ten credits."""
+
+    def __init__(self, rules: ResourceRules = PLAIN) -> None:
+        self.world = World()
+        self.objects, self.version = Objects(self.world.books, rules), 1
+        amounts = [{"name": name, "nominalQuota": 10} for name in ("cpu", "credits")]
+        groups = [{"coveredResources": ["cpu", "credits"], "flavors": [{"name": "any", "resources": amounts}]}]
+        self.add(NAMESPACES, {"metadata": {"name": "ns"}})
+        self.add(RESOURCE_FLAVORS, {"metadata": {"name": "any"}, "spec": {}})
+        queue = {"namespaceSelector": {}, "resourceGroups": groups, "queueingStrategy": "StrictFIFO"}
+        self.add(CLUSTER_QUEUES, {"metadata": {"name": "cq"}, "spec": queue})
+        self.add(LOCAL_QUEUES, {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}})
+
+    def add(self, kind: Any, obj: dict[str, Any]) -> None:
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        self.objects.add(kind, json.dumps(obj).encode())
+
+    def limits(self, limits: list[dict[str, Any]], namespace: str = "ns") -> None:
+        self.add(LIMIT_RANGES, {"metadata": {"name": "limits", "namespace": namespace}, "spec": {"limits": limits}})
+
+    def workload(self, requests: dict[str, str], limits: dict[str, str] | None = None) -> None:
+        spec = {"containers": [{"name": "c", "resources": {"requests": requests, "limits": limits or {}}}]}
+        pod_set = {"name": "main", "count": 1, "template": {"spec": spec}}
+        meta = {"name": "w", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        self.add(WORKLOADS, {"metadata": meta, "spec": {"queueName": "lq", "podSets": [pod_set]}})
+
+    def decision(self) -> Any:
+        [decision] = self.world.cycle().decisions
+        return decision
+
+
+def test_requests_above_their_limits_wait_and_say_so() -> None:
+    cluster = Cluster()
+    cluster.workload({"cpu": "3"}, {"cpu": "2"})
+    told = cluster.decision()
+    assert isinstance(told, Wait)
+    assert (told.reason, told.message.split(":")[0]) == ("Misconfigured", "resources validation failed")
+
+
+@pytest.mark.parametrize("first", ["limits", "workload"])
+def test_a_limit_range_holds_a_workload_until_it_allows_it(first: str) -> None:
+    cluster = Cluster()
+    if first == "limits":
+        cluster.limits(MAX_TWO)
+    cluster.workload({"cpu": "3"})
+    cluster.limits(MAX_TWO)
+    told = cluster.decision()
+    assert isinstance(told, Wait)
+    assert told.reason == "Misconfigured"
+    assert told.message == (
+        "resources didn't satisfy LimitRange constraints: spec.podSets[0].template.spec.containers[0]: "
+        'Invalid value: ["cpu"]: requests must not be above the limitRange max'
+    )
+    cluster.limits([{"type": "Container", "max": {"cpu": "4"}}])
+    assert isinstance(cluster.decision(), Admit)
+
+
+def test_limits_of_other_namespaces_do_not_count() -> None:
+    cluster = Cluster()
+    cluster.limits(MAX_TWO, "elsewhere")
+    cluster.workload({"cpu": "3"})
+    assert isinstance(cluster.decision(), Admit)
+
+
+def test_quota_counts_by_the_rules() -> None:
+    rate = Transformation("cpu", {"credits": Fraction(2, 1000)}, retain=False)
+    cluster = Cluster(ResourceRules(("net.",), (rate,)))
+    cluster.workload({"cpu": "3", "net.example.com/vf": "1"})
+    told = cluster.decision()
+    assert isinstance(told, Admit)
+    assert told.admission.usage() == {("any", "credits"): 6}
