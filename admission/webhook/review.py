@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.webhook import defaults, elastic, flavors, jobs, queues, workloads
+from admission.webhook import defaults, deployment, elastic, flavors, jobs, pod, queues, workloads
 from admission.webhook.fields import Errors, aggregate
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
@@ -74,12 +74,18 @@ Validator = Callable[[Request, Lookups, Rules], Errors]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One kind: how a new object is completed in place, and what is wrong with a new or changed one."""
+    """One kind: how a new object is completed in place, and what is wrong with a new or changed one.
+
+    `at_once`: a new object is judged in the call that completes it, for there are many of the kind. `updates`: objects are
+    completed also when they change.
+    """
 
     resource: Resource
     mutate: Mutator | None
     validate: Validator
     warn: Callable[[Wire], list[str]] = lambda _: []
+    at_once: bool = False
+    updates: bool = False
 
     def path(self, verb: str) -> str:
         """`/mutate-...` or `/validate-...`."""
@@ -148,9 +154,29 @@ def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
         obj.setdefault("metadata", {})["finalizers"] = [*finalizers, IN_USE_FINALIZER]
 
 
+def _mutate_pod(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
+    pod.set_defaults(obj, request.namespace, lookups, rules)
+
+
+def _validate_pod(request: Request, _: Lookups, rules: Rules) -> Errors:
+    if request.operation == CREATE:
+        return pod.validate_create(request.new, rules)
+    return pod.validate_update(request.old, request.new, rules)
+
+
+def _mutate_deployment(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
+    deployment.set_defaults(obj, request.namespace, lookups, rules)
+
+
+def _validate_deployment(request: Request, _: Lookups, __: Rules) -> Errors:
+    return deployment.validate(request.old_object, request.new)
+
+
 ENDPOINTS: Final = (
     Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB)),
     Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
+    Endpoint(resources.PODS, _mutate_pod, _validate_pod, at_once=True),
+    Endpoint(resources.DEPLOYMENTS, _mutate_deployment, _validate_deployment, updates=True),
     Endpoint(resources.WORKLOADS, _mutate_workload, _validate_workload, workloads.warnings),
     Endpoint(resources.CLUSTER_QUEUES, _mark_in_use, _validate_cluster_queue),
     Endpoint(resources.LOCAL_QUEUES, None, _either(queues.validate_local_queue, queues.validate_local_queue_update)),
@@ -198,15 +224,21 @@ def review(path: str, request: Request, lookups: Lookups, rules: Rules) -> Wire:
 
 
 def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rules) -> Wire:
-    if endpoint.mutate is None or request.operation != CREATE:
+    if endpoint.mutate is None or not (request.operation == CREATE or endpoint.updates):
         return _answer(request, allowed=True)
     changed = copy.deepcopy(request.new)
     endpoint.mutate(changed, request, lookups, rules)
+    if endpoint.at_once and (errors := endpoint.validate(_with_object(request, changed), lookups, rules)):
+        return _answer(request, allowed=False, status=_invalid(endpoint, request, errors))
     patch = json_patch(request.new, changed)
     if not patch:
         return _answer(request, allowed=True)
     encoded = base64.b64encode(msgspec.json.encode(patch)).decode()
     return _answer(request, allowed=True, patchType="JSONPatch", patch=encoded)
+
+
+def _with_object(request: Request, changed: Wire) -> Request:
+    return Request(request.uid, request.operation, request.name, request.namespace, changed, request.old_object)
 
 
 def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rules) -> Wire:

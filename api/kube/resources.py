@@ -67,6 +67,7 @@ POD_TEMPLATES: Final = Resource("", "v1", "podtemplates", "PodTemplate")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 JOBSETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
@@ -116,6 +117,7 @@ ALL: Final[tuple[Resource, ...]] = (
     LEASES,
     PRIORITY_CLASSES,
     JOBS,
+    DEPLOYMENTS,
     JOBSETS,
     CRDS,
     VALIDATING_WEBHOOKS,

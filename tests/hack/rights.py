@@ -52,6 +52,7 @@ WRITE = ("update", "patch")
 ALLOWED = [
     *_each(CONTROLLER, READ, "nodes", "pods", "namespaces", "limitranges"),
     *_each(CONTROLLER, ("patch",), "pods/status", namespace="a"),
+    *_each(CONTROLLER, ("patch", "delete"), "pods", namespace="a"),
     *_each(CONTROLLER, READ, "priorityclasses", group="scheduling.k8s.io"),
     *_each(CONTROLLER, (*READ, "patch"), "jobs", group="batch", namespace="a"),
     *_each(CONTROLLER, (*READ, "patch"), "jobsets", group="jobset.x-k8s.io", namespace="a"),
@@ -119,7 +120,7 @@ DENIED = [
         right
         for account in (CONTROLLER, UNGATER, WEBHOOK)
         for right in (
-            *_each(account, ("create", "delete"), "pods", namespace="a"),
+            *_each(account, ("create",), "pods", namespace="a"),
             *_each(account, ("create",), "pods/binding", namespace="a"),
             *_each(account, ("update", "patch", "delete"), "nodes"),
             *_each(account, ("get", "list"), "secrets", namespace="a"),
@@ -132,7 +133,7 @@ DENIED = [
     *_each(CONTROLLER, ("get",), "secrets", namespace=OURS, name=SECRET),
     *_each(CONTROLLER, ("create", "patch", "delete"), "elasticquotas", group="scheduling.x-k8s.io", namespace="a"),
     *_each(CONTROLLER, ("create", "delete"), "namespaces"),
-    *_each(CONTROLLER, ("patch",), "pods", namespace="a"),
+    *_each(UNGATER, ("delete",), "pods", namespace="a"),
     *_each(UNGATER, WRITE, "workloads", "workloads/status", group=KUEUE, namespace="a"),
     *_each(UNGATER, READ, "jobs", group="batch"),
     *_each(WEBHOOK, READ, "pods", "nodes"),

@@ -1,0 +1,213 @@
+"""Plain pods: what a new pod of a queue is given, what it may say, and what may change. Pure; review.py calls it.
+
+A pod that names a queue (or the namespace's `default`, or none where jobs without one are managed) and belongs to no job
+of ours is held by the admission gate, and by the topology gate until it is known whether it has a place of its own. It is
+labelled as managed and kept by a finalizer, so that a group can count those that failed; a pod of something above it that
+queues its pods (a Deployment) is replaced from there and has neither. Its role is written down: everybody reads the same.
+
+A new pod is completed and judged in one call, for pods are many; updates are judged in the validating webhook. Different
+queues or total counts within a group cannot be seen here, a pod at a time: the controller tells them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admission.integrations.pod import role_hash
+from admission.webhook import annotations as topology
+from admission.webhook import gates, shaping
+from admission.webhook.defaults import DEFAULT_QUEUE, in_managed_namespace
+from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid, required
+from admission.webhook.formats import label_name, subdomain
+from admission.webhook.jobs import annotations_of, labels_of, prebuilt_workload, queue_name
+from admission.webhook.lookups import Lookups
+from admission.webhook.rules import GroupKind, Rules
+from api import names
+from api.meta import object_key
+
+Pod = dict[str, Any]
+
+JOB: Final[GroupKind] = ("batch", "Job")
+MAX_COUNT: Final = 2**31 - 1
+
+_LABELS: Final = Path("metadata").child("labels")
+_ANNOTATIONS: Final = Path("metadata").child("annotations")
+_TOTAL: Final = _ANNOTATIONS.key(names.POD_GROUP_TOTAL_COUNT)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_INDEX: Final = re.compile(r"0*[0-9]{1,10}")
+_BOOLEANS: Final = (names.RETRIABLE_IN_GROUP, names.POD_GROUP_FAST_ADMISSION, names.POD_GROUP_SERVING)
+
+
+# ---- a new pod
+
+
+def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bool:
+    """Change a pod that is being created in place; False for one that is not ours, which stays as it is."""
+    if is_part(pod, rules) or not in_managed_namespace(namespace, lookups, rules):
+        return False
+    if not queue_name(pod) and object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
+        _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = DEFAULT_QUEUE
+    if not (queue_name(pod) or rules.manage_jobs_without_queue_name):
+        return False
+    if names.POD_SUSPENDING_PARENT not in annotations_of(pod):
+        _metadata(pod, "labels")[names.MANAGED_LABEL] = "true"
+        kept = pod["metadata"].get("finalizers") or []
+        if names.MANAGED_FINALIZER not in kept:
+            pod["metadata"]["finalizers"] = [*kept, names.MANAGED_FINALIZER]
+    _gate(pod, names.ADMISSION_GATE)
+    if rules.topology_aware:
+        source = annotations_of(pod).get(names.POD_GROUP_INDEX_SOURCE)
+        if source is not None and source in labels_of(pod):
+            _metadata(pod, "labels")[names.POD_GROUP_INDEX_LABEL] = labels_of(pod)[source]
+        _gate(pod, names.TOPOLOGY_GATE)
+    _metadata(pod, "annotations")[names.ROLE_HASH] = role_hash(pod.get("spec") or {})
+    return True
+
+
+def is_part(pod: Mapping[str, Any], rules: Rules) -> bool:
+    """Whether the pod is of a job of a kind that is admitted as a whole."""
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    kinds = ((o.get("apiVersion", "").rpartition("/")[0], o.get("kind")) for o in owners if o.get("controller"))
+    return any(kind == JOB or kind in rules.managed_owners for kind in kinds)
+
+
+def _metadata(pod: Pod, part: str) -> dict[str, str]:
+    metadata = pod.setdefault("metadata", {})
+    if not metadata.get(part):
+        metadata[part] = {}
+    found: dict[str, str] = metadata[part]
+    return found
+
+
+def _gate(pod: Pod, name: str) -> None:
+    spec = pod.setdefault("spec", {})
+    present = spec.get("schedulingGates") or []
+    if not any(gate.get("name") == name for gate in present):
+        spec["schedulingGates"] = [*present, {"name": name}]
+
+
+# ---- what a pod may say
+
+
+def validate_create(pod: Mapping[str, Any], rules: Rules) -> Errors:
+    """The errors of a new pod, as it is after its defaults."""
+    return [*_managed(pod), *_queue(pod), *_gates(pod, rules), *_group(pod, rules), *_topology(pod, rules)]
+
+
+def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules) -> Errors:
+    """The errors of a change."""
+    errors = [*_managed(new), *_group(new, rules), *_topology(new, rules), *_group_change(old, new, rules)]
+    if not is_gated(old) and queue_name(old) != queue_name(new):
+        errors.append(invalid(_LABELS.key(names.QUEUE_NAME_LABEL), queue_name(new), IMMUTABLE))
+    if rules.admission_gated_by:
+        errors += gates.validate_update(old.get("metadata") or {}, new.get("metadata") or {})
+    key = names.RETRIABLE_IN_GROUP
+    if annotations_of(old).get(key) == "false" and annotations_of(new).get(key) != "false":
+        errors.append(forbidden(_ANNOTATIONS.key(key), "unretriable pod group can't be converted to retriable"))
+    return errors
+
+
+def warnings(pod: Mapping[str, Any], rules: Rules) -> list[str]:
+    """Of a pod that belongs to a job and is marked as one on its own all the same."""
+    key = names.MANAGED_LABEL
+    if is_part(pod, rules) and labels_of(pod).get(key) == "true":
+        return [f"pod owner is managed by kueue, label '{key}=true' might lead to unexpected behaviour"]
+    return []
+
+
+def is_gated(pod: Mapping[str, Any]) -> bool:
+    """Whether the admission gate holds it."""
+    given = (pod.get("spec") or {}).get("schedulingGates") or ()
+    return any(gate.get("name") == names.ADMISSION_GATE for gate in given)
+
+
+def _managed(pod: Mapping[str, Any]) -> Errors:
+    value = labels_of(pod).get(names.MANAGED_LABEL, "true")
+    return (
+        []
+        if value == "true"
+        else [forbidden(_LABELS.key(names.MANAGED_LABEL), "managed label value can only be 'true'")]
+    )
+
+
+def _queue(pod: Mapping[str, Any]) -> Errors:
+    name = queue_name(pod)
+    return subdomain(_LABELS.key(names.QUEUE_NAME_LABEL), name) if name else []
+
+
+def _gates(pod: Mapping[str, Any], rules: Rules) -> Errors:
+    return gates.validate(pod.get("metadata") or {}) if rules.admission_gated_by else []
+
+
+def group_name(pod: Mapping[str, Any], rules: Rules) -> tuple[Path, str | None]:
+    """Where the pod names its group, and that name; the annotation goes first."""
+    key = names.POD_GROUP_NAME
+    if rules.identifier_annotations and annotations_of(pod).get(key):
+        return _ANNOTATIONS.key(key), annotations_of(pod)[key]
+    return _LABELS.key(key), labels_of(pod).get(key)
+
+
+def _group(pod: Mapping[str, Any], rules: Rules) -> Errors:
+    at, group = group_name(pod, rules)
+    total = annotations_of(pod).get(names.POD_GROUP_TOTAL_COUNT)
+    both = f"both the '{names.POD_GROUP_TOTAL_COUNT}' annotation and the '{names.POD_GROUP_NAME}' label should be set"
+    errors = [*_prebuilt(pod, group, rules), *_index(pod), *_booleans(pod)]
+    if group is None and total is None:
+        return errors
+    if group is None:
+        return [*errors, required(at, both)]
+    errors += subdomain(at, group)
+    return [*errors, required(_TOTAL, both)] if total is None else [*errors, *_total(total)]
+
+
+def _total(text: str) -> Errors:
+    if not _INTEGER.fullmatch(text):
+        return [invalid(_TOTAL, text, f'strconv.Atoi: parsing "{text}": invalid syntax')]
+    number = int(text) if len(text) <= 2 * len(str(MAX_COUNT)) else MAX_COUNT + 1
+    if number <= 0:
+        wrong = f"incorrect annotation value '{names.POD_GROUP_TOTAL_COUNT}={text}'"
+        return [invalid(_TOTAL, text, f"{wrong}: group total count should be greater than zero")]
+    return [] if number <= MAX_COUNT else [invalid(_TOTAL, text, f"must be at most {MAX_COUNT}")]
+
+
+def _prebuilt(pod: Mapping[str, Any], group: str | None, rules: Rules) -> Errors:
+    at, workload = prebuilt_workload(dict(pod), rules)
+    if not workload:
+        return []
+    if group is not None and workload != group:
+        return [invalid(at, workload, "prebuilt workload and pod group should be equal")]
+    return subdomain(at, workload)
+
+
+def _index(pod: Mapping[str, Any]) -> Errors:
+    source = annotations_of(pod).get(names.POD_GROUP_INDEX_SOURCE)
+    errors = [] if source is None else label_name(_ANNOTATIONS.key(names.POD_GROUP_INDEX_SOURCE), source)
+    text = labels_of(pod).get(names.POD_GROUP_INDEX_LABEL, "0")
+    # (the peer lets it in and gives the group no Workload)
+    if _INDEX.fullmatch(text) or names.POD_GROUP_INDEX_SOURCE in annotations_of(pod):
+        return errors
+    return [*errors, invalid(_LABELS.key(names.POD_GROUP_INDEX_LABEL), text, "must be a number, counted from 0")]
+
+
+def _booleans(pod: Mapping[str, Any]) -> Errors:
+    given = annotations_of(pod)
+    return [
+        invalid(_ANNOTATIONS.key(key), given[key], "must be 'true' or 'false'")
+        for key in _BOOLEANS
+        if given.get(key, "true") not in ("true", "false")
+    ]
+
+
+def _topology(pod: Mapping[str, Any], rules: Rules) -> Errors:
+    if not rules.topology_aware:
+        return []
+    at, given = Path("metadata"), annotations_of(pod)
+    errors = [*topology.first_forms(at, given, None), *shaping.refinements(at, given), *shaping.profile(at, given)]
+    return [*errors, *topology.template_annotations(at, given, multi_layer=rules.multi_layer)]
+
+
+def _group_change(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules) -> Errors:
+    before, (at, after) = group_name(old, rules)[1], group_name(new, rules)
+    return [] if before is None or before == after else [invalid(at, after or "", IMMUTABLE)]
