@@ -107,6 +107,7 @@ class Waiting:
     SUSPENDED: Final = "Suspended"
     PENDING_EVALUATION: Final = "PendingEvaluation"
     WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
+    WAITING_FOR_GANGS: Final = "WaitingForGangs"  # ours
     ADMISSION_GATED: Final = "AdmissionGated"
     DEACTIVATED: Final = "Deactivated"
     ON_HOLD: Final = "OnHold"

@@ -7,7 +7,8 @@ The steps, repeated until nothing more fits or the budget is used up:
 3. *flavors* and *quota*: flavors.py. No fit: step 6.
 4. *place*: domains for its pod sets (ledger.place). No place: the flavor that failed is refused and step 3 tries the next
    one. Where even an empty cluster would not hold it, the message counts what an empty cluster would.
-5. *admit*: charged to the ledger at once, and the next workload of that queue is a head.
+5. *admit*: charged to the ledger at once, and the next workload of that queue is a head. Workloads that start together with
+   others (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py).
 6. *make room*: where its queue may evict others, or it can start with fewer pods, it is nominated for that (nominate.py), as
    things will stand when the victims of earlier ones have left and what those were promised is taken.
    - *preempt*: its victims have to leave; what it then gets is promised to it, in this cycle and the next ones, until
@@ -25,9 +26,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
-from admission.engine.decision import Admit, Decision, PlacementResult, Preempt, Reason, Wait
+from admission.engine.decision import Admit, Decision, Evict, PlacementResult, Preempt, Reason, Wait
 from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors import FlavorSearch, Scope, total_requests
+from admission.engine.gangs import INCOMPLETE, GangGroups, Refused, is_grouped, turn_of
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
 from admission.engine.nominate import DEFERRED, Nomination, Nominator
@@ -101,8 +103,10 @@ class _Cycle:
         self._promises = Promises(ledger, queues)
         if fair:
             self._promises.keep_all()
+        self._groups = GangGroups(ledger, queues, now, self._closed, self._promises.leave_quota_for, fair=fair)
+        self._with_it: list[Decision] = []
         for workload in queues.heads():
-            self._turns.enter(Head.of(workload))
+            self._enter(workload)
 
     def more(self) -> bool:
         return len(self._turns) > 0 or self._woke
@@ -114,7 +118,8 @@ class _Cycle:
                 self._promises.keep_until(head.level, head.order)
                 decision = self._consider(head)
                 if decision is not None:
-                    decisions.append(decision)
+                    decisions += (decision, *self._with_it)
+                    self._with_it.clear()
         finally:
             self._promises.end()
         return decisions
@@ -123,7 +128,13 @@ class _Cycle:
         """The next workload of its queue takes its place."""
         self._turns.leave(head)
         if (workload := self._queues.head(head.queue)) is not None:
-            self._turns.enter(Head.of(workload))
+            self._enter(workload)
+
+    def _enter(self, workload: Workload) -> None:
+        head = Head.of(workload)
+        if is_grouped(workload):
+            head.order = turn_of(workload, self._queues)
+        self._turns.enter(head)
 
     # ---- step 3: flavors and quota
 
@@ -139,6 +150,8 @@ class _Cycle:
             return self._wait(head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
         if (closed := self._closed(workload, queue)) is not None:
             return self._wait(head, queue, *closed)
+        if is_grouped(workload):
+            return self._together(head, queue)
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._promises.leave_quota_for(queue.name, assignment):
             return self._make_room(head, queue, assignment)
@@ -207,6 +220,35 @@ class _Cycle:
         self._turns.taken(head.queue)
         note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
         return Admit(workload.key, admission, note, found.assignment.considered())
+
+    def _together(self, head: Head, queue: ClusterQueue) -> Decision:
+        """All of its group, or none; the decisions on the others go with the one on it."""
+        key = head.workload.key
+        if self._startable is not None and self._startable <= 0:
+            return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
+        found = self._groups.start(head.workload)
+        if isinstance(found, Refused):
+            self._with_it += (Evict(one, INCOMPLETE, found.told_to(one)) for one in found.stranded)
+            return self._wait(head, queue, found.reason, found.told_to(key))
+        if self._startable is not None:
+            self._startable -= 1  # together they are one
+        admits = {each.workload.key: self._fetched(each) for each in found}
+        self._with_it += (admit for other, admit in admits.items() if other != key)
+        return admits[key]
+
+    def _fetched(self, found: Nomination) -> Admit:
+        """It starts, from wherever it stood in its line; it is charged already."""
+        workload, name = found.workload, found.workload.cluster_queue
+        first = self._queues.head(name)
+        self._queues.remove(workload.key)
+        if first is not None and first.key == workload.key:
+            self._turns.leave(Head.of(workload))
+        if first is None or first.key == workload.key:
+            following = self._queues.head(name)
+            if following is not None:
+                self._enter(following)
+        self._turns.taken(name)
+        return Admit(workload.key, found.admission(), considered=found.assignment.considered())
 
     # ---- step 6: make room, or wait
 

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     SUSPENDED = "Suspended", "a queue is stopped"
     PENDING_EVALUATION = "PendingEvaluation", "it was not considered yet: others come first, or a backoff is not over"
     WAITING_FOR_PODS_READY = "WaitingForPodsReady", "pods of workloads admitted before it are not ready yet"
+    WAITING_FOR_GANGS = "WaitingForGangs", "the gangs that start together with it are not ready to start"
     ADMISSION_GATED = "AdmissionGated", "somebody holds it by the gate annotation"
     DEACTIVATED = "Deactivated", "spec.active is false"
     ON_HOLD = "OnHold", "its queue holds it back"

@@ -27,8 +27,12 @@ _ROOM_MAY_HELP = frozenset((Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_
 
 
 def order_of(workload: Workload) -> Order:
-    """Priority descending, time ascending, UID ascending; the key settles what a missing UID leaves open."""
-    return (-workload.priority, workload.queued, workload.uid, workload.key)
+    """Priority descending, time ascending, UID ascending; the key settles what a missing UID leaves open.
+
+    The UID is the gang's where there is one: whoever joins it late is beside it.
+    """
+    uid = workload.uid if workload.gang is None else workload.gang.uid
+    return (-workload.priority, workload.queued, uid, workload.key)
 
 
 def _pod_set_shape(pod_set: PodSet) -> Hashable:
@@ -54,7 +58,9 @@ def shape_of(workload: Workload) -> Hashable:
     relaxing = any(p.topology is not None and p.topology.relax_after is not None for p in workload.pod_sets)
     moment = workload.queued if relaxing else None
     pod_sets = tuple(_pod_set_shape(pod_set) for pod_set in workload.pod_sets)
-    return (workload.priority, workload.profile, workload.defect, moment, pod_sets)
+    group = workload.gang.together if workload.gang is not None else ()
+    bound_to = (workload.key, group) if group else None  # it shares its fate with those, not with its equals
+    return (workload.priority, workload.profile, workload.defect, moment, bound_to, pod_sets)
 
 
 @dataclass(slots=True, eq=False)

@@ -297,6 +297,19 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
+class Gang:
+    """The gang that a workload is, or joins late. `uid` orders gangs of one time, so that what belongs together is adjacent.
+
+    `together`: the keys of the workloads that start in one cycle or not at all (a GangGroup, this one among them), or none.
+    `started`: its pods were let go.
+    """
+
+    uid: str
+    together: tuple[str, ...] = ()
+    started: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """A workload as the engine sees it. Times are epoch seconds.
 
@@ -305,6 +318,7 @@ class Workload:
     gated, queue missing or stopped, namespace refused): (reason, message), None when it may. `defect`: what is wrong with its
     pods, told when its turn comes (so it holds up a StrictFIFO queue; `blocked` does not). `not_before`: backoff.
     `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
+    `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came.
     """
 
     key: str
@@ -322,6 +336,7 @@ class Workload:
     profile: Profile | None = None
     reserved: float | None = None
     job_uid: str = ""
+    gang: Gang | None = None
 
 
 # ---- events: what the feed tells the ledger and the queues

@@ -106,7 +106,7 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: Gang | None) -> No
             id="two minimums",
         ),
         pytest.param(
-            labels(**{GANG: "a", "kueue.x-k8s.io/pod-group-name": "b"}), GANG, "a", "pod-group-name, b", id="the peer's is other"
+            labels(**{GANG: "a", "kueue.x-k8s.io/pod-group-name": "b"}), GANG, "a", "name, b", id="the peer's is other"
         ),
         pytest.param(
             labels(**{GANG: "a", f"{SIGS}/match-policy": "sometimes"}),
