@@ -20,6 +20,7 @@ from admission.controllers.feed import Feed
 from admission.controllers.jobs.controller import JobController
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, life_rules
+from admission.controllers.pods.controller import PodController
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
 from admission.controllers.scheduler import Scheduler
@@ -31,14 +32,16 @@ from admission.controllers.workloads import WorkloadController
 from admission.engine.books import Books
 from admission.engine.ledger import Ledger
 from admission.engine.queue import PendingQueues
+from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.registry import ADAPTERS
 from admission.settings import AdmissionSettings
 from admission.world.snapshot import capture
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
+from api.kube.informer import Informer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process
-from api.kube.resources import ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS
+from api.kube.resources import ELASTIC_QUOTAS, PODS, SIGS_ELASTIC_QUOTAS
 from api.names import QUEUE_NAME_LABEL
 
 log = logging.getLogger(__name__)
@@ -60,7 +63,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
         if settings.controller.snapshots:
             process.pages["snapshot"] = parts.snapshot
         async with asyncio.TaskGroup() as group:
-            for informer in (*parts.views.all(), *parts.jobs.values(), *parts.elastic.values()):
+            for informer in (*parts.views.all(), parts.pods, *parts.jobs.values(), *parts.elastic.values()):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
             lead = parts.lead
             group.create_task(election.run(lead) if settings.lease.enabled else lead(), name=CONTROLLER)
@@ -77,6 +80,8 @@ class _Controller:
             kind.framework: WhenServed(kube, kind.resource, label_selector=_managed_labels(settings))
             for kind in ADAPTERS
         }
+        labels = _managed_labels(settings)
+        self.pods: Informer[QueuedPod] = Informer(kube, PODS, QueuedPodReader(), label_selector=labels)
         self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         self._recorder = recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
@@ -109,7 +114,20 @@ class _Controller:
             options=job_options(settings, views.namespaces.objects),
             workers=self._settings.job_workers,
         )
+        plain_pods = PodController(
+            writer,
+            self.pods,
+            views.workloads,
+            views.flavors,
+            views.workload_priorities,
+            views.priorities,
+            recorder,
+            options=job_options(settings, views.namespaces.objects),
+            workers=self._settings.job_workers,
+            at_once=self._settings.writes,
+        )
         views.namespaces.add_handler(lambda change: jobs.namespace_changed(change.key))
+        views.namespaces.add_handler(lambda change: plain_pods.namespace_changed(change.key))
         self._runs: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("events", recorder.run),
             ("scheduler", scheduler.run),
@@ -118,6 +136,7 @@ class _Controller:
             ("workloads", workloads.run),
             ("nodes", nodes.reconciler.run),
             ("jobs", jobs.run),
+            ("pods", plain_pods.run),
             ("elastic quotas", elastic.run),
             ("audit", self._audit),
             *(("queue status", reconciler.run) for reconciler in queue_status.reconcilers()),
