@@ -228,13 +228,13 @@ def _reserved(workload: Workload, situation: Situation, now: float, rules: Rules
     if is_true(status.conditions, EVICTED):
         return Step(status)  # its job is being stopped
     status = _requeued(workload, status, situation, now)
-    eviction = _eviction(workload, situation)
-    if eviction is not None:
-        status = evicted(checks.retry_later(status, now), eviction, now, generation)
-        return Step(status, eviction=eviction)
     if situation.cluster_queue is not None:
         status = conditions.with_checks(status, situation.checks, now)
     status = conditions.synced_admitted(status, now, generation)
+    eviction = _eviction(status, situation)
+    if eviction is not None:
+        status = evicted(checks.retry_later(status, now), eviction, now, generation)
+        return Step(status, eviction=eviction)
     return _timed(workload.model_copy(update={"status": status}), now, rules)
 
 
@@ -253,12 +253,12 @@ def _timed(workload: Workload, now: float, rules: Rules) -> Step:
     return Step(status, again_in=min(moments) - now if moments else None)
 
 
-def _eviction(workload: Workload, situation: Situation) -> Eviction | None:
+def _eviction(status: WorkloadStatus, situation: Situation) -> Eviction | None:
     """Why a workload that holds quota has to go, but for time."""
-    if retrying := checks.in_state(workload.status, CheckState.RETRY):
+    if retrying := checks.in_state(status, CheckState.RETRY):
         text = f"Asked to come again by admission check(s) {checks.named(retrying)}"
         return Eviction(Evicting.ADMISSION_CHECK, text)
-    admitted = is_true(workload.status.conditions, ADMITTED)
+    admitted = is_true(status.conditions, ADMITTED)
     found = (
         (situation.local_queue, Evicting.LOCAL_QUEUE_STOPPED, "The LocalQueue"),
         (situation.cluster_queue, Evicting.CLUSTER_QUEUE_STOPPED, "The ClusterQueue"),

@@ -1,10 +1,18 @@
-"""Settings that cannot be: the process says which, what was given and what is allowed, and does not start."""
+"""Settings: those that cannot be are told in a line, and the process does not start; the others as they are used."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from admission.__main__ import main
+from admission.controllers.lifecycle import Rules
+from admission.controllers.options import job_options, life_rules
+from admission.controllers.timeouts import Backoff, PodsReadyRules
+from admission.settings import AdmissionSettings
+from api.pods import Namespace
 
 
 @pytest.mark.parametrize("process", ["controller", "webhook"])
@@ -19,6 +27,45 @@ from admission.__main__ import main
             "PLACEMENT__PROFILE", "Best",
             "settings: placement.profile: 'Best': Input should be 'Exact', 'Compatible' or 'LeastFree'", id="profile",
         ),
+        pytest.param(
+            "WAIT_FOR_PODS_READY__TIMEOUT", "soon",
+            "settings: wait_for_pods_ready.timeout: 'soon': "
+            "Value error, 'soon': must be a duration such as 90s, 10m or 1h30m", id="timeout-no-duration",
+        ),
+        pytest.param(
+            "WAIT_FOR_PODS_READY__RECOVERY_TIMEOUT", "-1",
+            "settings: wait_for_pods_ready.recovery_timeout: '-1': Input should be greater than or equal to 0",
+            id="recovery-negative",
+        ),
+        pytest.param(
+            "WAIT_FOR_PODS_READY__TIMEOUT", "inf",
+            "settings: wait_for_pods_ready.timeout: 'inf': Input should be less than or equal to 315360000",
+            id="timeout-endless",
+        ),
+        pytest.param(
+            "WAIT_FOR_PODS_READY__REQUEUING_STRATEGY__BACKOFF_BASE_SECONDS", "0",
+            "settings: wait_for_pods_ready.requeuing_strategy.backoff_base_seconds: '0': "
+            "Input should be greater than or equal to 1", id="backoff-0",
+        ),
+        pytest.param(
+            "WAIT_FOR_PODS_READY__REQUEUING_STRATEGY__TIMESTAMP", "Admission",
+            "settings: wait_for_pods_ready.requeuing_strategy.timestamp: 'Admission': "
+            "Input should be 'Eviction' or 'Creation'", id="timestamp",
+        ),
+        pytest.param(
+            "WAIT_FOR_PODS_READY", '{"patience": 5}',
+            "settings: wait_for_pods_ready.patience: 5: Extra inputs are not permitted", id="unknown-word",
+        ),
+        pytest.param(
+            "OBJECT_RETENTION_POLICIES__WORKLOADS__AFTER_FINISHED", "a week",
+            "settings: object_retention_policies.workloads.after_finished: 'a week': "
+            "Value error, 'a week': must be a duration such as 90s, 10m or 1h30m", id="retention-no-duration",
+        ),
+        pytest.param(
+            "MANAGED_JOBS_NAMESPACE_SELECTOR", '{"matchExpressions": [{"key": "team", "operator": "In"}]}',
+            "settings: managed_jobs_namespace_selector.matchExpressions.0: {'key': 'team', 'operator': 'In'}: "
+            "Value error, In and NotIn need values, Exists and DoesNotExist have none", id="selector-without-values",
+        ),
     ],
 )  # fmt: skip
 def test_bad_settings(
@@ -27,3 +74,51 @@ def test_bad_settings(
     monkeypatch.setenv(f"STOWAGE_{name}", value)
     assert main([process]) == 2
     assert capsys.readouterr().err == f"{said}\n"
+
+
+def test_the_field_s_words_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(
+        """
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector: {matchLabels: {team: a}}
+waitForPodsReady:
+  enabled: true
+  timeout: 5m
+  recoveryTimeout: 90
+  requeuingStrategy: {timestamp: Creation, backoffBaseSeconds: 10, backoffLimitCount: 3, backoffMaxSeconds: 100}
+objectRetentionPolicies: {workloads: {afterFinished: 1h, afterDeactivatedByKueue: 0s}}
+controller: {reclaimablePods: false, shortWorkloadNames: true, assignQueueLabels: false}
+"""
+    )
+    monkeypatch.setenv("STOWAGE_CONFIG", str(file))
+    settings = AdmissionSettings()
+    rules = life_rules(settings)
+    assert rules.pods_ready == PodsReadyRules(300, 90, Backoff(10, 100, 3))
+    assert rules.finished_kept == 3600
+    options = job_options(settings, {})
+    assert (options.manage_jobs_without_queue_name, options.deactivated_kept) == (True, 0)
+    assert (options.reclaimable_pods, options.short_names, options.assign_queue_labels) == (False, True, False)
+    assert options.wait_for_pods_ready
+
+
+def namespace(name: str, **labels: str) -> Namespace:
+    return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Namespace)
+
+
+def test_without_settings_nobody_waits_for_pods_and_two_namespaces_are_left_alone() -> None:
+    settings = AdmissionSettings()
+    assert life_rules(settings) == Rules()
+    known = {name: namespace(name) for name in ("kube-system", "stowage-system", "team-a")}
+    options = job_options(settings, known)
+    assert [name for name in (*known, "just-made") if options.namespace_managed(name)] == ["team-a", "just-made"]
+    assert options.reclaimable_pods
+
+
+def test_namespaces_are_managed_by_their_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOWAGE_MANAGED_JOBS_NAMESPACE_SELECTOR", '{"matchLabels": {"team": "a"}}')
+    known = {"one": namespace("one", team="a"), "two": namespace("two", team="b")}
+    options = job_options(AdmissionSettings(), known)
+    assert [name for name in ("one", "two", "three") if options.namespace_managed(name)] == ["one"]
+    known["two"] = namespace("two", team="a")
+    assert options.namespace_managed("two")

@@ -56,6 +56,7 @@ def _placed(*slices: dict[str, Any], level: str = HOSTNAME_LABEL) -> dict[str, A
     return _assigned(topologyAssignment={"levels": [level], "slices": list(slices)})
 
 
+_CHECK = {"name": "c", "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 ADMITTED = Says(WORKLOADS, "Admitted", "True", "Admitted", "The workload is admitted")
 NEVER = workload(queueName="nobody")
 """Waits for ever, so that nothing of ours writes its status meanwhile."""
@@ -329,6 +330,12 @@ SPECS: tuple[Row, ...] = (
         ADMITTED,
     ),
     row(
+        "time-limit-of-zero",
+        SCHEMA,
+        workload(maximumExecutionTimeSeconds=0),
+        refused("spec.maximumExecutionTimeSeconds"),
+    ),
+    row(
         "slice-of-zero",
         SCHEMA,
         workload(pod_set(topologyRequest={"podSetSliceRequiredTopology": RACK, "podSetSliceSize": 0})),
@@ -464,20 +471,48 @@ STATUSES: tuple[Row, ...] = (
         "check-updates-nobody",
         WEBHOOK,
         NEVER,
-        _status(
-            admissionChecks=[
-                {
-                    "name": "c",
-                    "state": "Pending",
-                    "message": "",
-                    "lastTransitionTime": "2026-01-01T00:00:00Z",
-                    "podSetUpdates": [{"name": "other"}],
-                }
-            ]
-        ),
+        _status(admissionChecks=[{**_CHECK, "podSetUpdates": [{"name": "other"}]}]),
         refused(
             'status.admissionChecks[0].podSetUpdates[0].name: Unsupported value: "other": supported values: "main"'
         ),
+    ),
+    row(
+        "check-perhaps",
+        SCHEMA,
+        NEVER,
+        _status(admissionChecks=[{**_CHECK, "state": "Perhaps"}]),
+        refused('status.admissionChecks[0].state: Unsupported value: "Perhaps"'),
+    ),
+    row(
+        "check-without-a-message",
+        SCHEMA,
+        NEVER,
+        _status(admissionChecks=[{key: value for key, value in _CHECK.items() if key != "message"}]),
+        refused("status.admissionChecks[0].message: Required value"),
+    ),
+    row(
+        "check-again-before-now",
+        SCHEMA,
+        NEVER,
+        _status(admissionChecks=[{**_CHECK, "state": "Retry", "requeueAfterSeconds": -1}]),
+        refused("status.admissionChecks[0].requeueAfterSeconds"),
+    ),
+    row(
+        "requeued-less-than-never",
+        SCHEMA,
+        NEVER,
+        _status(requeueState={"count": -1}),
+        refused("status.requeueState.count"),
+    ),
+    row(
+        "time-limit-changed-while-admitted",
+        CEL,
+        NEVER,
+        _admitted(_assigned(), queue="nobody"),
+        _status(conditions=[condition("QuotaReserved"), condition("Admitted")]),
+        Change(WORKLOADS, {"spec": {"maximumExecutionTimeSeconds": 5}}),
+        refused("maximumExecutionTimeSeconds is immutable while admitted"),
+        embedded=NOT_EVALUATED,
     ),
     row(
         "condition-perhaps",

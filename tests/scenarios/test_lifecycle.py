@@ -190,13 +190,13 @@ async def test_a_users_controller_decides_on_its_check(site: MakeSite) -> None:
     # Retry: it goes, and comes again
     await answer(here, "job", "Retry", requeueAfterSeconds=1)
     await told(here, workload, "EvictedDueToAdmissionCheck")
+    await says(here, "job", REQUEUED, "True", "BackoffFinished")
     again = await pending_check(here, "job")
     [state] = again.status.admission_checks
     assert (state.retry_count, state.pod_set_updates) == (1, ())
     assert await here.pods("job") == []
     template = (await here.get_job("job"))["spec"]["template"]
-    assert "budget" not in template["metadata"]["labels"], "the template is the user's again"
-    await says(here, "job", REQUEUED, "True", "BackoffFinished")
+    assert "budget" not in template["metadata"].get("labels", {}), "the template is the user's again"
     # Rejected: out of service
     await answer(here, "job", "Rejected")
     await says(here, "job", EVICTED, "True", "DeactivatedDueToAdmissionCheck")

@@ -182,9 +182,9 @@ def test_admitted_waits_for_the_checks_and_time_admitted_is_added_up() -> None:
 def test_who_has_quota_and_does_not_run_yet_goes_where_who_runs_stays(
     changes: dict[str, Any], reason: str, message: str
 ) -> None:
-    runs = workload(admitted=True)
-    assert step(runs, situation(**changes), NOW).eviction is None
-    waits = runs.model_copy(update={"status": conditions.without(runs.status, ADMITTED)})
+    assert step(workload(admitted=True), situation(**changes), NOW).eviction is None
+    check = {"name": "c", "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    waits = workload(admitted=True, status={"admissionChecks": [check]})
     gone = step(waits, situation(checks=("c",), **changes), NOW).eviction
     assert gone == Eviction(reason, message)
 
