@@ -6,7 +6,8 @@ beginning, anything else is an arrival; the annotation `stowage.dev/simulated-ar
 
 What cannot be taken is named in `faults`, and the rest goes on. In place of the API server: namespace `default`, namespaces
 that nobody describes bear their name as label, a node without conditions is ready, a missing hostname label is the node's
-name, a missing UID is the place in the files (which is how equals are ordered).
+name, its system Linux, a missing UID is the place in the files (which is how equals are ordered). Elastic quotas become the
+queues that the controller would make of them (elastic.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import msgspec
 
 from admission.engine.model import PlacementOptions
+from admission.world import elastic
 from admission.world.cluster import about
 from admission.world.documents import Document, Unreadable, documents
 from admission.world.jobs import (
@@ -41,6 +43,7 @@ from api.workloads import Workload
 
 _SILENT = frozenset(("Kustomization",))  # stands beside manifests, and says nothing of a cluster
 _NAME_LABEL = "kubernetes.io/metadata.name"
+_OS_LABEL = "kubernetes.io/os"
 
 
 def from_files(paths: Sequence[Path], options: PlacementOptions | None = None, *, budget: int = BUDGET) -> World:
@@ -90,6 +93,7 @@ class _Builder:
     def build(self, found: Iterable[Document]) -> World:
         for document in found:
             self._sort(document)
+        self._translate()
         for kind in KINDS:
             if kind is NAMESPACES:
                 self._imply_namespaces()
@@ -121,7 +125,7 @@ class _Builder:
         kind, meta = document.resource, document.object.get("metadata")
         if document.kind in _SILENT:
             return
-        if kind is None or not (kind in KINDS or kind in JOB_KINDS):
+        if kind is None or not (kind in KINDS or kind in JOB_KINDS or kind in elastic.KINDS):
             self._fault(document, _unknown(document))
         elif not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
             self._fault(document, "metadata.name is missing")
@@ -135,6 +139,17 @@ class _Builder:
                 self._fault(document, f"metadata.creationTimestamp: {bad}")
                 return
             self._by_kind.setdefault(kind, []).append(document)
+
+    def _translate(self) -> None:
+        """What elastic quotas stand for, unless it stands in the files itself."""
+        quotas = [(kind, document) for kind in elastic.KINDS for document in self._by_kind.get(kind, ())]
+        made, faults = elastic.queues_of(quotas)
+        for document, text in faults:
+            self._fault(document, text)
+        for one in made:
+            given = self._by_kind.setdefault(one[0], [])
+            if not elastic.is_among(one, given):
+                given.append(Document("", one[1]))
 
     def _next(self) -> int:
         self._count += 1
@@ -254,6 +269,7 @@ def _settle(node: dict[str, Any]) -> None:
     """What kubelet and API server would have put in."""
     labels = node["metadata"].setdefault("labels", {})
     labels.setdefault(HOSTNAME_LABEL, node["metadata"]["name"])
+    labels.setdefault(_OS_LABEL, "linux")
     status = node.setdefault("status", {})
     if "allocatable" not in status and "capacity" in status:
         status["allocatable"] = status["capacity"]

@@ -40,7 +40,7 @@ def built(folder: Path) -> Iterator[Doc]:
 
 
 DEFAULT = list(built(CONFIG / "default"))
-ONE_BY_ONE = {"jobset-prefer.yaml", "job-constraints.yaml", "job-relax.yaml"}
+ONE_BY_ONE = {"jobset-prefer.yaml", "job-constraints.yaml", "job-relax.yaml", "elastic-quota.yaml"}
 """Samples that are applied by themselves."""
 
 

@@ -1,0 +1,67 @@
+"""ElasticQuotas in files, turned into the queues that the controller would make of them. Called by files.py.
+
+Objects of these names that stand in the files as well (a copy of a live cluster has both) are taken as they are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from admission.controllers.elastic import translation
+from admission.controllers.elastic.quotas import Quotas
+from admission.world.documents import Document
+from api.elastic import ElasticQuota
+from api.errors import InvalidObject
+from api.kube.resources import (
+    CLUSTER_QUEUES,
+    ELASTIC_QUOTAS,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    SIGS_ELASTIC_QUOTAS,
+    Resource,
+)
+
+KINDS: Final = (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)
+Made = tuple[Resource, dict[str, Any]]
+
+
+def queues_of(quotas: Iterable[tuple[Resource, Document]]) -> tuple[list[Made], list[tuple[Document, str]]]:
+    """Flavor, ClusterQueues and LocalQueues; and what is wrong with quotas that cannot be taken."""
+    book, faults, documents = Quotas(), list[tuple[Document, str]](), dict[str, Document]()
+    for resource, document in quotas:
+        try:
+            quota = ElasticQuota.from_wire(document.object)
+            translation.bounds(quota)
+        except InvalidObject as bad:
+            faults.append((document, str(bad)))
+            continue
+        except ValidationError as bad:
+            faults.append((document, "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in bad.errors())))
+            continue
+        key = f"{resource.group}/{quota.key}"
+        documents[key] = document
+        book.put(key, resource, quota)
+    for namespace in sorted(book.namespaces()):
+        for entry in book.of(namespace)[1:]:
+            document = documents[f"{entry.resource.group}/{entry.quota.key}"]
+            faults.append((document, "not taken: a namespace has one elastic quota, and another one is older"))
+    return list(_objects(book)) if documents else [], faults
+
+
+def _objects(book: Quotas) -> Iterator[Made]:
+    yield RESOURCE_FLAVORS, translation.flavor().to_wire()
+    for namespace in sorted(book.namespaces()):
+        bounds = book.of(namespace)[0].bounds
+        if bounds is not None:
+            yield CLUSTER_QUEUES, translation.cluster_queue(namespace, bounds, book.shared()).to_wire()
+            yield LOCAL_QUEUES, translation.local_queue(namespace).to_wire()
+
+
+def is_among(made: Made, given: Sequence[Document]) -> bool:
+    """Whether the files have an object of that name already."""
+    meta = made[1]["metadata"]
+    names = ((d.object["metadata"].get("namespace"), d.object["metadata"]["name"]) for d in given)
+    return (meta.get("namespace"), meta["name"]) in names
