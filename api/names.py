@@ -122,6 +122,8 @@ class Evicting:
     CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
     LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
     NODE_FAILURES: Final = "NodeFailures"
+    GANG_TIMEOUT: Final = "GangTimeout"  # ours
+    GANG_GROUP_INCOMPLETE: Final = "GangGroupIncomplete"  # ours
     DEACTIVATED: Final = "Deactivated"
 
 
@@ -214,6 +216,8 @@ SIMULATED_ARRIVAL: Final = f"{STOWAGE}/simulated-arrival"
 # a gang, told on what stands for it: its pods, PodGroups made from labels, Workloads (its name, first pod's time, GangGroup)
 GANG_MADE: Final = f"{STOWAGE}/made-from-labels"
 GANG: Final = f"{STOWAGE}/gang"
+GANG_TERMS: Final = f"{STOWAGE}/gang-terms"
+GANG_QUEUE: Final = "gangs"  # ClusterQueue, flavor, and the LocalQueue of each namespace, of gangs that name no queue
 GANG_SINCE: Final = f"{STOWAGE}/gang-since"
 GANG_UID: Final = f"{STOWAGE}/gang-uid"
 GANG_GROUP: Final = f"{STOWAGE}/gang-group"

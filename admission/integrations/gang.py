@@ -5,7 +5,7 @@ the older group, a PodGroup's name) or an annotation (Koordinator); the minimum 
 The peer's own pod groups (integrations/podgroup.py) are gangs whose minimum is their whole: they are left as they are.
 
 The webhook reads a pod once, when it is created, refuses what `read` finds wrong, and writes the one form (`to_text`) into the
-annotation GANG. From then on nobody but the webhook needs to know of dialects.
+annotation GANG_TERMS. From then on nobody but the webhook needs to know of dialects.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Gang:
     groups: tuple[str, ...] = ()
 
     def to_text(self) -> str:
-        """As the annotation GANG holds it."""
+        """As the annotation GANG_TERMS holds it."""
         said: dict[str, Any] = {"name": self.name, "policy": self.policy.value}
         if self.minimum is not None:
             said["minimum"] = self.minimum

@@ -118,8 +118,9 @@ class QueuedPod:
 
     @property
     def group(self) -> str:
-        """Its group's name, empty for a pod on its own. The annotation goes before the label."""
-        return self.annotations.get(names.POD_GROUP_NAME) or self.labels.get(names.POD_GROUP_NAME) or ""
+        """Its group's or gang's name, empty for a pod on its own. The annotation goes before the label."""
+        whole = self.annotations.get(names.POD_GROUP_NAME) or self.labels.get(names.POD_GROUP_NAME)
+        return whole or self.annotations.get(names.GANG) or ""
 
     @property
     def terminated(self) -> bool:

@@ -16,7 +16,7 @@ Not here: pods of jobs, which the webhook leaves to their jobs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from admission.controllers import conditions
 from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
@@ -224,7 +224,7 @@ class _Planner:
         adoption = adopt(self._unit, workload, sorted_out.kept)
         # Owners come first: a pod is let go only when the Workload has others.
         tidied = Plan(adoption).followed(self._releases(sorted_out.replaced)).then(*self._excess(sorted_out.excess))
-        unit = self._unit if not self._unit.group else Unit(self._unit.namespace, self._unit.group, sorted_out.kept)
+        unit = self._unit if not self._unit.group else replace(self._unit, pods=sorted_out.kept)
         inner = _Planner(unit, self._surroundings, self._now)
         if (observed := inner.observed(workload)) is not None:
             return tidied.then(observed)

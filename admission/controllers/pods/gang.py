@@ -1,0 +1,148 @@
+"""What holds for a gang now: its minimum, who counts toward it, who starts together with it. Pure; part of `gangs`.
+
+The pods say it (annotation GANG_TERMS, written by the webhook), and the PodGroup of the gang's name, which goes first: so an
+operator can raise and lower the minimum of pods that wait.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from admission.integrations.base import Finish
+from admission.integrations.gang import Gang, MatchPolicy, from_text, groups_of, policy_of
+from admission.integrations.pod import QueuedPod
+from admission.integrations.podgroup import Unit, UnlikePods
+from api import names
+from api.groups import PodGroup
+from api.meta import object_key, rfc3339
+
+DEFAULT_TIMEOUT: Final = 10.0
+"""Seconds that a gang has to get bound which says nothing itself, of one that names no queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """`minimum` None: neither a pod nor a PodGroup says any. `timeout` in seconds from the opening of the gates, None for
+    none. `uid` and `since` (epoch seconds) give the gang its place in line."""
+
+    name: str
+    minimum: int | None
+    policy: MatchPolicy = MatchPolicy.WAITING_AND_RUNNING
+    groups: tuple[str, ...] = ()
+    timeout: float | None = None
+    uid: str = ""
+    since: float = 0.0
+
+    def annotations(self) -> dict[str, str]:
+        """What the Workloads of the gang carry of it, for the engine (intake)."""
+        said = {names.GANG: self.name, names.GANG_UID: self.uid, names.GANG_SINCE: rfc3339(self.since)}
+        if self.groups:
+            said[names.GANG_GROUP] = json.dumps(self.groups, separators=(",", ":"))
+        return said
+
+
+def is_gang(pods: Iterable[QueuedPod]) -> bool:
+    """Whether these pods are a gang of another dialect than the peer's."""
+    return any(names.GANG_TERMS in pod.annotations for pod in pods)
+
+
+def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> Terms:
+    """What holds. Raises UnlikePods where pods contradict each other."""
+    said = [(pod, gang) for pod in pods if (gang := from_text(pod.annotations.get(names.GANG_TERMS))) is not None]
+    first = min(pods, key=lambda pod: (pod.created, pod.metadata.name))
+    name = first.group
+    _check_likeness(name, said)
+    gang = next((gang for _, gang in said), Gang(name))
+    key = object_key(first.metadata.namespace, name)
+    minimum, groups, policy = gang.minimum, gang.groups, gang.policy
+    if pod_group is not None:
+        wire = pod_group.metadata.to_wire()
+        minimum = pod_group.spec.min_member or minimum
+        groups = groups_of(key, wire)[0] or groups
+        policy = policy_of(wire) or policy
+    return Terms(
+        name=name,
+        minimum=minimum,
+        policy=policy,
+        groups=groups,
+        timeout=_timeout(first, pod_group),
+        uid=(pod_group.metadata.uid if pod_group is not None else "") or key,
+        since=first.created,
+    )
+
+
+def _check_likeness(name: str, said: Sequence[tuple[QueuedPod, Gang]]) -> None:
+    for field in ("minimum", "groups", "policy"):
+        by_value = {getattr(gang, field): pod.metadata.name for pod, gang in said}
+        if len(by_value) > 1:
+            given = ", ".join(f"{value} in pod {pod}" for value, pod in by_value.items())
+            raise UnlikePods(f"metadata.annotations[{names.GANG_TERMS}].{field}", given, "the same in all pods", name)
+
+
+def _timeout(pod: QueuedPod, pod_group: PodGroup | None) -> float | None:
+    if pod_group is not None and pod_group.spec.schedule_timeout_seconds is not None:
+        return float(pod_group.spec.schedule_timeout_seconds)
+    if pod.labels.get(names.QUEUE_NAME_LABEL, names.GANG_QUEUE) != names.GANG_QUEUE:
+        return None
+    made = pod_group is None or names.GANG_MADE in pod_group.metadata.labels
+    return DEFAULT_TIMEOUT if made else None
+
+
+def counted(pods: Iterable[QueuedPod], policy: MatchPolicy) -> int:
+    """How many pods count toward the minimum."""
+    present = [pod for pod in pods if pod.counts]
+    waiting = sum(pod.lasting and not pod.succeeded and not pod.running for pod in present)
+    running, succeeded = sum(pod.running for pod in present), sum(pod.succeeded for pod in present)
+    match policy:
+        case MatchPolicy.ONLY_WAITING | MatchPolicy.ONCE_SATISFIED:
+            return waiting
+        case MatchPolicy.WAITING_AND_RUNNING:
+            return waiting + running
+        case MatchPolicy.WAITING_RUNNING_SUCCEED:
+            return waiting + running + succeeded
+
+
+def shortage(found: int, terms: Terms) -> str | None:
+    """Why a gang with so many pods waits; None when it has enough."""
+    if terms.minimum is None:
+        return f"no PodGroup {terms.name} says how many pods the gang needs, and no pod does"
+    return f"{found} of {terms.minimum} pods exist" if found < terms.minimum else None
+
+
+@dataclass(frozen=True)
+class GangUnit(Unit):
+    """A gang as a group: of exactly the pods that there are, and over when none of them is left to run."""
+
+    minimum: int = 1
+
+    @classmethod
+    def of_gang(cls, unit: Unit, terms: Terms) -> GangUnit:
+        """The unit under these terms."""
+        return cls(unit.namespace, unit.group, unit.pods, terms.minimum or 1)
+
+    def only(self, pods: Sequence[QueuedPod]) -> GangUnit:
+        """These of its pods."""
+        return replace(self, pods=tuple(pods))
+
+    @cached_property
+    def total(self) -> int:
+        """All that are there."""
+        return len(self.counting)
+
+    @property
+    def fast(self) -> bool:
+        """Never: a gang waits for its pods."""
+        return False
+
+    def finished(self) -> Finish | None:
+        """Over when all have ended; well, if as many as the minimum succeeded."""
+        if not all(pod.terminated for pod in self.pods):
+            return None
+        succeeded = sum(pod.succeeded for pod in self.pods)
+        if succeeded >= self.minimum:
+            return Finish(f"Pods succeeded: {succeeded}/{len(self.pods)}.", True)
+        return Finish(f"Pods failed: {len(self.pods) - succeeded}/{len(self.pods)}.", False)

@@ -1,0 +1,251 @@
+"""What to do about a gang of another dialect: the plan of pod groups, under other terms. Pure.
+
+    fewer pods than the minimum     -> wait: no Workload, or one that is not considered; say how many there are
+    at the minimum                  -> one Workload of exactly the pods that there are; while it waits it follows them
+    it has quota                    -> as pod groups do; pods that come now join one by one, each with a Workload of its own
+    too few are bound in time       -> all go back: the Workload is evicted, its quota returns, the next try comes later
+    it has ended and pods come      -> they join, or make a new gang, as the match policy says
+
+Workloads of a gang carry its place in line and its GangGroup as annotations. The pods of late members are units of one pod
+each, so what is done about them is what is done about any pod (`plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from admission.controllers import conditions
+from admission.controllers.evictions import Eviction, evicted
+from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.jobs.endings import let_go
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.pods.actions import NOTHING, Plan, ReleasePod
+from admission.controllers.pods.compose import is_group_workload
+from admission.controllers.pods.gang import GangUnit, Terms, counted, shortage
+from admission.controllers.pods.plan import RULES, plan
+from admission.controllers.timeouts import Backoff
+from admission.integrations.gang import MatchPolicy
+from admission.integrations.pod import QueuedPod
+from admission.integrations.podgroup import Unit, sort_out
+from api import names
+from api.errors import InvalidObject
+from api.meta import find_condition, is_true, parse_time, rfc3339
+from api.workloads import RequeueState, Workload, WorkloadStatus
+
+BACKOFF: Final = Backoff(base=10.0, longest=600.0)
+WAITING: Final = "GangWaiting"
+"""Reason of the event on a gang that lacks pods, and of WaitingForReplacementPods on its Workload."""
+
+Lates = Mapping[str, Sequence[Workload]]
+"""The Workloads of late members, by the key of the pod."""
+
+
+def plan_gang(
+    unit: Unit, terms: Terms, workloads: Sequence[Workload], lates: Lates, surroundings: Surroundings, now: float
+) -> Plan:
+    """The plan; `workloads` bear the gang's name. `now` in epoch seconds."""
+    if not surroundings.options.namespace_managed(unit.namespace):
+        return NOTHING
+    return _Gang(GangUnit.of_gang(unit, terms), terms, lates, surroundings, now).plan(workloads)
+
+
+class _Gang:
+    def __init__(self, unit: GangUnit, terms: Terms, lates: Lates, surroundings: Surroundings, now: float) -> None:
+        self._unit, self._terms, self._lates = unit, terms, lates
+        self._surroundings, self._now = surroundings, now
+
+    def plan(self, workloads: Sequence[Workload]) -> Plan:
+        own = [workload for workload in workloads if is_group_workload(workload)]
+        if len(own) < len(workloads):
+            return plan(self._unit, workloads, self._surroundings, self._now, RULES)  # says that the name is taken
+        if not own:
+            return self._without_workload()
+        workload = own[0]
+        if is_true(workload.status.conditions, names.FINISHED):
+            return self._after_the_end(workload)
+        if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
+            return self._pending(workload)
+        return self._reserved(workload)
+
+    # ---- before it has quota
+
+    def _without_workload(self) -> Plan:
+        if (why := self._short()) is not None:
+            gone = tuple(ReleasePod(pod) for pod in self._unit.pods if pod.held and (pod.deleted or pod.terminated))
+            return Plan(gone).followed(self._wait(why))
+        return self._marked(plan(self._unit, (), self._surroundings, self._now))
+
+    def _short(self) -> str | None:
+        return shortage(sum(pod.lasting and not pod.succeeded for pod in self._unit.pods), self._terms)
+
+    @staticmethod
+    def _wait(why: str) -> Plan:
+        return Plan(events=(Event(WAITING, why),), note=why)
+
+    def _pending(self, workload: Workload) -> Plan:
+        """It is of exactly the pods that there are, if they are enough."""
+        unit = self._unit
+        eviction = is_true(workload.status.conditions, names.EVICTED)
+        if not unit.suspended or (eviction and unit.running) or workload.metadata.deletion_timestamp:
+            return plan(unit, [workload], self._surroundings, self._now)
+        going = tuple(ReleasePod(pod) for pod in unit.pods if pod.held and not pod.lasting)
+        why = self._short()
+        status = self._with_shortage(workload, why)
+        result = Plan(going)
+        if status is not workload.status:
+            return result.then(SetStatus(workload, status)).followed(self._wait(why) if why else NOTHING)
+        if why is not None:
+            return result.followed(self._wait(why))
+        if (follow := self._followed(workload)) is not None:
+            return result.followed(follow)
+        return result.followed(plan(unit.only(unit.counting), [workload], self._surroundings, self._now))
+
+    def _with_shortage(self, workload: Workload, why: str | None) -> WorkloadStatus:
+        kind, status, generation = names.WAITING_FOR_REPLACEMENT_PODS, workload.status, workload.metadata.generation
+        old = find_condition(status.conditions, kind)
+        if why is None:
+            if old is None or old.status != "True":
+                return status
+            text = "No pods need replacement"
+            return conditions.with_condition(status, kind, False, "PodsReady", text, self._now, generation)
+        if old is not None and old.status == "True" and old.message == why:
+            return status
+        return conditions.with_condition(status, kind, True, WAITING, why, self._now, generation)
+
+    def _followed(self, workload: Workload) -> Plan | None:
+        """The Workload follows its pods and its terms; None where it does already."""
+        try:
+            pod_sets = self._unit.pod_sets(topology=self._surroundings.options.topology)
+        except InvalidObject as error:
+            return Plan(events=(Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
+        patch: dict[str, object] = {}
+        known = {(pod_set.name, pod_set.count) for pod_set in workload.spec.pod_sets}
+        if known != {(pod_set.name, pod_set.count) for pod_set in pod_sets}:
+            patch["spec"] = {"podSets": [pod_set.to_wire() for pod_set in pod_sets]}
+        wanted, given = self._terms.annotations(), workload.metadata.annotations
+        keys = (*wanted, names.GANG_GROUP)
+        if changed := {key: wanted.get(key) for key in keys if wanted.get(key) != given.get(key)}:
+            patch["metadata"] = {"annotations": changed}
+        if not patch:
+            return None
+        told = (
+            (Event("UpdatedWorkload", f"Updated Workload to the gang's pods: {workload.key}"),)
+            if "spec" in patch
+            else ()
+        )
+        return Plan((PatchWorkload(workload, patch, told),))
+
+    def _marked(self, made: Plan) -> Plan:
+        """Workloads that are made carry what the engine is to know of the gang."""
+
+        def marked(action: CreateWorkload) -> CreateWorkload:
+            meta = action.workload.metadata
+            annotations = {**meta.annotations, **self._terms.annotations()}
+            named = meta.model_copy(update={"annotations": annotations})
+            return replace(action, workload=action.workload.model_copy(update={"metadata": named}))
+
+        actions = tuple(marked(each) if isinstance(each, CreateWorkload) else each for each in made.actions)
+        return replace(made, actions=actions)
+
+    # ---- while it has quota
+
+    def _reserved(self, workload: Workload) -> Plan:
+        members, late = self._split(workload)
+        unit = self._unit.only(members)
+        if (overdue := self._overdue(workload, unit)) is not None:
+            return overdue
+        result = plan(unit, [workload], self._surroundings, self._now) if members else NOTHING
+        left = self._time_left(workload, unit)
+        result = replace(result, again_in=_sooner(result.again_in, left))
+        if not is_true(workload.status.conditions, names.ADMITTED) or is_true(
+            workload.status.conditions, names.EVICTED
+        ):
+            return result
+        return result.followed(self._joining(late))
+
+    def _split(self, workload: Workload) -> tuple[list[QueuedPod], list[QueuedPod]]:
+        """The pods that the Workload is for, and those that came too late for it."""
+        apart = [pod for pod in self._unit.pods if self._lates.get(pod.key)]
+        rest = [pod for pod in self._unit.pods if not self._lates.get(pod.key)]
+        found = sort_out(rest, {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+        return [*found.kept, *found.replaced], [*apart, *found.excess, *found.strange]
+
+    def _joining(self, late: Sequence[QueuedPod]) -> Plan:
+        """Each late pod is a unit of its own, as soon as the policy lets it in."""
+        result, open_to = NOTHING, self._open()
+        for pod in late:
+            known = self._lates.get(pod.key, ())
+            if not known and not open_to and pod.gated:
+                continue
+            alone = Unit(self._unit.namespace, "", (pod,))
+            result = result.followed(self._marked(plan(alone, known, self._surroundings, self._now)))
+        if late and not open_to:
+            found = counted(self._unit.pods, self._terms.policy)
+            return result.followed(self._wait(shortage(found, self._terms) or ""))
+        return result
+
+    def _open(self) -> bool:
+        """Whether pods may join a gang that has started."""
+        if self._terms.policy is MatchPolicy.ONCE_SATISFIED:
+            return True
+        return shortage(counted(self._unit.pods, self._terms.policy), self._terms) is None
+
+    # ---- time
+
+    def _deadline(self, workload: Workload) -> float | None:
+        """Until when as many as the minimum have to be bound; epoch seconds, None for no limit."""
+        state = workload.status.conditions
+        if self._terms.timeout is None or not is_true(state, names.ADMITTED) or is_true(state, names.EVICTED):
+            return None
+        begun = find_condition(state, names.ADMITTED)
+        lacking = find_condition(state, names.WAITING_FOR_REPLACEMENT_PODS)
+        moments = [parse_time(begun.last_transition_time if begun else None) or self._now]
+        if lacking is not None and lacking.status == "True":
+            moments.append(parse_time(lacking.last_transition_time) or 0.0)
+        return max(moments) + self._terms.timeout
+
+    def _bound(self, unit: GangUnit) -> int:
+        return sum(pod.succeeded or (pod.running and not pod.deleted) for pod in unit.pods)
+
+    def _time_left(self, workload: Workload, unit: GangUnit) -> float | None:
+        deadline = self._deadline(workload)
+        if deadline is None or self._bound(unit) >= unit.minimum:
+            return None
+        return max(0.0, deadline - self._now)
+
+    def _overdue(self, workload: Workload, unit: GangUnit) -> Plan | None:
+        if self._time_left(workload, unit) != 0.0 or unit.finished() is not None:
+            return None
+        status = workload.status
+        times = ((status.requeue_state.count if status.requeue_state else 0) or 0) + 1
+        again = self._now + BACKOFF.wait(times, workload.metadata.uid)
+        status = status.model_copy(update={"requeue_state": RequeueState(count=times, requeue_at=rfc3339(again + 1))})
+        text = f"{self._bound(unit)} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
+        eviction = Eviction(names.Evicting.GANG_TIMEOUT, text)
+        status = evicted(status, eviction, self._now, workload.metadata.generation)
+        return Plan((SetStatus(workload, status, (Event(eviction.event, text, "Warning"),)),))
+
+    # ---- when it has ended
+
+    def _after_the_end(self, workload: Workload) -> Plan:
+        fresh = [pod for pod in self._unit.pods if not pod.terminated and pod.lasting]
+        ended = [pod for pod in self._unit.pods if pod not in fresh and not self._lates.get(pod.key)]
+        result = plan(self._unit.only(ended), [workload], self._surroundings, self._now) if ended else NOTHING
+        joined = [pod for pod in self._unit.pods if self._lates.get(pod.key)]
+        waiting = [pod for pod in fresh if pod not in joined]
+        if waiting and self._begins_anew(waiting):
+            if workload.metadata.deletion_timestamp is None:
+                return result.then(*let_go(workload), DeleteWorkload(workload))
+            return result.then(*let_go(workload))
+        return result.followed(self._joining([*joined, *waiting]))
+
+    def _begins_anew(self, waiting: Sequence[QueuedPod]) -> bool:
+        """Whether the pods make another gang of the name, instead of joining the one that was."""
+        once = self._terms.policy is MatchPolicy.ONCE_SATISFIED
+        return not once and shortage(len(waiting), self._terms) is None
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((seconds for seconds in (one, other) if seconds is not None), default=None)
