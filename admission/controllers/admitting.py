@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from admission import metrics
 from admission.controllers import conditions
-from admission.controllers.checks import checks_for
+from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.status import patch_status, read_again
 from admission.controllers.views import Views
 from admission.engine import intake
@@ -82,7 +82,8 @@ class AdmissionWriter:
         admission = intake.admission(decision.admission)
         status = conditions.reserved(workload.status, admission, now, generation, decision.note)
         queue = self._views.cluster_queues.objects.get(decision.admission.cluster_queue)
-        status = conditions.with_checks(status, checks_for(queue, admission) if queue else (), now)
+        checks = own_checks(workload) + (checks_for(queue, admission) if queue else ())
+        status = conditions.with_checks(status, checks, now)
         return conditions.synced_admitted(status, now, generation)
 
     def _tell(self, before: Workload, after: Workload, considered: str) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Collection
 
 from admission.controllers.activity import flavors_of
 from api.meta import parse_time, rfc3339
-from api.names import CheckState
+from api.names import GANG_CHECK, GANG_GROUP, CheckState
 from api.queues import ClusterQueue
-from api.workloads import Admission, AdmissionCheckState, RequeueState, WorkloadStatus
+from api.workloads import Admission, AdmissionCheckState, RequeueState, Workload, WorkloadStatus
 
 
 def checks_for(queue: ClusterQueue, admission: Admission | None = None) -> tuple[str, ...]:
@@ -31,6 +31,11 @@ def checks_for(queue: ClusterQueue, admission: Admission | None = None) -> tuple
         return tuple(rule.name for rule in rules if not rule.on_flavors or every <= set(rule.on_flavors))
     used = {flavor for psa in admission.pod_set_assignments for flavor in psa.flavors.values()}
     return tuple(rule.name for rule in rules if not rule.on_flavors or used & set(rule.on_flavors))
+
+
+def own_checks(workload: Workload) -> tuple[str, ...]:
+    """The checks that no queue names: of a gang that starts together with others, that all of them have quota (ours)."""
+    return (GANG_CHECK,) if GANG_GROUP in workload.metadata.annotations else ()
 
 
 def in_state(status: WorkloadStatus, state: str) -> list[AdmissionCheckState]:

@@ -44,9 +44,17 @@ _FROM_THE_CYCLE = frozenset(
         Waiting.TOPOLOGY_PLACEMENT_FAILED,
         Waiting.WAITING_FOR_PREEMPTED,
         Waiting.WAITING_FOR_PODS_READY,
+        Waiting.WAITING_FOR_GANGS,
         Waiting.PENDING_EVALUATION,
         Waiting.ON_HOLD,
     }
+)
+# What an evicted workload comes back from when its backoff is over.
+_AFTER_A_WHILE = (
+    Evicting.PODS_READY_TIMEOUT,
+    Evicting.ADMISSION_CHECK,
+    Evicting.GANG_TIMEOUT,
+    Evicting.GANG_GROUP_INCOMPLETE,
 )
 
 
@@ -211,7 +219,7 @@ def _restart(cause: str, situation: Situation) -> tuple[str, str] | None:
     """What lets a workload come back that was evicted for that, besides the time to wait; None while it is missing."""
     if cause.startswith(Evicting.DEACTIVATED):
         return Requeueing.REACTIVATED, "The workload was reactivated"
-    if cause in (Evicting.PODS_READY_TIMEOUT, Evicting.ADMISSION_CHECK):
+    if cause in _AFTER_A_WHILE:
         return Requeueing.BACKOFF_FINISHED, "The workload backoff was finished"
     if cause == Evicting.CLUSTER_QUEUE_STOPPED and _runs(situation.cluster_queue):
         return Requeueing.CLUSTER_QUEUE_RESTARTED, "The ClusterQueue was restarted after being stopped"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from admission.controllers.activity import Activity, cluster_queue_activity
-from admission.controllers.checks import checks_for
+from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.held import HeldPod, PodReader
 from admission.controllers.resources import LimitRange
 from admission.controllers.situation import Situation
@@ -109,7 +109,7 @@ class Sight:
             cluster_queue_active=queue is not None and self.activity(queue).active,
             namespace_matches=queue is not None and self.namespace_matches(queue, workload.metadata.namespace),
             misfit=misfit,
-            checks=checks_for(queue, workload.status.admission) if queue else (),
+            checks=own_checks(workload) + (checks_for(queue, workload.status.admission) if queue else ()),
         )
 
 

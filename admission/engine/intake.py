@@ -19,8 +19,13 @@ from api import assignment, constraints, pods, quantity, queues, topology, workl
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
+    ADMITTED,
     ELASTIC_QUOTA_LABEL,
     EVICTED,
+    GANG,
+    GANG_GROUP,
+    GANG_SINCE,
+    GANG_UID,
     JOB_UID_LABEL,
     PLACEMENT_PROFILE,
     PODSET_LABEL,
@@ -104,7 +109,21 @@ def workload(
             profile=_profile(meta.annotations),
             reserved=_since(w, QUOTA_RESERVED) if reserved else None,
             job_uid=meta.labels.get(JOB_UID_LABEL, ""),
+            gang=_gang(w),
         )
+
+
+def _gang(w: workloads.Workload) -> model.Gang | None:
+    """As the pods' controller writes it."""
+    given = w.metadata.annotations
+    if GANG not in given:
+        return None
+    text = given.get(GANG_GROUP, "[]")
+    try:
+        together = msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.MsgspecError:
+        raise InvalidObject(f"metadata.annotations[{GANG_GROUP}]", text, "must be a JSON list of gangs") from None
+    return model.Gang(given.get(GANG_UID, w.metadata.uid), together, is_true(w.status.conditions, ADMITTED))
 
 
 def _since(w: workloads.Workload, kind: str) -> float | None:
@@ -127,6 +146,11 @@ def _queued(w: workloads.Workload, by_eviction: bool) -> float:
     moment, counts = w.metadata.creation_timestamp, _REQUEUED_FROM_EVICTION[0 if by_eviction else 1 :]
     if evicted is not None and evicted.status == "True" and evicted.reason in counts:
         moment = evicted.last_transition_time or moment
+    elif since := w.metadata.annotations.get(GANG_SINCE):
+        try:
+            return parse_time(since) or 0.0
+        except ValueError:
+            raise InvalidObject(f"metadata.annotations[{GANG_SINCE}]", since, "must be an RFC 3339 time") from None
     return parse_time(moment) or 0.0
 
 

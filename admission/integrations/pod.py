@@ -86,7 +86,10 @@ class PodMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class QueuedPod:
-    """A pod, projected. Times in epoch seconds; `spec` is the JSON of the pod's spec while the admission gate holds it."""
+    """A pod, projected. Times in epoch seconds; `owner` is the name of its controller.
+
+    `spec` is the JSON of its spec while the admission gate holds it.
+    """
 
     metadata: PodMeta
     created: float = 0.0
@@ -102,6 +105,7 @@ class QueuedPod:
     phase: str = ""
     message: str = ""
     role: str = ""
+    owner: str = ""
     spec: bytes | None = None
 
     @property
@@ -170,6 +174,11 @@ class _Status(msgspec.Struct, rename="camel"):
     conditions: list[_Condition] = []
 
 
+class _Owner(msgspec.Struct):
+    name: str = ""
+    controller: bool | None = None
+
+
 class _Meta(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
@@ -180,6 +189,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
+    owner_references: list[_Owner] = []
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -223,6 +233,7 @@ class QueuedPodReader:
             phase=intern(pod.status.phase),
             message=pod.status.message,
             role=intern(role),
+            owner=next((intern(one.name) for one in meta.owner_references if one.controller), ""),
             spec=self._shared(bytes(pod.spec)) if gated else None,
         )
 

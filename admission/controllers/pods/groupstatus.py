@@ -1,0 +1,84 @@
+"""The status of a PodGroup: its phase, and how many of its pods are where. Pure; `podgroups` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from admission.controllers.pods.gang import Terms, shortage
+from admission.integrations.pod import QueuedPod
+from api.groups import Phase, PodGroupStatus
+from api.meta import Condition, find_condition, is_true, object_key, rfc3339, set_condition
+from api.names import ADMITTED, QUOTA_RESERVED
+from api.workloads import Workload
+
+STARTED: Final = "Started"
+"""Ours: whether the gang's pods were let go, and if not, what it waits for."""
+
+
+def next_status(
+    old: PodGroupStatus, pods: Sequence[QueuedPod], workload: Workload | None, terms: Terms, now: float
+) -> PodGroupStatus:
+    """The status as it should be; `now` in epoch seconds."""
+    there = [pod for pod in pods if not pod.deleted or pod.bound]
+    counts = {
+        "scheduled": sum(pod.bound for pod in there),
+        "running": sum(pod.phase == "Running" for pod in there),
+        "succeeded": sum(pod.succeeded for pod in there),
+        "failed": sum(pod.phase == "Failed" for pod in there),
+    }
+    update: dict[str, object] = {**counts, "phase": _phase(old, there, counts, workload, terms)}
+    if there:
+        first = min(there, key=lambda pod: (pod.created, pod.metadata.name))
+        update["occupied_by"] = object_key(first.metadata.namespace, first.owner) if first.owner else None
+    admitted = find_condition(workload.status.conditions, ADMITTED) if workload else None
+    if admitted is not None and admitted.status == "True":
+        update["schedule_start_time"] = admitted.last_transition_time
+    update["conditions"] = _conditions(old, there, workload, terms, now)
+    return old.model_copy(update=update)
+
+
+def _phase(
+    old: PodGroupStatus, pods: Sequence[QueuedPod], counts: dict[str, int], workload: Workload | None, terms: Terms
+) -> str:
+    if not pods:
+        return old.phase if old.phase in (Phase.FINISHED, Phase.FAILED) else Phase.PENDING
+    if terms.minimum is None:
+        return Phase.UNKNOWN
+    done, running, failed = counts["succeeded"], counts["running"], counts["failed"]
+    enough = terms.minimum
+    if done >= enough and not running:
+        return Phase.FINISHED
+    if failed and failed + running + done >= enough > running + done:
+        return Phase.FAILED
+    if running + done >= enough:
+        return Phase.RUNNING
+    if counts["scheduled"] >= enough:
+        return Phase.SCHEDULED
+    if workload is not None and is_true(workload.status.conditions, ADMITTED):
+        return Phase.SCHEDULING
+    return Phase.PENDING if _short(pods, terms) else Phase.PRE_SCHEDULING
+
+
+def _short(pods: Sequence[QueuedPod], terms: Terms) -> str | None:
+    return shortage(sum(pod.counts for pod in pods), terms)
+
+
+def _conditions(
+    old: PodGroupStatus, pods: Sequence[QueuedPod], workload: Workload | None, terms: Terms, now: float
+) -> tuple[Condition, ...]:
+    started = workload is not None and is_true(workload.status.conditions, ADMITTED)
+    reason, message = "Admitted", "the pods were let go"
+    if not started:
+        waits = find_condition(workload.status.conditions, QUOTA_RESERVED) if workload else None
+        reason, message = "WaitingForPods", _short(pods, terms) or "the gang is about to be queued"
+        if waits is not None and not _short(pods, terms):
+            reason, message = waits.reason, waits.message
+    new = Condition(
+        type=STARTED,
+        status="True" if started else "False",
+        reason=reason,
+        message=message,
+        last_transition_time=rfc3339(now),
+    )
+    return set_condition(old.conditions, new)

@@ -1,0 +1,175 @@
+"""The PodGroups of gangs: seen, made where only labels name a gang, deleted with the last pod, told where the gang stands.
+
+`PodGroups` is what everybody sees of them; `PodGroupController` writes, keyed by `namespace/name`. A gang has one PodGroup,
+of whichever group; where both are there, that of scheduling.x-k8s.io holds. Ours bear the label GANG_MADE.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from admission.controllers.jobs.views import View
+from admission.controllers.pods.gang import Terms, is_gang, terms_of
+from admission.controllers.pods.groupstatus import next_status
+from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
+from admission.integrations.pod import QueuedPod
+from admission.integrations.podgroup import UnlikePods
+from api.errors import AlreadyExists, Conflict, NotFound
+from api.groups import PodGroup
+from api.kube.client import Kube, PatchKind
+from api.kube.reconcile import Reconciler
+from api.kube.resources import POD_GROUPS, Resource
+from api.kube.store import Change
+from api.merge import merge_diff
+from api.meta import split_key
+from api.names import GANG_MADE
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+SYNC_TIMEOUT: Final = 120.0
+BATCH: Final = 0.2
+"""Seconds for which changes of a gang are collected."""
+ORPHAN_GRACE: Final = 2.0
+
+Informers = Mapping[Resource, View[dict[str, Any]]]
+
+
+class PodGroups:
+    """What is seen of both groups."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
+
+    def of(self, key: str) -> tuple[Resource, PodGroup] | None:
+        """The PodGroup of the gang, and where it is served. One that cannot be read is none."""
+        for resource, informer in self._informers.items():
+            found = informer.objects.get(key)
+            if found is None:
+                continue
+            try:
+                return resource, PodGroup.from_wire(found)
+            except ValidationError as bad:
+                log.warning("PodGroup not taken: %s", bad, extra={"pod_group": key})
+        return None
+
+    def terms(self, key: str, pods: Sequence[QueuedPod]) -> Terms:
+        """What holds for the gang. Raises UnlikePods."""
+        found = self.of(key)
+        return terms_of(pods, found[1] if found else None)
+
+    def add_handler(self, fn: Callable[[str], None]) -> None:
+        """Told the keys of PodGroups that change."""
+        for informer in self._informers.values():
+            informer.add_handler(lambda change: fn(change.key))
+
+    async def synced(self, seconds: float) -> None:
+        """Until the first lists are there."""
+        for informer in self._informers.values():
+            await informer.synced(seconds)
+
+
+class PodGroupController:
+    """See the module. Only the leader runs it."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        pods: PodView,
+        groups: PodGroups,
+        workloads: View[Workload],
+        *,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._pods, self._groups, self._workloads, self._wall = kube, pods, groups, workloads, wall
+        self._alone: dict[str, float] = {}
+        self.queue = Reconciler("pod groups", self.reconcile, workers=4)
+        pods.add_handler(self._pod_changed)
+        groups.add_handler(self.queue.add)
+        workloads.add_handler(self._workload_changed)
+
+    async def run(self) -> None:
+        """Until cancelled. The informers run elsewhere."""
+        await self._pods.synced(SYNC_TIMEOUT)
+        await self._groups.synced(SYNC_TIMEOUT)
+        await self._workloads.synced(SYNC_TIMEOUT)
+        await self.queue.run()
+
+    def _pod_changed(self, change: Change[QueuedPod]) -> None:
+        for key in group_keys(change.object):
+            if is_gang((change.object,)):
+                self.queue.add_after(key, BATCH)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if self._groups.of(change.key) is not None:
+            self.queue.add_after(change.key, BATCH)
+
+    async def reconcile(self, key: str) -> float | None:
+        """Brings one PodGroup in step with its pods; returns when to look again."""
+        pods, found = self._pods.by_index(BY_GROUP, key), self._groups.of(key)
+        if not pods:
+            return None if found is None else await self._without_pods(key, *found)
+        self._alone.pop(key, None)
+        if not is_gang(pods):
+            return None
+        try:
+            terms = self._groups.terms(key, pods)
+        except UnlikePods as unlike:
+            log.info("gang held up", extra={"gang": key, "why": str(unlike)})
+            return None
+        if found is None:
+            await self._make(key, terms)
+            return None
+        await self._tell(*found, pods, terms)
+        return None
+
+    async def _without_pods(self, key: str, resource: Resource, group: PodGroup) -> float | None:
+        """Ours goes with its last pod; a user's stays."""
+        if GANG_MADE not in group.metadata.labels:
+            await self._tell(resource, group, (), Terms(group.metadata.name, group.spec.min_member))
+            return None
+        since = self._alone.setdefault(key, self._wall())
+        if self._wall() - since < ORPHAN_GRACE:
+            return ORPHAN_GRACE
+        self._alone.pop(key, None)
+        meta = group.metadata
+        try:
+            await self._kube.delete(resource, meta.name, meta.namespace, uid=meta.uid)
+        except (NotFound, Conflict):
+            log.debug("already gone", extra={"pod_group": key})
+        return None
+
+    async def _make(self, key: str, terms: Terms) -> None:
+        if terms.minimum is None:
+            return  # there must be a PodGroup, and it is still to come
+        namespace, name = split_key(key)
+        made = PodGroup.from_wire(
+            {
+                "metadata": {"name": name, "namespace": namespace, "labels": {GANG_MADE: "true"}},
+                "spec": {"minMember": terms.minimum},
+            }
+        )
+        try:
+            await self._kube.create(POD_GROUPS, made.to_wire())
+        except AlreadyExists:
+            log.debug("there already", extra={"pod_group": key})
+
+    async def _tell(self, resource: Resource, group: PodGroup, pods: Sequence[QueuedPod], terms: Terms) -> None:
+        workload = self._workloads.objects.get(group.key)
+        status = next_status(group.status, pods, workload, terms, self._wall())
+        body = merge_diff(group.status.to_wire(), status.to_wire())
+        if not body:
+            return
+        meta = group.metadata
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": body}
+        try:
+            await self._kube.patch(
+                resource, meta.name, patch, meta.namespace, kind=PatchKind.MERGE, subresource="status"
+            )
+        except NotFound:
+            log.debug("already gone", extra={"pod_group": group.key})
