@@ -1,0 +1,299 @@
+"""The controller of plain pods: keeps pods, groups of pods and their Workloads in step.
+
+It watches, asks `plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by unit
+(`pod:ns/name`, `group:ns/name`), one worker a key. Pods of a group come one by one: while it is not complete it is looked
+at once a second at most, and afterwards its pods' changes are taken together, so that the cost of a group of ten thousand
+grows with their number and not with its square. Only the leader runs it (admission/app.py builds it).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from admission.controllers.jobs.actions import Event
+from admission.controllers.jobs.executor import Executor, Recorder
+from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.views import Expected, Latest, View, controller_of
+from admission.controllers.pods.actions import Plan
+from admission.controllers.pods.executor import PodExecutor
+from admission.controllers.pods.gang import is_gang
+from admission.controllers.pods.gangs import plan_gang
+from admission.controllers.pods.plan import UNLIKE, plan, plan_gone
+from admission.controllers.pods.podgroups import PodGroups
+from admission.controllers.pods.views import (
+    BY_GROUP,
+    BY_POD,
+    GROUP,
+    POD,
+    Going,
+    PodView,
+    group_keys,
+    keys_of,
+    namespace_of,
+    pod_keys,
+    unit_key,
+)
+from admission.integrations.pod import QueuedPod
+from admission.integrations.podgroup import Unit, UnlikePods
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.events import ref_to
+from api.kube.reconcile import Reconciler
+from api.kube.resources import PODS
+from api.kube.store import Change, ChangeType
+from api.meta import is_true
+from api.names import ADMITTED, EVICTED, POD_GROUP_TOTAL_COUNT
+from api.queues import WorkloadPriorityClass
+from api.requests import parse_int32
+from api.topology import ResourceFlavor
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+SYNC_TIMEOUT: Final = 120.0
+# A pod that only our copy does not know (yet) must not lose its Workload.
+ORPHAN_GRACE: Final = 1.0
+EXPECTATION: Final = 5.0
+INCOMPLETE: Final = 1.0
+"""Seconds between two looks at a group that pods are still being created for."""
+BATCH: Final = 0.1
+"""Seconds for which changes of a group's pods are collected."""
+_OWNERS_ASKED: Final = 8
+_UNLISTED: Final = 1.0
+
+
+class PodController:
+    """See the module; `priority_classes` are scheduling.k8s.io/v1 objects, `at_once` bounds the writes of one unit."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        pods: PodView,
+        workloads: View[Workload],
+        flavors: View[ResourceFlavor],
+        workload_priority_classes: View[WorkloadPriorityClass],
+        priority_classes: View[dict[str, Any]],
+        recorder: Recorder,
+        *,
+        gangs: PodGroups | None = None,
+        options: JobOptions | None = None,
+        workers: int = 16,
+        at_once: int = 32,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._wall = kube, wall
+        self._pods, self._workloads, self._flavors = pods, workloads, flavors
+        self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
+        self._gangs = gangs or PodGroups({})
+        self._options = options or JobOptions()
+        self._latest: Latest[Workload] = Latest()
+        self._expected = Expected(EXPECTATION, wall)
+        self._going = Going()
+        on_workloads = Executor(kube, recorder, {}, Latest(), self._latest, self._expected)
+        self._act = PodExecutor(kube, recorder, pods, self._going, on_workloads, self._latest, wall, at_once)
+        self._told: dict[str, tuple[Event, ...]] = {}
+        self._missing: dict[str, float] = {}
+        self._classless: set[str] = set()
+        self._managed: dict[str, bool] = {}
+        self.queue = Reconciler("pods", self.reconcile, workers=workers)
+        self._subscribe()
+
+    async def run(self) -> None:
+        """Until cancelled. The informers run elsewhere."""
+        views: list[View[Any]] = [
+            self._pods,
+            self._workloads,
+            self._flavors,
+            self._workload_classes,
+            self._priority_classes,
+        ]
+        for view in views:
+            await view.synced(SYNC_TIMEOUT)
+        await self._gangs.synced(SYNC_TIMEOUT)
+        await self.queue.run()
+
+    # ---- what happened
+
+    def _subscribe(self) -> None:
+        self._pods.add_index(BY_GROUP, group_keys)
+        self._pods.add_handler(self._pod_changed)
+        self._workloads.add_index(BY_POD, pod_keys)
+        self._workloads.add_handler(self._workload_changed)
+        self._workload_classes.add_handler(self._class_changed)
+        self._priority_classes.add_handler(self._class_changed)
+        self._gangs.add_handler(
+            lambda key: self.queue.add(f"{GROUP}:{key}") if self._pods.count(BY_GROUP, key) else None
+        )
+
+    def _pod_changed(self, change: Change[QueuedPod]) -> None:
+        pod, key = change.object, unit_key(change.object)
+        if change.type is ChangeType.DELETED or pod.deleted:
+            self._going.seen(pod)
+        if key is None or (change.old is not None and change.type is ChangeType.MODIFIED and _alike(change.old, pod)):
+            return
+        if not pod.group:
+            self.queue.add(key)
+        elif self._is_short(pod, key):
+            self.queue.add_after(key, INCOMPLETE)
+        else:
+            self.queue.add_after(key, BATCH)
+
+    def _is_short(self, pod: QueuedPod, key: str) -> bool:
+        """Whether pods of a group that has no Workload are still to come."""
+        name = key.partition(":")[2]
+        total = parse_int32(pod.annotations.get(POD_GROUP_TOTAL_COUNT, "")) or 0
+        return self._pods.count(BY_GROUP, name) < total and name not in self._workloads.objects
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.type is ChangeType.DELETED:
+            self._latest.forget(change.key)
+        keys = keys_of(change.object)
+        if not keys and self._pods.count(BY_GROUP, change.key):
+            keys = [f"{GROUP}:{change.key}"]
+        for key in (*keys, *self._joined(keys)):
+            self._expected.seen(key, change.key)
+            self.queue.add(key, urgent=_turned(change))
+
+    def _joined(self, keys: Sequence[str]) -> list[str]:
+        """The gangs that pods with a Workload of their own have joined late."""
+        pods = (self._pods.objects.get(key.partition(":")[2]) for key in keys if key.startswith(f"{POD}:"))
+        return [key for pod in pods if pod is not None and pod.group and (key := unit_key(pod)) is not None]
+
+    def _class_changed(self, change: Change[Any]) -> None:
+        if change.type is ChangeType.ADDED:
+            waiting, self._classless = self._classless, set()
+            for key in waiting:
+                self.queue.add(key)
+
+    def namespace_changed(self, name: str) -> None:
+        """A namespace came, or changed its labels: its pods may be managed now, or no more."""
+        managed = self._options.namespace_managed(name)
+        if self._managed.get(name) is managed:
+            return
+        self._managed[name] = managed
+        for key in {unit_key(pod) for pod in self._pods.objects.values()} - {None}:
+            if key is not None and namespace_of(key) == name:
+                self.queue.add(key)
+
+    # ---- one unit
+
+    async def reconcile(self, key: str) -> float | None:
+        """Brings one unit a step further; returns when to look again at the latest."""
+        if not self._pods.has_synced:
+            return _UNLISTED  # a pod that is not seen yet is not a pod that is gone
+        pods, workloads, strays = self._found(key)
+        again = await self._gone(key, strays)
+        if pods:
+            mine = await self._with_pods(key, pods, workloads)
+            again = min((seconds for seconds in (again, mine) if seconds is not None), default=None)
+        return again
+
+    def _found(self, key: str) -> tuple[list[QueuedPod], list[Workload], list[Workload]]:
+        """Its pods, its Workloads, and Workloads of pods that are not there."""
+        kind, _, name = key.partition(":")
+        if kind == GROUP:
+            pods = self._pods.by_index(BY_GROUP, name)
+            copy = self._workloads.objects.get(name)
+            found = [self._latest.of(name, copy)] if copy else []
+            return (self._going.applied(pods), found, []) if pods else ([], [], _of_pods(found))
+        pod = self._pods.objects.get(name)
+        workloads = [self._latest.of(w.key, w) for w in self._workloads.by_index(BY_POD, name)]
+        if pod is None or unit_key(pod) != key:
+            return [], [], workloads if pod is None else []
+        uid = pod.metadata.uid
+        mine = [w for w in workloads if _controller_uid(w) == uid]
+        return self._going.applied([pod]), mine, [w for w in workloads if _controller_uid(w) != uid]
+
+    async def _with_pods(self, key: str, pods: list[QueuedPod], workloads: list[Workload]) -> float | None:
+        waiting = None if workloads else self._expected.remaining(key)
+        if waiting is not None:
+            return waiting
+        unit = Unit.of(pods)
+        made = self._planned(key, unit, workloads)
+        if made.events != self._told.get(key, ()):
+            self._act.record(ref_to(PODS, unit.first), made.events)
+            self._told[key] = made.events
+        if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
+            self._classless.add(key)
+        return await self._act.perform(key, unit.first, made)
+
+    def _planned(self, key: str, unit: Unit, workloads: list[Workload]) -> Plan:
+        now = self._wall()
+        if not is_gang(unit.pods):
+            return plan(unit, workloads, self._surroundings(), now)
+        try:
+            terms = self._gangs.terms(key.partition(":")[2], unit.pods)
+        except UnlikePods as unlike:
+            return Plan(events=(Event(UNLIKE, str(unlike), "Warning"),), note=str(unlike))
+        lates = {
+            pod.key: [self._latest.of(w.key, w) for w in self._workloads.by_index(BY_POD, pod.key)] for pod in unit.pods
+        }
+        return plan_gang(unit, terms, workloads, lates, self._surroundings(), now)
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            flavors=self._flavors.objects,
+            workload_priority_classes=self._workload_classes.objects,
+            priority_classes=self._priority_classes.objects,
+            workloads=self._workloads.objects,
+            options=self._options,
+        )
+
+    # ---- Workloads without pods
+
+    async def _gone(self, key: str, workloads: Sequence[Workload]) -> float | None:
+        """Ends Workloads once their pods are surely gone; lets go of those that are being deleted."""
+        if not workloads:
+            self._missing.pop(key, None)
+            return None
+        self._told.pop(key, None)
+        since = self._missing.setdefault(key, self._wall())
+        staying = [w for w in workloads if not w.metadata.deletion_timestamp]
+        if staying and self._wall() - since < ORPHAN_GRACE:
+            return ORPHAN_GRACE
+        gone = [w for w in workloads if w.metadata.deletion_timestamp or not await self._has_owner(w)]
+        self._missing.pop(key, None)
+        made: Plan = plan_gone(gone, self._wall())
+        again = await self._act.perform(key, None, made)
+        return ORPHAN_GRACE if len(gone) < len(workloads) else again
+
+    async def _has_owner(self, workload: Workload) -> bool:
+        """Whether one of its pods is there after all; of many only some are asked for."""
+        namespace = workload.metadata.namespace
+        for owner in workload.metadata.owner_references[-_OWNERS_ASKED:]:
+            try:
+                pod = await self._kube.get(PODS, owner.name, namespace)
+            except NotFound:
+                continue
+            if pod["metadata"].get("uid", "") == owner.uid:
+                return True
+        return False
+
+
+def _of_pods(workloads: Sequence[Workload]) -> list[Workload]:
+    """Those that are of pod groups, not a stranger's of the same name."""
+    return [workload for workload in workloads if keys_of(workload)]
+
+
+def _controller_uid(workload: Workload) -> str:
+    owner = controller_of(workload.metadata.owner_references)
+    return owner.uid if owner else ""
+
+
+def _alike(old: QueuedPod, new: QueuedPod) -> bool:
+    """Whether nothing has changed that a plan looks at."""
+    return all(getattr(old, name) == getattr(new, name) for name in _LOOKED_AT) and old.metadata.uid == new.metadata.uid
+
+
+_LOOKED_AT: Final = tuple(name for name in QueuedPod.__dataclass_fields__ if name not in ("metadata", "spec"))
+
+
+def _turned(change: Change[Workload]) -> bool:
+    """Whether pods must start or stop for it: that goes before what is only to queue up."""
+    if change.old is None or change.type is ChangeType.DELETED:
+        return False
+    was, now = change.old.status.conditions, change.object.status.conditions
+    return any(is_true(was, kind) != is_true(now, kind) for kind in (ADMITTED, EVICTED))

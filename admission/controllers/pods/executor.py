@@ -1,0 +1,182 @@
+"""Performs a plan for pods through the API server and records its events.
+
+Actions go out in order, but those on pods that stand side by side go out together, so many at once. Pods are patched by
+name of what changes, on condition of their uid alone: whoever else writes to a pod (the scheduler, the kubelet) is never
+in the way. What the writes were answered is shown to the informer's copy, and what was deleted is remembered, so that the
+next plan sees it before the watch does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from admission.controllers.jobs.actions import Event
+from admission.controllers.jobs.actions import Plan as JobPlan
+from admission.controllers.jobs.executor import CONFLICT_RETRY, Executor, Recorder
+from admission.controllers.jobs.views import Latest
+from admission.controllers.pods.actions import (
+    Action,
+    AdoptWorkload,
+    DeletePod,
+    Plan,
+    PodAction,
+    ReleasePod,
+    StartPod,
+    StopPod,
+)
+from admission.controllers.pods.views import Going, PodView
+from admission.integrations.pod import QueuedPod, QueuedPodReader
+from api.errors import Conflict, Invalid, NotFound
+from api.kube.client import Kube, PatchKind
+from api.kube.events import ObjectRef, ref_to
+from api.kube.resources import PODS, WORKLOADS
+from api.meta import rfc3339
+from api.names import MANAGED_FINALIZER
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+TERMINATION_TARGET: Final = "TerminationTarget"
+
+
+class PodExecutor:
+    """See the module. `workloads` performs what jobs do as well; `at_once` bounds the writes on pods in flight."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        recorder: Recorder,
+        pods: PodView,
+        going: Going,
+        workloads: Executor,
+        latest: Latest[Workload],
+        wall: Callable[[], float],
+        at_once: int = 32,
+    ) -> None:
+        self._kube, self._recorder, self._pods, self._going = kube, recorder, pods, going
+        self._workloads, self._latest, self._wall = workloads, latest, wall
+        self._slots = asyncio.Semaphore(at_once)
+        self._read = QueuedPodReader()
+
+    async def perform(self, key: str, first: QueuedPod | None, made: Plan) -> float | None:
+        """Seconds after which to look again, as the plan says or because it was cut short. Raises other ApiErrors.
+
+        `first` is the pod that events about the whole are recorded on; without it there are none.
+        """
+        ref = ref_to(PODS, first) if first else None
+        if made.note:
+            log.info("pods held up", extra={"pods": key, "why": made.note})
+        for step in _steps(made.actions):
+            if not await self._step(key, ref, step):
+                return CONFLICT_RETRY
+        return made.again_in
+
+    def record(self, ref: ObjectRef | None, events: Iterable[Event]) -> None:
+        """On the object."""
+        if ref is not None:
+            for event in events:
+                self._recorder.record(ref, event.type, event.reason, event.message)
+
+    async def _step(self, key: str, ref: ObjectRef | None, step: Sequence[Action]) -> bool:
+        """Whether all of it was done."""
+        if isinstance(step[0], PodAction):
+            return await self._together([action for action in step if isinstance(action, PodAction)])
+        (action,) = step
+        if isinstance(action, AdoptWorkload):
+            return await self._adopt(action)
+        try:
+            cut = await self._workloads.perform(key, None, None, JobPlan((action,)))  # type: ignore[arg-type]
+        except Invalid as error:
+            self.record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
+            raise
+        if cut is None:
+            self.record(ref, action.events)
+        return cut is None
+
+    async def _adopt(self, action: AdoptWorkload) -> bool:
+        now = self._latest.of(action.workload.key, action.workload)
+        meta = now.metadata
+        body = {"metadata": {**action.patch["metadata"], "resourceVersion": meta.resource_version}}
+        try:
+            answer = await self._kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
+        except (Conflict, NotFound):
+            return False
+        self._latest.note(now.key, now, Workload.from_wire(answer))
+        self.record(ref_to(WORKLOADS, now), action.events)
+        return True
+
+    # ---- pods
+
+    async def _together(self, actions: Sequence[PodAction]) -> bool:
+        """All of them, whatever becomes of one; raises the first failure afterwards."""
+        outcomes = await asyncio.gather(*(self._one(action) for action in actions), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return all(outcomes)
+
+    async def _one(self, action: PodAction) -> bool:
+        async with self._slots:
+            try:
+                await self._do(action)
+            except (Conflict, NotFound) as error:
+                log.debug("changed meanwhile", extra={"pod": action.pod.key, "error": str(error)})
+                return False
+        self.record(ref_to(PODS, action.pod), action.events)
+        return True
+
+    async def _do(self, action: PodAction) -> None:
+        pod = action.pod
+        match action:
+            case StartPod(patch=patch):
+                await self._patch(pod, patch)
+            case StopPod(reason=reason, message=message):
+                target = {"type": TERMINATION_TARGET, "status": "True", "reason": reason, "message": message}
+                target["lastTransitionTime"] = rfc3339(self._wall())
+                body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [target]}}
+                await self._patch(pod, body, "status")
+                await self._delete(pod)
+            case ReleasePod():
+                await self._release(pod)
+            case DeletePod():
+                if pod.held:
+                    await self._release(pod)
+                if not pod.deleted:
+                    await self._delete(pod)
+
+    async def _release(self, pod: QueuedPod) -> None:
+        finalizers = {"$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}
+        await self._patch(pod, {"metadata": {"uid": pod.metadata.uid, **finalizers}})
+
+    async def _patch(self, pod: QueuedPod, body: dict[str, Any], subresource: str | None = None) -> None:
+        answer = await self._kube.patch(
+            PODS,
+            pod.metadata.name,
+            body,
+            pod.metadata.namespace,
+            kind=PatchKind.STRATEGIC,
+            subresource=subresource,
+            repeatable=True,
+        )
+        self._pods.observe(self._read(msgspec.json.encode(answer)))
+
+    async def _delete(self, pod: QueuedPod) -> None:
+        await self._kube.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
+        self._going.told(pod)
+
+
+def _steps(actions: Sequence[Action]) -> Iterator[list[Action]]:
+    """Neighbours that are all about pods, and of one kind, as one step; every other action on its own."""
+    step: list[Action] = []
+    for action in actions:
+        if step and not (isinstance(action, PodAction) and type(action) is type(step[0])):
+            yield step
+            step = []
+        step.append(action)
+    if step:
+        yield step
