@@ -6,6 +6,7 @@ of its own: what a quota does not name and nobody asks of it makes no difference
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -387,3 +388,31 @@ async def test_a_queue_of_its_name_that_is_somebody_elses_stays_as_it_is(site: M
     await eventually("told that the name is taken", told)
     await here.submit(here.job("own", 1, queue="elastic-quota"))
     await here.running("own", 1)
+
+
+async def test_of_two_made_at_once_one_holds_and_the_other_is_refused_or_says_so(site: MakeSite) -> None:
+    here = site("both")
+    await here.make(NAMESPACES, {"metadata": {"name": here.name}})
+
+    async def make(kind: Resource) -> Resource | None:
+        try:
+            await here.make(kind, {"metadata": {"name": "quota", "namespace": here.name}, "spec": {}})
+        except Invalid:
+            return None
+        return kind
+
+    both = await asyncio.gather(make(ELASTIC_QUOTAS), make(SIGS_ELASTIC_QUOTAS))
+    made = [kind for kind in both if kind is not None]
+    assert made
+
+    async def told() -> list[str] | None:
+        found = [await here.kube.get(kind, "quota", here.name) for kind in made]
+        active = [
+            c for quota in found for c in (quota.get("status") or {}).get("conditions", ()) if c["type"] == "Active"
+        ]
+        return sorted(c["reason"] for c in active) if len(active) == len(made) else None
+
+    async def settled() -> bool:
+        return await told() == (["Ready"] if len(made) == 1 else ["Ready", "SecondInNamespace"])
+
+    await eventually("one holds", settled)

@@ -13,6 +13,7 @@ from admission.controllers.elastic import translation
 from admission.engine import intake
 from admission.engine.cycle import CycleReport, run_cycle
 from admission.engine.decision import Claim, Preempt, Reason, Wait
+from admission.engine.fairness import FairSharing
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -51,11 +52,16 @@ class Elastic(Cluster):
     """Namespaces with elastic quotas on nodes; workloads are named after their namespace: `a1` is the first of `a`."""
 
     def __init__(
-        self, nodes: Mapping[str, int], resource: str = GPU, profile: Profile = Profile.EXACT, **limits: Limits
+        self,
+        nodes: Mapping[str, int],
+        resource: str = GPU,
+        profile: Profile = Profile.EXACT,
+        fair: bool = False,
+        **limits: Limits,
     ) -> None:
         super().__init__()
         self.ledger = Ledger(PlacementOptions(profile=profile))
-        self.resource, self.now = resource, 0.0
+        self.resource, self.now, self.fair = resource, 0.0, fair
         self.tell(intake.flavor(translation.flavor(), None))
         for name, amount in nodes.items():
             there = {"cpu": 64_000, "memory": 2**40, "pods": 110} | ({} if resource == "pods" else {resource: amount})
@@ -86,7 +92,8 @@ class Elastic(Cluster):
 
     def again(self) -> CycleReport:
         """One more cycle; who is admitted has held its quota since now."""
-        report = run_cycle(self.ledger, self.queues, self.now, 100, Preemptor(self.ledger, self.now))
+        preemptor = Preemptor(self.ledger, self.now, FairSharing() if self.fair else None)
+        report = run_cycle(self.ledger, self.queues, self.now, 100, preemptor, fair=self.fair)
         for key in admitted(report):
             booked = self.ledger.workload(key)
             assert booked is not None
@@ -310,6 +317,45 @@ def test_pods_are_counted_where_somebody_names_them() -> None:
     assert admitted(cluster.ask("b2", 1)) == ["b2"]
 
 
+@pytest.mark.parametrize(
+    ("cpus", "want"),
+    [
+        pytest.param(4, {}, id="it would lose cpus that it is guaranteed"),
+        pytest.param(5, {"b1": ["a2"]}, id="it has enough of both"),
+        pytest.param(3, {"b1": ["a2"]}, id="it does not use its cpus anyway"),
+    ],
+)
+def test_of_each_resource_a_quota_keeps_the_min_that_it_uses(cpus: int, want: dict[str, list[str]]) -> None:
+    """a uses 3 GPUs of min 2, and so many cpus of min 4; a2 has one of each."""
+    cluster = Elastic({"n": 4}, a=(2, None), b=(2, None))
+    limits = {"a": {"min": {GPU: 2, "cpu": 4}}, "b": {"min": {GPU: 2, "cpu": 10}}}
+    every = {name: translation.bounds(ElasticQuota(spec=ElasticQuotaSpec(**of))) for name, of in limits.items()}
+    counted = translation.counted(every.values())
+    for name, each in every.items():
+        cluster.tell(intake.cluster_queue(translation.cluster_queue(name, each, counted)))
+    for key, gpus, amount in (("a1", 2, cpus - 1), ("a2", 1, 1)):
+        cluster.tell(both(key, gpus, amount, 0.0 if key == "a1" else 1.0))
+        cluster.again()
+    cluster.tell(both("b1", 2, 1, 2.0))
+    assert victims(cluster.again()) == want
+
+
+def both(key: str, gpus: int, cpus: int, queued: float) -> Workload:
+    """One pod of GPUs and cpus."""
+    to = translation.queue_name(key[0])
+    return Workload(key, key, f"ns/{to}", to, (PodSet("main", 1, {GPU: gpus, "cpu": cpus * 1000}),), queued=queued)
+
+
+@pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])
+def test_under_fair_sharing_elastic_quotas_keep_their_own_rules(profile: Profile) -> None:
+    cluster = Elastic(TEN, GPU, profile, fair=True, a=(4, 6), b=(6, 8))
+    for key, amount in (("a1", 2), ("b1", 3), ("a2", 2), ("a3", 2)):
+        assert admitted(cluster.ask(key, amount)) == [key]
+    assert victims(cluster.ask("b2", 3)) == {"b2": ["a3"]}
+    assert admitted(cluster.leaves("a3")) == ["b2"]
+    assert victims(cluster.ask("b3", 2)) == {}
+
+
 # ---- any history
 
 SMALL: dict[str, Limits] = {"a": (3, 4), "b": (4, 6), "c": (0, 5), "d": (3, None)}
@@ -321,7 +367,7 @@ class History(Elastic):
     """One in which it is noted who is on its way out and for whom; like the shell, it tells the ledger of evictions."""
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(TEN, GPU, profile, **SMALL)
+        super().__init__(TEN, GPU, profile, False, **SMALL)
         self.leaving: dict[str, str] = {}
 
     def again(self) -> CycleReport:
