@@ -88,7 +88,8 @@ class PodMeta(msgspec.Struct, frozen=True, gc=False):
 class QueuedPod:
     """A pod, projected. Times in epoch seconds; `owner` is the name of its controller.
 
-    `spec` is the JSON of its spec while the admission gate holds it.
+    `spec` is the JSON of its spec while the admission gate holds it. `deleted`: it was told to go; `forced`: without (any
+    more) grace.
     """
 
     metadata: PodMeta
@@ -97,6 +98,7 @@ class QueuedPod:
     last_active: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    forced: bool = False
     held: bool = False
     gated: bool = False
     topology_gated: bool = False
@@ -143,8 +145,8 @@ class QueuedPod:
 
     @property
     def running(self) -> bool:
-        """Whether it takes up a node now."""
-        return not self.terminated and (self.bound or self.phase == "Running")
+        """Whether it takes up a node now. Once its grace is over only a finalizer keeps it."""
+        return not self.terminated and not self.forced and (self.bound or self.phase == "Running")
 
     @property
     def counts(self) -> bool:
@@ -186,6 +188,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
@@ -222,6 +225,7 @@ class QueuedPodReader:
             PodMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version),
             created=parse_time(meta.creation_timestamp) or 0.0,
             deleted=meta.deletion_timestamp is not None,
+            forced=meta.deletion_timestamp is not None and meta.deletion_grace_period_seconds == 0,
             last_active=_last_active(meta, pod.status),
             labels=_kept(meta.labels),
             annotations=annotations,

@@ -17,6 +17,7 @@ from api.fake.store import DeleteOptions, Store
 from api.fake.table import Event
 from api.fake.workers.base import Worker, holds
 from api.kube.resources import NODES, PODS, Resource
+from api.names import MANAGED_FINALIZER
 
 RUN_FOR, EXIT_CODE, DOWN = "stowage.test/run-for", "stowage.test/exit-code", "stowage.test/node-down"
 _SIZE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
@@ -67,7 +68,9 @@ class Kubelet(Worker):
     def _pod(self, key: str, pod: Obj) -> None:
         meta, phase = pod["metadata"], pod.get("status", {}).get("phase")
         if "deletionTimestamp" in meta:
-            if meta.get("deletionGracePeriodSeconds"):
+            if MANAGED_FINALIZER in meta.get("finalizers", ()) and phase in ("Pending", "Running"):
+                self._write(pod, {"phase": "Failed"})  # it outlives its containers, and must not seem to run
+            elif meta.get("deletionGracePeriodSeconds"):
                 self.store.delete(PODS, meta["name"], meta["namespace"], options=_NOW)
         elif phase == "Pending":
             self._run(key, pod)
