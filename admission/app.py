@@ -21,6 +21,9 @@ from admission.controllers.jobs.controller import JobController
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, life_rules
 from admission.controllers.pods.controller import PodController
+from admission.controllers.pods.freequeue import FreeQueueController
+from admission.controllers.pods.podgroups import PodGroupController, PodGroups
+from admission.controllers.pods.together import GangGroupController
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
 from admission.controllers.scheduler import Scheduler
@@ -41,7 +44,7 @@ from api.kube.events import EventRecorder
 from api.kube.informer import Informer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process
-from api.kube.resources import ELASTIC_QUOTAS, PODS, SIGS_ELASTIC_QUOTAS
+from api.kube.resources import ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
 from api.names import QUEUE_NAME_LABEL
 
 log = logging.getLogger(__name__)
@@ -63,7 +66,13 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
         if settings.controller.snapshots:
             process.pages["snapshot"] = parts.snapshot
         async with asyncio.TaskGroup() as group:
-            for informer in (*parts.views.all(), parts.pods, *parts.jobs.values(), *parts.elastic.values()):
+            for informer in (
+                *parts.views.all(),
+                parts.pods,
+                *parts.jobs.values(),
+                *parts.elastic.values(),
+                *parts.groups.values(),
+            ):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
             lead = parts.lead
             group.create_task(election.run(lead) if settings.lease.enabled else lead(), name=CONTROLLER)
@@ -99,6 +108,8 @@ class _Controller:
         workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
         self.elastic = {kind: WhenServed(kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
         elastic = ElasticQuotaController(writer, views, self.elastic, recorder)
+        self.groups = {kind: WhenServed(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
+        pod_groups = PodGroups(self.groups)
         nodes = NodeController(writer, views, self.ledger, Evictor(writer, views, recorder), recorder)
         shares = LedgerShares(self.ledger.quota) if desk.sharing is not None else NO_SHARES
         queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period, shares=shares)
@@ -122,6 +133,7 @@ class _Controller:
             views.workload_priorities,
             views.priorities,
             recorder,
+            gangs=pod_groups,
             options=job_options(settings, views.namespaces.objects),
             workers=self._settings.job_workers,
             at_once=self._settings.writes,
@@ -137,6 +149,9 @@ class _Controller:
             ("nodes", nodes.reconciler.run),
             ("jobs", jobs.run),
             ("pods", plain_pods.run),
+            ("pod groups", PodGroupController(writer, self.pods, pod_groups, views.workloads).run),
+            ("gang groups", GangGroupController(writer, views.workloads).run),
+            ("queues of gangs", FreeQueueController(writer, self.pods, views).run),
             ("elastic quotas", elastic.run),
             ("audit", self._audit),
             *(("queue status", reconciler.run) for reconciler in queue_status.reconcilers()),

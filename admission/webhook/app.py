@@ -9,6 +9,7 @@ from admission.settings import AdmissionSettings, WebhookSection
 from admission.webhook.authority import Lifetimes
 from admission.webhook.certs import Certificates, MountedCertificates, OwnCertificates, Place, keep, service_names
 from admission.webhook.lookups import Lookups
+from admission.webhook.members import gang_keys, read_member
 from admission.webhook.rules import Rules
 from admission.webhook.server import Handlers, Serving, serve_webhook
 from api.elastic import ElasticQuota, SigsElasticQuota
@@ -21,10 +22,12 @@ from api.kube.resources import (
     ELASTIC_QUOTAS,
     LOCAL_QUEUES,
     NAMESPACES,
+    PODS,
     RESOURCE_FLAVORS,
     SIGS_ELASTIC_QUOTAS,
     TOPOLOGIES,
 )
+from api.names import GANG_MEMBER
 from api.pods import Namespace
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
 from api.topology import ResourceFlavor, Topology
@@ -32,6 +35,7 @@ from api.topology import ResourceFlavor, Topology
 WEBHOOK = "webhook"
 _DAY = 86400.0
 _BY_NAMESPACE = "namespace"
+_BY_GANG = "gang"
 
 
 async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
@@ -44,7 +48,9 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
         checks = Informer(kube, ADMISSION_CHECKS, AdmissionCheck)
         namespaces = Informer(kube, NAMESPACES, Namespace)
         elastic = Informer(kube, ELASTIC_QUOTAS, ElasticQuota), Informer(kube, SIGS_ELASTIC_QUOTAS, SigsElasticQuota)
-        informers = (local_queues, cluster_queues, flavors, topologies, checks, namespaces, *elastic)
+        members = Informer(kube, PODS, read_member, label_selector=f"{GANG_MEMBER}=true")
+        members.add_index(_BY_GANG, gang_keys)
+        informers = (local_queues, cluster_queues, flavors, topologies, checks, namespaces, *elastic, members)
         for quotas in elastic:
             quotas.add_index(_BY_NAMESPACE, lambda quota: [quota.metadata.namespace or ""])
 
@@ -67,6 +73,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             admission_checks=checks.objects,
             namespace_labels=labels_of,
             elastic_quotas=quotas_of,
+            gang_pods=lambda key: members.by_index(_BY_GANG, key),
         )
         tls, loaded = Serving(), asyncio.Event()
         certificates = _certificates(kube, settings, tls)

@@ -6,9 +6,10 @@ there may just not be known yet: nothing is refused on that ground.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from admission.webhook.members import GangPod
 from api.meta import object_key
 from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
@@ -29,9 +30,15 @@ def _no_labels(_: str) -> Mapping[str, str] | None:
     return None
 
 
+def _no_members(_: str) -> Iterable[GangPod]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """The maps; `namespace_labels` gives None for a namespace that is not known, `elastic_quotas` those of a namespace."""
+    """The maps; `namespace_labels` gives None for a namespace that is not known, `elastic_quotas` those of a namespace,
+    `gang_pods` the pods that are known of a gang (by key).
+    """
 
     local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
@@ -39,6 +46,7 @@ class Lookups:
     topologies: Mapping[str, Topology] = field(default_factory=dict)
     admission_checks: Mapping[str, AdmissionCheck] = field(default_factory=dict)
     namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_labels
+    gang_pods: Callable[[str], Iterable[GangPod]] = _no_members
     elastic_quotas: Callable[[str], Sequence[GroupAndName]] = _no_quotas
 
     def cluster_queue_of(self, namespace: str, queue: str) -> ClusterQueue | None:

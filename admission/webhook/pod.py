@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from admission.integrations.pod import role_hash
 from admission.webhook import annotations as topology
-from admission.webhook import gates, shaping
+from admission.webhook import gangs, gates, shaping
 from admission.webhook.defaults import DEFAULT_QUEUE, in_managed_namespace
 from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid, required
 from admission.webhook.formats import label_name, subdomain
@@ -45,10 +45,15 @@ _BOOLEANS: Final = (names.RETRIABLE_IN_GROUP, names.POD_GROUP_FAST_ADMISSION, na
 
 def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bool:
     """Change a pod that is being created in place; False for one that is not ours, which stays as it is."""
-    if is_part(pod, rules) or not in_managed_namespace(namespace, lookups, rules):
+    gang = gangs.reading(pod, namespace).gang
+    part = is_part(pod, rules) and gang is None
+    if part or not in_managed_namespace(namespace, lookups, rules):
         return False
+    gangs.write_down(pod.setdefault("metadata", {}), gang)
     if not queue_name(pod) and object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
         _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = DEFAULT_QUEUE
+    if not queue_name(pod) and gang is not None:
+        _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = gangs.queue_of(namespace, lookups)
     if not (queue_name(pod) or rules.manage_jobs_without_queue_name):
         return False
     if names.POD_SUSPENDING_PARENT not in annotations_of(pod):
@@ -101,6 +106,7 @@ def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules
     errors = [*_managed(new), *_group(new, rules), *_topology(new, rules), *_group_change(old, new, rules)]
     if not is_gated(old) and queue_name(old) != queue_name(new):
         errors.append(invalid(_LABELS.key(names.QUEUE_NAME_LABEL), queue_name(new), IMMUTABLE))
+    errors += gangs.validate_update(old, new)
     if rules.admission_gated_by:
         errors += gates.validate_update(old.get("metadata") or {}, new.get("metadata") or {})
     key = names.RETRIABLE_IN_GROUP

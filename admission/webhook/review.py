@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.webhook import defaults, deployment, elastic, flavors, jobs, pod, queues, workloads
+from admission.webhook import defaults, deployment, elastic, flavors, gangs, jobs, pod, queues, workloads
 from admission.webhook.fields import Errors, aggregate
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
@@ -158,9 +158,10 @@ def _mutate_pod(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> 
     pod.set_defaults(obj, request.namespace, lookups, rules)
 
 
-def _validate_pod(request: Request, _: Lookups, rules: Rules) -> Errors:
+def _validate_pod(request: Request, lookups: Lookups, rules: Rules) -> Errors:
     if request.operation == CREATE:
-        return pod.validate_create(request.new, rules)
+        errors = pod.validate_create(request.new, rules)
+        return errors + gangs.validate_create(request.new, request.namespace, lookups)
     return pod.validate_update(request.old, request.new, rules)
 
 

@@ -73,6 +73,8 @@ ALLOWED = [
         for right in (
             *_each(CONTROLLER, READ, "elasticquotas", group=group),
             *_each(CONTROLLER, ("patch",), "elasticquotas/status", group=group, namespace="a"),
+            *_each(CONTROLLER, (*READ, "create", "delete"), "podgroups", group=group, namespace="a"),
+            *_each(CONTROLLER, ("patch",), "podgroups/status", group=group, namespace="a"),
             *_each(WEBHOOK, READ, "elasticquotas", group=group),
         )
     ),
@@ -133,10 +135,12 @@ DENIED = [
     *_each(CONTROLLER, ("get",), "secrets", namespace=OURS, name=SECRET),
     *_each(CONTROLLER, ("create", "patch", "delete"), "elasticquotas", group="scheduling.x-k8s.io", namespace="a"),
     *_each(CONTROLLER, ("create", "delete"), "namespaces"),
+    *_each(CONTROLLER, WRITE, "podgroups", group="scheduling.x-k8s.io", namespace="a"),
     *_each(UNGATER, ("delete",), "pods", namespace="a"),
     *_each(UNGATER, WRITE, "workloads", "workloads/status", group=KUEUE, namespace="a"),
     *_each(UNGATER, READ, "jobs", group="batch"),
-    *_each(WEBHOOK, READ, "pods", "nodes"),
+    *_each(WEBHOOK, READ, "nodes"),
+    *_each(WEBHOOK, WRITE, "pods", namespace="a"),
     *_each(WEBHOOK, WRITE, "localqueues", "clusterqueues", "workloads", group=KUEUE, namespace="a"),
     *_each(
         WEBHOOK, ("patch",), "mutatingwebhookconfigurations", group="admissionregistration.k8s.io", name="somebody-else"
