@@ -72,8 +72,9 @@ class Books:
     def _gone(self, gone: Gone) -> bool:
         match gone.kind:
             case Removed.WORKLOAD:
+                waited = gone.key in self.queues  # whoever stood behind it may be next now
                 self.queues.remove(gone.key)
-                return self.release(gone.key)
+                return self.release(gone.key) or waited
             case Removed.CLUSTER_QUEUE:
                 self._known.discard(gone.key)
                 self.ledger.apply(gone)

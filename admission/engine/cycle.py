@@ -13,7 +13,8 @@ The steps, repeated until nothing more fits or the budget is used up:
    things will stand when the victims of earlier ones have left and what those were promised is taken.
    - *preempt*: its victims have to leave; what it then gets is promised to it, in this cycle and the next ones, until
      something changes that lets it be considered anew. Whoever comes after it starts only if it fits now and also then.
-   - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops.
+   - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops. Where the queue asks for backfill
+     its head is told when it will start, and nobody behind it starts who would delay that (backfill.py).
 
 Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
 moment. Usage only grows during a cycle, so who does not fit now will not fit later in it. The shell writes the decisions;
@@ -26,6 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
+from admission.engine.backfill import BEHIND, Backfill, running
 from admission.engine.decision import Admit, Decision, Evict, PlacementResult, Preempt, Reason, Wait
 from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors import FlavorSearch, Scope, total_requests
@@ -101,9 +103,12 @@ class _Cycle:
         self._nominator = Nominator(ledger, preemptions, now)
         self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger)
         self._promises = Promises(ledger, queues)
+        self._backfill = Backfill(ledger, queues, now, fair=fair)
         if fair:
             self._promises.keep_all()
-        self._groups = GangGroups(ledger, queues, now, self._closed, self._promises.leave_quota_for, fair=fair)
+        self._groups = GangGroups(
+            ledger, queues, now, self._closed, self._promises.leave_quota_for, self._backfill.delays, fair=fair
+        )
         self._with_it: list[Decision] = []
         for workload in queues.heads():
             self._enter(workload)
@@ -209,12 +214,15 @@ class _Cycle:
         return self._start(head, queue, Nomination(head.workload, flavors, places))
 
     def _start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+        if (why := self._backfill.delays(queue, found)) is not None:
+            return self._wait(head, queue, BEHIND, why)
         if self._startable is not None:
             if self._startable <= 0:
                 return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
             self._startable -= 1
         workload, admission = found.workload, found.admission()
-        self._ledger.charge(workload, admission)
+        self._ledger.charge(running(workload, queue, self._now), admission)
+        self._woke |= self._backfill.taken(workload)
         self._queues.remove(workload.key)
         self._settle(head)
         self._turns.taken(head.queue)
@@ -275,7 +283,9 @@ class _Cycle:
             return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
         return self._start(head, queue, found)
 
-    def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination) -> Preempt:
+    def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+        if (why := self._backfill.delays(queue, found)) is not None:
+            return self._wait(head, queue, BEHIND, why)
         victims = frozenset(victim.workload for victim in found.victims)
         self._promise(head, found, victims)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
@@ -293,9 +303,15 @@ class _Cycle:
         if queue is not None:
             message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
             again = next_step(workload, queue, self._ledger.flavors, self._now)
+        overtaken = False
+        if queue is not None and queue.backfill:
+            level = 0 if head.assignment is None else head.assignment.level
+            expected = self._backfill.refused(workload, queue, reason, level, hopeless=head.hopeless)
+            message, again = expected.told(message), expected.look_again(again, self._now)
+            overtaken = expected.overtaken
         if self._queues.lapsed(workload.key):
             self._free_again(workload.cluster_queue)
-        stays = self._queues.refuse(workload.key, reason, again)
+        stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken)
         self._settle(head)
         never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)

@@ -32,6 +32,7 @@ from admission.engine.requests import placement_requests
 
 Closed = Callable[[Workload, ClusterQueue], tuple[Reason, str] | None]
 LeavesQuota = Callable[[str, FlavorAssignment], bool]
+Delays = Callable[[ClusterQueue, Nomination], str | None]
 
 INCOMPLETE = "GangGroupIncomplete"
 """Reason of an eviction: the other gangs of the group could not start."""
@@ -75,11 +76,12 @@ class GangGroups:
         now: float,
         closed: Closed,
         leaves_quota: LeavesQuota,
+        delays: Delays,
         *,
         fair: bool = False,
     ) -> None:
         self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
-        self._closed, self._leaves_quota = closed, leaves_quota
+        self._closed, self._leaves_quota, self._delays = closed, leaves_quota, delays
         self._nobody = NoPreemption(ledger.quota)
         self._refused: dict[tuple[str, ...], Refused] = {}
 
@@ -180,7 +182,9 @@ class GangGroups:
                 return Refused(workload.key, Reason.WAITING_FOR_QUOTA, text)
             places = self._places(workload, queue, assignment, refused)
             if places is not None:
-                return Nomination(workload, assignment, places)
+                found = Nomination(workload, assignment, places)
+                why = self._delays(queue, found)
+                return found if why is None else Refused(workload.key, Reason.PENDING_EVALUATION, why)
 
     def _places(
         self,

@@ -20,10 +20,12 @@ from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
     ADMITTED,
+    BACKFILL,
     ELASTIC_QUOTA_LABEL,
     EVICTED,
     GANG,
     GANG_GROUP,
+    GANG_MADE,
     GANG_SINCE,
     GANG_UID,
     JOB_UID_LABEL,
@@ -110,6 +112,8 @@ def workload(
             reserved=_since(w, QUOTA_RESERVED) if reserved else None,
             job_uid=meta.labels.get(JOB_UID_LABEL, ""),
             gang=_gang(w),
+            time_limit=_time_limit(w),
+            admitted=_since(w, ADMITTED) if is_true(status.conditions, ADMITTED) else None,
         )
 
 
@@ -129,6 +133,19 @@ def _gang(w: workloads.Workload) -> model.Gang | None:
 def _since(w: workloads.Workload, kind: str) -> float | None:
     condition = find_condition(w.status.conditions, kind)
     return None if condition is None else parse_time(condition.last_transition_time)
+
+
+def _time_limit(w: workloads.Workload) -> float | None:
+    """Seconds that it may run once it is admitted (again); what it ran before counts."""
+    limit, past = w.spec.maximum_execution_time_seconds, w.status.accumulated_past_execution_time_seconds or 0
+    return None if limit is None else float(max(0, limit - past))
+
+
+def _backfill(annotations: Mapping[str, str]) -> bool:
+    text = annotations.get(BACKFILL, "false")
+    if text not in ("true", "false"):
+        raise InvalidObject(f"metadata.annotations[{BACKFILL}]", text, "must be true or false")
+    return text == "true"
 
 
 def _profile(annotations: Mapping[str, str]) -> model.Profile | None:
@@ -307,7 +324,8 @@ def cluster_queue(queue: queues.ClusterQueue, *, inactive: str | None = None) ->
             checks=tuple(rule.name for rule in strategy.admission_checks) if strategy else (),
             inactive=inactive,
             profile=_profile(queue.metadata.annotations),
-            ignores_uncovered=elastic,
+            ignores_uncovered=elastic or GANG_MADE in queue.metadata.labels,
+            backfill=_backfill(queue.metadata.annotations),
         )
 
 

@@ -50,17 +50,19 @@ def _pod_set_shape(pod_set: PodSet) -> Hashable:
     )
 
 
-def shape_of(workload: Workload) -> Hashable:
+def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
     """Equal for workloads that the scheduler cannot tell apart, but by their place in line.
 
-    Where a required level gives way with time, two that came at different moments do not ask for the same.
+    Where a required level gives way with time, two that came at different moments do not ask for the same. `timed`: how long
+    they run makes a difference.
     """
     relaxing = any(p.topology is not None and p.topology.relax_after is not None for p in workload.pod_sets)
     moment = workload.queued if relaxing else None
     pod_sets = tuple(_pod_set_shape(pod_set) for pod_set in workload.pod_sets)
     group = workload.gang.together if workload.gang is not None else ()
     bound_to = (workload.key, group) if group else None  # it shares its fate with those, not with its equals
-    return (workload.priority, workload.profile, workload.defect, moment, bound_to, pod_sets)
+    limit = workload.time_limit if timed else None
+    return (workload.priority, workload.profile, workload.defect, moment, limit, bound_to, pod_sets)
 
 
 @dataclass(slots=True, eq=False)
@@ -102,10 +104,12 @@ class EqualClass:
 class Line:
     """The line of a queue. `awake` holds the first of each class that is awake (outdated entries drop when they surface).
 
-    `parked`: the head that was refused in a StrictFIFO line, and why. `wakes` counts how often the line was woken.
+    `parked`: the head that was refused in a StrictFIFO line, and why. `wakes` counts how often the line was woken. `timed`: how
+    long workloads run makes a difference here.
     """
 
     strict: bool = False
+    timed: bool = False
     classes: dict[Hashable, EqualClass] = field(default_factory=dict)
     awake: list[tuple[Order, int, EqualClass]] = field(default_factory=list)
     parked: tuple[Order, Reason] | None = None
@@ -122,7 +126,7 @@ class Line:
 
     def join(self, workload: Workload) -> EqualClass:
         """Take in a workload that is not in line; tells its class."""
-        shape = shape_of(workload)
+        shape = shape_of(workload, timed=self.timed)
         group = self.classes.get(shape)
         if group is None:
             group = self.classes[shape] = EqualClass(shape)
@@ -139,10 +143,13 @@ class Line:
         if not group.members:
             self.classes.pop(group.shape, None)
 
-    def refuse(self, order: Order, group: EqualClass, reason: Reason) -> set[str]:
-        """The head does not fit. Returns the equals that now sleep without ever having had an answer."""
+    def refuse(self, order: Order, group: EqualClass, reason: Reason, *, overtaken: bool = False) -> set[str]:
+        """The head does not fit. Returns the equals that now sleep without ever having had an answer.
+
+        `overtaken`: the others may be considered before it even here, where the line is a StrictFIFO one.
+        """
         group.untold.discard(order[-1])
-        if self.strict:
+        if self.strict and not overtaken:
             self.parked = (order, reason)
             return set()
         group.refused = reason

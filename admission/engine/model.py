@@ -133,6 +133,7 @@ class ClusterQueue:
 
     `allows(namespace)` is decided by the feed and comes with each workload, since namespace labels live there.
     `ignores_uncovered`: resources that no group covers are not counted; else a workload that requests them fits nowhere.
+    `backfill`: its head gets a reservation, and whoever does not delay it may overtake it (backfill.py).
     """
 
     name: str
@@ -147,6 +148,7 @@ class ClusterQueue:
     inactive: str | None = None
     profile: Profile | None = None
     ignores_uncovered: bool = False
+    backfill: bool = False
 
     @property
     def flavors(self) -> tuple[str, ...]:
@@ -318,7 +320,8 @@ class Workload:
     gated, queue missing or stopped, namespace refused): (reason, message), None when it may. `defect`: what is wrong with its
     pods, told when its turn comes (so it holds up a StrictFIFO queue; `blocked` does not). `not_before`: backoff.
     `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
-    `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came.
+    `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came. `time_limit`: how many seconds it may
+    still run, None: for ever; `admitted`: since when it runs, None while it does not.
     """
 
     key: str
@@ -337,6 +340,13 @@ class Workload:
     reserved: float | None = None
     job_uid: str = ""
     gang: Gang | None = None
+    time_limit: float | None = None
+    admitted: float | None = None
+
+    @property
+    def ends(self) -> float | None:
+        """When it has ended at the latest (epoch seconds); None where nothing says so."""
+        return None if self.time_limit is None or self.admitted is None else self.admitted + self.time_limit
 
 
 # ---- events: what the feed tells the ledger and the queues

@@ -18,6 +18,15 @@ class Promise:
     level: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """When (epoch seconds) the head of a queue with backfill starts at the latest, what it gets then, how far it borrows."""
+
+    start: float
+    admission: Admission
+    level: int = 0
+
+
 @dataclass(slots=True)
 class Item:
     """A pending workload; without a class it is blocked, or waits for its backoff to end or for its victims to leave."""
@@ -33,12 +42,15 @@ class Item:
         return self.promise is not None or (self.group is not None and self.group.refused is None)
 
 
-def same_standing(old: Workload, new: Workload) -> bool:
-    """Whether the change leaves the workload where it is: same queue, order, shape, and nothing else that holds it."""
+def same_standing(old: Workload, new: Workload, *, timed: bool = False) -> bool:
+    """Whether the change leaves the workload where it is: same queue, order, shape, and nothing else that holds it.
+
+    `timed`: as `shape_of` takes it.
+    """
     return old == new or (
         old.cluster_queue == new.cluster_queue
         and order_of(old) == order_of(new)
         and old.blocked == new.blocked
         and old.not_before == new.not_before
-        and shape_of(old) == shape_of(new)
+        and shape_of(old, timed=timed) == shape_of(new, timed=timed)
     )

@@ -21,7 +21,7 @@ from math import inf
 from admission.engine.decision import Reason
 from admission.engine.line import EqualClass, Line, order_of
 from admission.engine.model import ClusterQueue, QueueingStrategy, Workload
-from admission.engine.pending import Item, Promise, same_standing
+from admission.engine.pending import Item, Promise, Reservation, same_standing
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
@@ -48,6 +48,7 @@ class PendingQueues:
         self._steps: list[tuple[float, int, str, EqualClass]] = []
         self._sequence = count()
         self._promised: dict[str, set[str]] = {}
+        self._reserved: dict[str, tuple[str, Reservation]] = {}
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
 
@@ -62,7 +63,11 @@ class PendingQueues:
     def set_queue(self, spec: ClusterQueue) -> None:
         """Make or change a queue; whatever sleeps in it is worth another look."""
         self._index(spec.name, frozenset(spec.flavors))
-        self._line(spec.name).strict = spec.strategy is QueueingStrategy.STRICT_FIFO
+        line = self._line(spec.name)
+        line.strict = spec.strategy is QueueingStrategy.STRICT_FIFO
+        if line.timed != spec.backfill:
+            self._reserved.pop(spec.name, None)
+            self._line_up_anew(spec.name, timed=spec.backfill)
         self.wake((spec.name,))
 
     def drop_queue(self, name: str) -> None:
@@ -80,7 +85,8 @@ class PendingQueues:
             self.remove(workload.key)
             return
         item = self._items.get(workload.key)
-        if item is not None and same_standing(item.workload, workload):
+        timed = self._line(workload.cluster_queue).timed
+        if item is not None and same_standing(item.workload, workload, timed=timed):
             item.workload = workload
             return
         self.remove(workload.key)
@@ -109,6 +115,11 @@ class PendingQueues:
         if item.group is not None:
             self._lines[name].leave(key, item.group)
             self._ready.add(name)
+        if self._reserved.get(name, ("",))[0] == key:
+            del self._reserved[name]
+            self.wake(
+                self.sharing_flavors(name) | {name}
+            )  # what was kept for it is free, and its queue has another head
 
     def wake(self, names: Iterable[str], *, room_only: bool = False) -> None:
         """Something changed that could help these queues' workloads.
@@ -163,11 +174,12 @@ class PendingQueues:
             else:
                 self._ready.discard(name)
 
-    def refuse(self, key: str, reason: Reason, again: float | None = None) -> bool:
+    def refuse(self, key: str, reason: Reason, again: float | None = None, *, overtaken: bool = False) -> bool:
         """The workload, head of its queue, does not fit. True if it stays at the head, before all others.
 
         In a BestEffortFIFO queue it goes to sleep with all its equals. `again` (epoch seconds): when it will ask for less
-        by itself, so that it is worth another look without any change around it.
+        by itself, so that it is worth another look without any change around it. `overtaken`: the next ones are considered even
+        in a StrictFIFO queue.
         """
         item = self._items[key]
         name = item.workload.cluster_queue
@@ -177,9 +189,29 @@ class PendingQueues:
         if again is not None and item.group.again != again:
             heappush(self._steps, (again, next(self._sequence), name, item.group))
         item.group.again = again
-        for other in line.refuse(order_of(item.workload), item.group, reason):
+        for other in line.refuse(order_of(item.workload), item.group, reason, overtaken=overtaken):
             self._tell(self._items[other].workload, reason, BYPASSED)
-        return line.strict
+        return line.strict and not overtaken
+
+    def reserve(self, key: str, reservation: Reservation | None) -> None:
+        """The pending workload, the first of its queue that does not fit, starts then at the latest; None: nobody can tell.
+
+        One for each queue. It holds until the workload leaves or is promised something, or another one of the queue has one.
+        """
+        name = self._items[key].workload.cluster_queue
+        if reservation is not None:
+            self._reserved[name] = (key, reservation)
+        elif self._reserved.get(name, ("",))[0] == key:
+            del self._reserved[name]
+
+    def reservation(self, queue: str) -> tuple[Workload, Reservation] | None:
+        """What is reserved for a workload of this queue."""
+        found = self._reserved.get(queue)
+        return None if found is None else (self._items[found[0]].workload, found[1])
+
+    def reservations(self) -> Iterator[tuple[Workload, Reservation]]:
+        """What is reserved for whom, in no particular order."""
+        return ((self._items[key].workload, reservation) for key, reservation in self._reserved.values())
 
     def promise(self, key: str, promise: Promise) -> None:
         """The workload, head of its queue, waits for its victims to leave; until its queue is woken it is no head.
@@ -196,6 +228,7 @@ class PendingQueues:
         else:
             line.leave(key, item.group)
             item.group = None
+        self.reserve(key, None)
         item.promise, item.lapsed = promise, False
         self._promised.setdefault(name, set()).add(key)
 
@@ -275,6 +308,17 @@ class PendingQueues:
 
     def _line(self, name: str) -> Line:
         return self._lines.setdefault(name, Line())
+
+    def _line_up_anew(self, name: str, *, timed: bool) -> None:
+        """How long its workloads run makes a difference from now on, or none any more."""
+        line = self._line(name)
+        standing = [i for i in self._items.values() if i.workload.cluster_queue == name and i.group is not None]
+        for item in standing:
+            if item.group is not None:
+                line.leave(item.workload.key, item.group)
+        line.timed = timed
+        for item in standing:
+            self._enlist(item)
 
     def _enlist(self, item: Item) -> None:
         name = item.workload.cluster_queue

@@ -12,7 +12,7 @@ from typing import Any, Final
 from admission.webhook.fields import Errors, Path, duplicate, invalid, not_supported, unchanged
 from admission.webhook.formats import label_name, label_selector, not_negative, subdomain
 from admission.webhook.rules import Rules
-from admission.webhook.shaping import profile
+from admission.webhook.shaping import backfill, profile
 from api.errors import InvalidQuantity
 from api.quantity import parse
 
@@ -64,7 +64,8 @@ def _cluster_queue(queue: Wire, rules: Rules) -> Errors:
     errors += _resource_groups(spec, orphan, lending_within_nominal=True)
     errors += label_selector(_SPEC.child("namespaceSelector"), spec.get("namespaceSelector"))
     errors += [*_preemption(spec), *_fungibility(spec), *_fair_sharing(spec)]
-    errors += profile(Path("metadata"), (queue.get("metadata") or {}).get("annotations") or {})
+    meta, annotations = Path("metadata"), (queue.get("metadata") or {}).get("annotations") or {}
+    errors += [*profile(meta, annotations), *backfill(meta, annotations)]
     return [*errors, *_concurrent(spec)] if rules.concurrent_admission else errors
 
 

@@ -1,4 +1,4 @@
-"""Whether our own annotations may stand as they are: placement constraints, time-boxed relaxation, placement profile.
+"""Whether our own annotations may stand as they are: placement constraints, relaxation, placement profile, backfill.
 
 Constraints and relaxation stand on a job (for each of its pod sets) or on a pod template (for that one, before the job's).
 What a text says is api/constraints.py's and api/requests.py's; here is what it may stand beside: constraints of one pod
@@ -18,6 +18,7 @@ from api.constraints import Fault
 from api.requests import effective_annotations, parse_period
 
 _CONSTRAINTS, _RELAX = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER
+_YES_OR_NO: Final = ("false", "true")
 _NOT_REQUIRED: Final = (
     f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
 )
@@ -95,3 +96,9 @@ def profile(metadata: Path, given: Mapping[str, str]) -> Errors:
     if text is None or text in names.PROFILES:
         return []
     return [not_supported(_key(metadata, names.PLACEMENT_PROFILE), text, names.PROFILES)]
+
+
+def backfill(metadata: Path, given: Mapping[str, str]) -> Errors:
+    """An error where a queue neither asks for backfill nor does without."""
+    text = given.get(names.BACKFILL, "false")
+    return [] if text in _YES_OR_NO else [not_supported(_key(metadata, names.BACKFILL), text, _YES_OR_NO)]
