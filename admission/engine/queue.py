@@ -48,6 +48,7 @@ class PendingQueues:
         self._steps: list[tuple[float, int, str, EqualClass]] = []
         self._sequence = count()
         self._promised: dict[str, set[str]] = {}
+        self._returning: dict[str, set[str]] = {}
         self._reserved: dict[str, tuple[str, Reservation]] = {}
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
@@ -161,10 +162,25 @@ class PendingQueues:
         return min((heap[0][0] for heap in (self._timers, self._steps) if heap), default=None)
 
     def head(self, queue: str) -> Workload | None:
-        """The workload of the queue to consider next, None while there is none worth it."""
+        """The workload of the queue to consider next, None while there is none worth it.
+
+        In a BestEffortFIFO queue one that others were evicted for comes first when it is looked at again: else a workload that
+        it has no room beside might take what became free, be evicted for it once more, and so on for ever.
+        """
         line = self._lines.get(queue)
-        order = line.head() if line else None
+        if line is None:
+            return None
+        if self._returning.get(queue) and not line.strict and (first := self._returned(queue)) is not None:
+            return first
+        order = line.head()
         return self._items[order[-1]].workload if order else None
+
+    def _returned(self, queue: str) -> Workload | None:
+        """The foremost of those that waited for their victims and were not considered since."""
+        found = {key: item for key in self._returning[queue] if (item := self._items.get(key)) is not None and item.lapsed}
+        self._returning[queue] = set(found)
+        ready = [item.workload for item in found.values() if item.group is not None and item.group.refused is None]
+        return min(ready, key=order_of, default=None)
 
     def heads(self) -> Iterator[Workload]:
         """The head of each queue that has one."""
@@ -333,6 +349,7 @@ class PendingQueues:
         for key in sorted(self._promised.pop(name, ())):
             item = self._items[key]
             item.promise, item.lapsed = None, True
+            self._returning.setdefault(name, set()).add(key)
             if item.group is None:
                 self._enlist(item)
 

@@ -129,6 +129,17 @@ def test_one_that_comes_before_it_takes_what_was_promised() -> None:
     assert waits(cluster.cycle())["high"].startswith("WaitingForQuota")
 
 
+def test_one_that_evicted_others_is_considered_before_those_it_waited_behind() -> None:
+    """Else what became free goes to the evicted one again, which is evicted again, and so on."""
+    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 1, queued=1), workload("old", 3, queued=0)])
+    cluster.tell(workload("wide", 5, priority=2, queued=2), workload("high", 4, priority=1, queued=3))
+    assert preempted(cluster.cycle()) == {"high": ["low", "old"]}
+    cluster.tell(workload("older", 1, priority=2, queued=1))
+    cluster.leave("low")
+    cluster.leave("old")
+    assert admitted(cluster.cycle()) == ["high"]
+
+
 def test_two_in_one_cycle_do_not_count_on_the_same_victim() -> None:
     cluster = started(ANY, evicting(queue(any=4)), first=[workload(f"low{i}", 2, queued=i) for i in (1, 2)])
     cluster.tell(workload("high1", 2, priority=1), workload("high2", 2, 1, priority=1, queued=1))
