@@ -40,7 +40,13 @@ def built(folder: Path) -> Iterator[Doc]:
 
 
 DEFAULT = list(built(CONFIG / "default"))
-ONE_BY_ONE = {"jobset-prefer.yaml", "job-constraints.yaml", "job-relax.yaml", "elastic-quota.yaml"}
+ONE_BY_ONE = {
+    "jobset-prefer.yaml",
+    "job-constraints.yaml",
+    "job-relax.yaml",
+    "elastic-quota.yaml",
+    "admission-check.yaml",
+}
 """Samples that are applied by themselves."""
 
 

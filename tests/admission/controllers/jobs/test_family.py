@@ -1,0 +1,78 @@
+"""Whose admission a job runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from admission.controllers.jobs.family import Family
+from admission.controllers.jobs.surroundings import JobOptions
+from admission.controllers.jobs.views import Latest, View
+from api.workloads import Workload
+from tests.builders import workload
+
+JOBSET, JOB = "jobset.x-k8s.io/jobset", "batch/job"
+FRAMEWORKS = {("jobset.x-k8s.io/v1alpha2", "JobSet"): JOBSET, ("batch/v1", "Job"): JOB}
+
+
+class Held:
+    """Stands for a view."""
+
+    def __init__(self, objects: Mapping[str, Any], indexed: Mapping[str, list[Any]] | None = None) -> None:
+        self.objects, self._indexed = objects, indexed or {}
+
+    def by_index(self, _: str, value: str) -> list[Any]:
+        return self._indexed.get(value, [])
+
+
+def jobset(uid: str = "u", queue: str | None = "q") -> dict[str, Any]:
+    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    return {"metadata": {"name": "set", "namespace": "ns", "uid": uid, "labels": labels}}
+
+
+def owned(made: Workload) -> Workload:
+    reference = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "name": "set",
+        "uid": "u",
+        "controller": True,
+    }
+    return Workload.from_wire(
+        {**made.to_wire(), "metadata": {**made.to_wire()["metadata"], "ownerReferences": [reference]}}
+    )
+
+
+def child(kind: str = "JobSet") -> dict[str, Any]:
+    version = "jobset.x-k8s.io/v1alpha2" if kind == "JobSet" else "example.com/v1"
+    owner = {"apiVersion": version, "kind": kind, "name": "set", "uid": "u", "controller": True}
+    return {"metadata": {"name": "set-0", "namespace": "ns", "uid": "c", "ownerReferences": [owner]}}
+
+
+@pytest.mark.parametrize(
+    ("parents", "workloads", "job", "admitted"),
+    [
+        pytest.param([jobset()], [owned(workload(admitted=True))], child(), True, id="admitted"),
+        pytest.param([jobset()], [owned(workload())], child(), False, id="waits"),
+        pytest.param([jobset()], [], child(), False, id="has-no-workload-yet"),
+        pytest.param([jobset(queue=None)], [], child(), None, id="owner-is-not-managed"),
+        pytest.param([], [], child(), None, id="owner-does-not-exist"),
+        pytest.param([jobset(uid="another")], [], child(), None, id="owner-was-replaced"),
+        pytest.param([], [], child("Crane"), None, id="owner-of-no-kind-of-ours"),
+        pytest.param([], [], {"metadata": {"name": "x", "namespace": "ns"}}, None, id="no-owner"),
+    ],
+)
+def test_a_job_is_part_of_another_only_while_that_is_there_and_managed(
+    parents: list[dict[str, Any]], workloads: list[Workload], job: dict[str, Any], admitted: bool | None
+) -> None:
+    jobs = {JOBSET: Held({f"ns/{parent['metadata']['name']}": parent for parent in parents}), JOB: Held({})}
+    family = Family(
+        FRAMEWORKS,
+        cast("Mapping[str, View[dict[str, Any]]]", jobs),
+        cast("View[Workload]", Held({}, {f"{JOBSET}:ns/set": workloads})),
+        Latest(),
+        JobOptions(),
+    )
+    assert family.ancestor_admitted(job) is admitted
