@@ -1,0 +1,405 @@
+"""Gangs of every dialect: all of a group starts, or none of it. The stories that must hold, and what happens to members."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from api.errors import ApiError, NotFound
+from api.kube.client import PatchKind
+from api.kube.resources import EVENTS, NAMESPACES, POD_GROUPS, PODS, SIGS_POD_GROUPS, WORKLOADS
+from api.meta import is_true
+from api.names import (
+    ADMITTED,
+    GANG_LABEL,
+    GANG_MINIMUM,
+    GANG_NAME,
+    KOORDINATOR_GROUPS,
+    KOORDINATOR_MINIMUM,
+    KOORDINATOR_NAME,
+    QUEUE_NAME_LABEL,
+    SIGS_GANG,
+    SIGS_GANG_GROUPS,
+    SIGS_GANG_MINIMUM,
+    SIGS_GANG_NAME,
+    SIGS_MATCH_POLICY,
+)
+from api.workloads import Workload
+from tests.scenarios.site import GROUP, Site, eventually, never
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MakeSite = Callable[[str], Site]
+Texts = dict[str, str]
+
+
+def a_pod(
+    here: Site, name: str, labels: Texts, annotations: Texts | None = None, *, gpus: int = 2, queue: str | None = None
+) -> Any:
+    """A pod as a user writes it, of no queue unless one is named."""
+    template = here.template(gpus)
+    metadata = {
+        "name": name,
+        "namespace": here.name,
+        "labels": {**labels, **({QUEUE_NAME_LABEL: queue} if queue else {})},
+        "annotations": {**template["metadata"]["annotations"], **(annotations or {})},
+    }
+    spec = {**template["spec"], "nodeSelector": {GROUP: here.name}}
+    if not gpus:
+        spec["containers"] = [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}]
+    return {"metadata": metadata, "spec": spec}
+
+
+def said(gang: str, minimum: int) -> Texts:
+    """The gang in the coscheduling dialect."""
+    return {GANG_NAME: gang, GANG_MINIMUM: str(minimum)}
+
+
+async def create(here: Site, *pods: Any) -> None:
+    for pod in pods:
+        await here.make(PODS, pod)
+
+
+async def phases(here: Site, prefix: str = "") -> Counter[str]:
+    """How many pods whose names begin so are in which phase; those that are gated are Gated."""
+    found: Counter[str] = Counter()
+    for pod in (await here.kube.list(PODS, here.name)).items:
+        if pod["metadata"]["name"].startswith(prefix) and not pod["metadata"].get("deletionTimestamp"):
+            gated = bool(pod["spec"].get("schedulingGates"))
+            found["Gated" if gated else pod.get("status", {}).get("phase", "Pending")] += 1
+    return found
+
+
+async def are(here: Site, prefix: str, **wanted: int) -> None:
+    """Waits until the pods whose names begin so are in these phases."""
+
+    async def check() -> bool:
+        return await phases(here, prefix) == Counter(wanted)
+
+    try:
+        await eventually(f"{prefix}: {wanted}", check)
+    except AssertionError as late:
+        raise AssertionError(f"{late}; {await story(here)}") from None
+
+
+async def stays(here: Site, prefix: str, **wanted: int) -> None:
+    async def other() -> bool:
+        return await phases(here, prefix) != Counter(wanted)
+
+    await never(f"{prefix} is no more {wanted}", other)
+
+
+async def story(here: Site) -> str:
+    workloads = [
+        (
+            w["metadata"]["name"],
+            [(c["type"], c["status"], c["message"]) for c in w.get("status", {}).get("conditions", ())],
+        )
+        for w in (await here.kube.list(WORKLOADS, here.name)).items
+    ]
+    events = [f"{e['reason']}: {e['message']}" for e in (await here.kube.list(EVENTS, here.name)).items]
+    return f"{dict(await phases(here))}; workloads: {workloads}; events: {events[-12:]}"
+
+
+async def told(here: Site, gang: str, text: str, resource: Any = POD_GROUPS) -> None:
+    """Waits until the gang's PodGroup says why it waits."""
+    last = ""
+
+    async def check() -> bool:
+        nonlocal last
+        try:
+            group = await here.kube.get(resource, gang, here.name)
+        except NotFound:
+            return False
+        last = str(group.get("status"))
+        return any(text in c["message"] for c in group.get("status", {}).get("conditions", ()))
+
+    try:
+        await eventually(f"{gang} is told {text}", check)
+    except AssertionError as late:
+        raise AssertionError(f"{late}; {last}; {await story(here)}") from None
+
+
+async def phase(here: Site, gang: str, wanted: str, resource: Any = POD_GROUPS) -> dict[str, Any]:
+    async def check() -> dict[str, Any] | None:
+        try:
+            group = await here.kube.get(resource, gang, here.name)
+        except NotFound:
+            return None
+        return group if group.get("status", {}).get("phase") == wanted else None
+
+    try:
+        return await eventually(f"PodGroup {gang} is {wanted}", check)
+    except AssertionError as late:
+        raise AssertionError(f"{late}; {await story(here)}") from None
+
+
+async def end(here: Site, names: Iterable[str], how: str = "Succeeded") -> None:
+    for name in names:
+        body = {"status": {"phase": how}}
+        await here.kube.patch(PODS, name, body, here.name, kind=PatchKind.MERGE, subresource="status")
+
+
+# ---- the stories
+
+
+async def test_a_parameter_server_and_its_workers_never_hold_half_of_the_gpus_for_nothing(site: MakeSite) -> None:
+    here = site("deadlock")
+    await here.open({"b1": {"r1": 1}})
+    await create(
+        here, a_pod(here, "loose-server", {}, gpus=0), *(a_pod(here, f"loose-worker-{i}", {}) for i in range(4))
+    )
+    await are(here, "loose-worker", Running=2, Pending=2)
+    await stays(here, "loose-worker", Running=2, Pending=2)
+    for name in ("loose-server", *(f"loose-worker-{i}" for i in range(4))):
+        await here.remove(PODS, name)
+
+    gang = said("train", 5)
+    await create(here, a_pod(here, "server", gang, gpus=0), *(a_pod(here, f"worker-{i}", gang) for i in range(3)))
+    await told(here, "train", "4 of 5 pods exist")
+    await create(here, a_pod(here, "worker-3", gang))
+    await told(here, "train", "allows to fit only")
+    await stays(here, "", Gated=5)
+    await here.add_nodes({"b1": {"r2": 1}})
+    await are(here, "", Running=5)
+    group = await phase(here, "train", "Running")
+    assert (group["status"]["running"], group["status"]["scheduled"]) == (5, 5)
+    assert group["status"]["scheduleStartTime"]
+
+
+async def test_of_two_gangs_submitted_pod_by_pod_one_runs_then_the_other(site: MakeSite) -> None:
+    here = site("interleaved")
+    await here.open({"b1": {"r1": 2}})
+    for i in range(3):
+        await create(here, a_pod(here, f"a-{i}", said("a", 3)), a_pod(here, f"b-{i}", said("b", 3)))
+    await are(here, "", Running=3, Gated=3)
+    first = "a" if (await phases(here, "a-"))["Running"] else "b"
+    second = "b" if first == "a" else "a"
+    await are(here, f"{first}-", Running=3)
+    await stays(here, f"{second}-", Gated=3)
+    await end(here, [f"{first}-{i}" for i in range(3)])
+    await are(here, f"{second}-", Running=3)
+    await phase(here, first, "Finished")
+
+
+async def test_roles_of_one_job_start_together_or_not_at_all_across_queues(site: MakeSite) -> None:
+    here = site("roles")
+    await here.open({"b1": {"r1": 1}})
+    both = json.dumps([f"{here.name}/master", f"{here.name}/workers"])
+    group = {SIGS_GANG_GROUPS: both}
+    await create(here, a_pod(here, "master-0", said("master", 1), group, gpus=1, queue="lq"))
+    await here.waits("master-0", "WaitingForGangs", f"gang {here.name}/workers of the group has too few pods yet")
+    await create(here, *(a_pod(here, f"worker-{i}", said("workers", 2), group) for i in range(2)))
+    await stays(here, "", Gated=3)
+    await here.add_nodes({"b1": {"r2": 1}})
+    await are(here, "", Running=3)
+
+
+async def test_a_gang_waits_for_one_that_does_not_name_it_back(site: MakeSite) -> None:
+    here = site("one-sided")
+    await here.open({"b1": {"r1": 1}})
+    group = {KOORDINATOR_NAME: "a", KOORDINATOR_MINIMUM: "1", KOORDINATOR_GROUPS: json.dumps([f"{here.name}/b"])}
+    await create(here, a_pod(here, "b-0", said("b", 1), gpus=1), a_pod(here, "a-0", {}, group, gpus=1))
+    await are(here, "b-", Running=1)
+    await told(here, "a", f"gang {here.name}/b of the group does not name it back")
+    await stays(here, "a-", Gated=1)
+
+
+# ---- the dialects
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [
+        pytest.param({GANG_NAME: "g", GANG_MINIMUM: "2"}, {}, id="coscheduling"),
+        pytest.param({SIGS_GANG_NAME: "g", SIGS_GANG_MINIMUM: "2"}, {}, id="older"),
+        pytest.param({SIGS_GANG: "g", SIGS_GANG_MINIMUM: "2"}, {}, id="older-bare"),
+        pytest.param({}, {KOORDINATOR_NAME: "g", KOORDINATOR_MINIMUM: "2"}, id="koordinator"),
+    ],
+)
+async def test_a_gang_in_each_dialect_gets_a_pod_group_that_goes_with_its_last_pod(
+    site: MakeSite, labels: Texts, annotations: Texts, request: pytest.FixtureRequest
+) -> None:
+    here = site(
+        f"dialect-{request.node.callspec.id.rpartition('-')[2]}-{len(labels)}{len(annotations)}{len(str(labels))}"
+    )
+    await here.open({"b1": {"r1": 1}})
+    await create(here, a_pod(here, "p-0", labels, annotations, gpus=1))
+    await told(here, "g", "1 of 2 pods exist")
+    await stays(here, "", Gated=1)
+    await create(here, a_pod(here, "p-1", labels, annotations, gpus=1))
+    await are(here, "", Running=2)
+    for index in range(2):
+        await here.remove(PODS, f"p-{index}")
+
+    async def gone() -> bool:
+        try:
+            await here.kube.get(POD_GROUPS, "g", here.name)
+        except NotFound:
+            return True
+        return False
+
+    await eventually("the PodGroup goes with the last pod", gone)
+
+
+@pytest.mark.parametrize("resource", [POD_GROUPS, SIGS_POD_GROUPS], ids=["x-k8s", "sigs"])
+async def test_the_minimum_of_a_pod_group_may_be_raised_and_lowered_while_its_pods_wait(
+    site: MakeSite, resource: Any
+) -> None:
+    here = site(f"minimum-{resource.group.split('.')[1]}")
+    await here.open({"b1": {"r1": 1}})
+    group = {"metadata": {"name": "g", "namespace": here.name}, "spec": {"minMember": 3}}
+    await create(here, *(a_pod(here, f"p-{i}", {GANG_LABEL: "g"}, gpus=1) for i in range(2)))
+    await stays(here, "", Gated=2)
+    await here.make(resource, group)
+    await told(here, "g", "2 of 3 pods exist", resource)
+    await here.change(resource, "g", {"spec": {"minMember": 5}})
+    await create(here, a_pod(here, "p-2", {GANG_LABEL: "g"}, gpus=1))
+    await told(here, "g", "3 of 5 pods exist", resource)
+    await here.change(resource, "g", {"spec": {"minMember": 3}})
+    await are(here, "", Running=3)
+    await phase(here, "g", "Running", resource)
+
+
+async def test_a_pod_group_deleted_under_its_pods_stops_none_of_them(site: MakeSite) -> None:
+    here = site("group-gone")
+    await here.open({"b1": {"r1": 1}})
+    group = {"metadata": {"name": "g", "namespace": here.name}, "spec": {"minMember": 2}}
+    await here.make(POD_GROUPS, group)
+    await create(here, *(a_pod(here, f"p-{i}", {GANG_LABEL: "g"}, gpus=1) for i in range(2)))
+    await are(here, "", Running=2)
+    await here.remove(POD_GROUPS, "g")
+    await stays(here, "", Running=2)
+    await create(here, a_pod(here, "p-2", {GANG_LABEL: "g"}, gpus=1))
+    await stays(here, "p-2", Gated=1)
+    await here.make(POD_GROUPS, group)
+    await are(here, "", Running=3)
+
+
+# ---- members
+
+
+async def test_late_members_join_one_by_one_while_there_is_room(site: MakeSite) -> None:
+    here = site("late")
+    await here.open({"b1": {"r1": 1}}, quota=4)
+    await create(here, *(a_pod(here, f"p-{i}", said("g", 2), gpus=1, queue="lq") for i in range(2)))
+    await are(here, "", Running=2)
+    await create(here, *(a_pod(here, f"late-{i}", said("g", 2), gpus=1, queue="lq") for i in range(3)))
+    await are(here, "late-", Running=2, Gated=1)
+    await stays(here, "p-", Running=2)
+    await end(here, ["p-0"])
+    await are(here, "late-", Running=3)
+
+
+async def test_with_only_waiting_late_members_wait_for_each_other(site: MakeSite) -> None:
+    here = site("late-waiting")
+    await here.open({"b1": {"r1": 1}})
+    labels = {**said("g", 2), SIGS_MATCH_POLICY: "only-waiting"}
+    await create(here, *(a_pod(here, f"p-{i}", labels, gpus=1) for i in range(2)))
+    await are(here, "", Running=2)
+    await create(here, a_pod(here, "late-0", labels, gpus=1))
+    await stays(here, "late-", Gated=1)
+    await create(here, a_pod(here, "late-1", labels, gpus=1))
+    await are(here, "", Running=4)
+
+
+async def test_pods_deleted_one_by_one_while_gated_leave_nothing_behind(site: MakeSite) -> None:
+    here = site("dwindling")
+    await here.open({"b1": {"r1": 1}})
+    await create(here, *(a_pod(here, f"p-{i}", said("g", 3), gpus=4) for i in range(3)))
+    await told(here, "g", "allows to fit only")
+    await here.remove(PODS, "p-0")
+    await told(here, "g", "2 of 3 pods exist")
+    await here.remove(PODS, "p-1")
+    await here.remove(PODS, "p-2")
+
+    async def empty() -> bool:
+        workloads = (await here.kube.list(WORKLOADS, here.name)).items
+        groups = (await here.kube.list(POD_GROUPS, here.name)).items
+        return not groups and not any(is_true(Workload.from_wire(w).status.conditions, ADMITTED) for w in workloads)
+
+    await eventually("nothing is left that waits", empty)
+
+
+async def test_a_gang_that_is_not_bound_in_time_goes_back_whole(site: MakeSite) -> None:
+    here = site("overdue")
+    await here.open({"b1": {"r1": 1}})
+    group = {"metadata": {"name": "g", "namespace": here.name}, "spec": {"minMember": 2, "scheduleTimeoutSeconds": 3}}
+    await here.make(POD_GROUPS, group)
+    pods = [a_pod(here, f"p-{i}", {GANG_LABEL: "g"}, gpus=1) for i in range(2)]
+    # the queue cannot know of a rule that only the scheduler goes by
+    pods[1]["spec"]["schedulerName"] = "nobody"
+    await create(here, *pods)
+    await are(here, "p-0", Running=1)
+
+    async def back() -> bool:
+        events = (await here.kube.list(EVENTS, here.name)).items
+        return any("1 of 2 pods were bound within 3s" in e["message"] for e in events)
+
+    await eventually("an event tells why", back)
+    await are(here, "p-")
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "field", "text"),
+    [
+        pytest.param({GANG_NAME: "A_b"}, {}, GANG_NAME, "DNS subdomain", id="coscheduling name"),
+        pytest.param({GANG_NAME: "a", GANG_MINIMUM: "0"}, {}, GANG_MINIMUM, "whole number", id="coscheduling minimum"),
+        pytest.param({GANG_MINIMUM: "2"}, {}, GANG_MINIMUM, "beside the name", id="minimum of no gang"),
+        pytest.param({SIGS_GANG_NAME: "A_b"}, {}, SIGS_GANG_NAME, "DNS subdomain", id="older name"),
+        pytest.param(
+            {SIGS_GANG: "a", SIGS_GANG_MINIMUM: "x"}, {}, SIGS_GANG_MINIMUM, "whole number", id="older minimum"
+        ),
+        pytest.param({GANG_LABEL: "a.."}, {}, GANG_LABEL, "DNS subdomain", id="PodGroup name"),
+        pytest.param({}, {KOORDINATOR_NAME: "A b"}, KOORDINATOR_NAME, "DNS subdomain", id="Koordinator name"),
+        pytest.param(
+            {},
+            {KOORDINATOR_NAME: "a", KOORDINATOR_MINIMUM: "-1"},
+            KOORDINATOR_MINIMUM,
+            "whole number",
+            id="Koordinator minimum",
+        ),
+        pytest.param(
+            {},
+            {KOORDINATOR_NAME: "a", KOORDINATOR_GROUPS: "a,b"},
+            KOORDINATOR_GROUPS,
+            "JSON list",
+            id="Koordinator groups",
+        ),
+        pytest.param(
+            {GANG_NAME: "a", SIGS_MATCH_POLICY: "never"}, {}, SIGS_MATCH_POLICY, "once-satisfied", id="match policy"
+        ),
+        pytest.param({GANG_NAME: "a", SIGS_GANG: "b"}, {}, SIGS_GANG, "the same as", id="two gangs"),
+    ],
+)
+async def test_a_malformed_gang_is_refused_with_the_field_and_what_is_allowed(
+    site: MakeSite, labels: Texts, annotations: Texts, field: str, text: str
+) -> None:
+    here = site("gang-bad")
+    await here.make(NAMESPACES, {"metadata": {"name": here.name}})
+    with pytest.raises(ApiError) as refused:
+        await here.kube.create(PODS, {"apiVersion": "v1", "kind": "Pod", **a_pod(here, "bad", labels, annotations)})
+    assert field in str(refused.value)
+    assert text in str(refused.value)
+
+
+async def test_a_pod_that_contradicts_its_gang_is_refused_with_the_name_of_another(site: MakeSite) -> None:
+    here = site("gang-unlike")
+    await here.make(NAMESPACES, {"metadata": {"name": here.name}})
+    await create(here, a_pod(here, "first", said("g", 5)))
+    urgent = a_pod(here, "urgent", said("g", 5))
+    urgent["spec"]["priorityClassName"] = "system-node-critical"
+    for pod, text in ((a_pod(here, "other", said("g", 4)), "pod first of gang g: 5"), (urgent, "pod first of gang g")):
+
+        async def refused(pod: Any = pod, text: str = text) -> bool:
+            try:
+                await here.kube.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod}, dry_run=True)
+            except ApiError as error:
+                return text in str(error)
+            return False
+
+        await eventually(f"refused: {text}", refused)
