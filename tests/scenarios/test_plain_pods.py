@@ -223,7 +223,7 @@ async def test_an_evicted_group_is_ended_gives_its_place_and_comes_back_with_new
     for index in range(2):
         await here.make(PODS, a_member(here, "old", index, 2, name=f"new-{index}", gpus=2))
         await gone(here, f"old-{index}")
-    await here.waits("old-0", "TopologyPlacementFailed", "doesn't allow to fit any of 2 pod(s)")
+    await here.waits("new-0", "TopologyPlacementFailed", "doesn't allow to fit any of 2 pod(s)")
     await here.remove(PODS, "between")
     await bound(here, "new-0", "new-1")
 

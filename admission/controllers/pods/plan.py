@@ -59,7 +59,7 @@ class PodRules:
 RULES = PodRules()
 
 
-def plan_gone(workloads: Sequence[Workload], now: float, rules: PodRules = RULES) -> Plan:
+def plan_gone(workloads: Sequence[Workload], now: float) -> Plan:
     """The plan for Workloads none of whose pods is there any more: finished, so that their quota returns, and free to go.
 
     One that was made beforehand for a group is its maker's: it is only let go.
@@ -244,7 +244,12 @@ class _Planner:
         if not self._unit.group:
             going = tuple(pod for pod in self._unit.pods if pod.deleted)
             return Sorted(self._unit.pods, (), going, ())
-        return sort_out(self._unit.pods, {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+        found = sort_out(self._unit.pods, {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+        if is_true(workload.status.conditions, names.QUOTA_RESERVED):
+            return found
+        # Nothing was let through yet: a pod that goes has never run, and nobody need remember it.
+        going = tuple(pod for pod in found.kept if pod.deleted and pod.gated)
+        return replace(found, replaced=(*found.replaced, *going))
 
     def _strangers(self, pods: Sequence[QueuedPod]) -> Plan:
         keys = ", ".join(pod.metadata.name for pod in pods[:3])

@@ -110,7 +110,7 @@ class World:
             key = self._given.get("reconcileKey", "")
             if key.startswith("group/") and rules.validate_owner:
                 workloads = [w for w in workloads if is_group_workload(w)]
-            return plan_gone(workloads, self.now, rules)
+            return plan_gone(workloads, self.now)
         unit = Unit.of(self._read(msgspec.json.encode(pod)) for pod in self.pods)
         waiting = {e["key"] for e in self._given.get("excessPodsExpectations") or ()}
         if f"{unit.namespace}/{unit.group}" in waiting:
