@@ -47,7 +47,7 @@ SKIPPED = {
     "when workload is evicted but suspended, reset startTime and restore node affinity": (
         "the API server refuses to restore a template while pods are active (1.36); ours waits for them"
     ),
-    "the workload slice": "not supported yet: elastic jobs",
+    "the workload slice": "out of scope: elastic workload slices",
 }
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from admission.controllers import conditions
+from admission.controllers.jobs.surroundings import JobOptions
+from admission.controllers.status import patch_status
 from admission.integrations.base import JobKind
 from admission.integrations.registry import ADAPTERS
 from api.errors import NotFound
@@ -317,3 +320,23 @@ async def test_a_stranger_is_left_alone(here: World) -> None:
     await created(here, BATCH)
     await eventually(lambda: here.workload(BATCH))
     assert here.writes == [("create", "workloads")]
+
+
+@KINDS
+async def test_a_job_that_we_deactivated_is_deleted_with_its_pods(tmp_path: Path, kind: JobKind) -> None:
+    async with embedded(tmp_path, JobOptions(deactivated_kept=0.0)) as here:
+        await created(here, kind)
+        await here.admit(kind)
+        await running(here, kind)
+        workload = await here.workload(kind)
+        gone = conditions.evicted(workload.status, "Deactivated", "out of time", 0.0, "MaximumExecutionTimeExceeded")
+        await patch_status(here.kube, workload, gone)
+        off = {"spec": {"active": False}}
+        await here.kube.patch(WORKLOADS, workload.metadata.name, off, "ns", kind=PatchKind.MERGE)
+        await here.told("Deleted", "Deleted job: deactivation retention period expired")
+
+        async def is_gone() -> bool:
+            return not (await here.kube.list(kind.resource, "ns")).items
+
+        await eventually(is_gone)
+        await here.told("Stopped", "out of time")
