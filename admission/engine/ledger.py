@@ -33,6 +33,7 @@ from admission.engine.quota import QuotaTree
 from admission.engine.topology.booking import Bookings
 from admission.engine.topology.bookings_audit import differences
 from admission.engine.topology.capacity import Capacity
+from admission.engine.topology.empty import EmptyAnswers
 from admission.engine.topology.lift import Standing, shift
 from admission.engine.topology.place import Placer
 from admission.engine.topology.relief import Relief, relief
@@ -60,6 +61,7 @@ class Ledger:
         self._bookings = Bookings(self._capacity, self.flavors, self.journal)
         self._placer = Placer(self._capacity, self.flavors, self.options, self.journal)
         self._replacer = Replacer(self._placer, self.journal)
+        self._empty = EmptyAnswers(self._placer, self._capacity)
 
     # ---- what the cluster says
 
@@ -223,7 +225,7 @@ class Ledger:
 
         Requests with `previous` keep those places as far as they go on (placement.md 5.11): release the older slice first.
         """
-        return self._placer.place(requests, simulate_empty=simulate_empty)
+        return self._empty.place(requests) if simulate_empty else self._placer.place(requests)
 
     def replace(self, requests: Sequence[PlacementRequest], node: str) -> PlacementResult:
         """Other places for the pods on a failed node (given by hostname); all else of `previous` stays: placement.md 5.10.

@@ -24,7 +24,7 @@ from admission.engine.decision import Certificate
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.attempt import Attempt, Best
 from admission.engine.preemption.candidates import Candidates, Question, Right, find
-from admission.engine.preemption.classical import attempts, choose
+from admission.engine.preemption.classical import attempts, choose, quota_might_do
 from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.dive import Dive
 from admission.engine.preemption.hole import Hole, Taken, room_for
@@ -44,8 +44,10 @@ def cheapest(ledger: Ledger, question: Question, budget: int) -> Choice:
     best = Best(budget)
     candidates = find(ledger, question)
     ordered = candidates.in_order()
+    if not quota_might_do(ledger, question, candidates):
+        return Choice((), best.certificate())
     room = room_for(ledger, question, ordered)
-    if not ordered or (room is not None and not room.sites):
+    if room is not None and not room.sites:
         return Choice((), best.certificate())
     peers = choose(ledger, question, candidates, room)
     if peers:

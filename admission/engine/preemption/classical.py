@@ -20,7 +20,9 @@ def classical(ledger: Ledger, question: Question) -> list[Taken]:
     """The victims in the order chosen; none if nothing helps."""
     candidates = find(ledger, question)
     ordered = candidates.in_order()
-    return choose(ledger, question, candidates, room_for(ledger, question, ordered)) if ordered else []
+    if not quota_might_do(ledger, question, candidates):
+        return []
+    return choose(ledger, question, candidates, room_for(ledger, question, ordered))
 
 
 def choose(ledger: Ledger, question: Question, candidates: Candidates, room: Relief | None) -> list[Taken]:
@@ -44,6 +46,22 @@ def attempts(question: Question, candidates: Candidates) -> tuple[bool, ...]:
     if not question.may_borrow and not candidates.hierarchical:
         return (False, True)
     return (True, False)
+
+
+def quota_might_do(ledger: Ledger, question: Question, candidates: Candidates) -> bool:
+    """Whether quota would suffice if all went who may go in some attempt. Asked before room, which is dearer to look at."""
+    ordered = candidates.in_order()
+    return bool(ordered) and any(
+        _quota_without(ledger, question, ordered, borrowing) for borrowing in attempts(question, candidates)
+    )
+
+
+def _quota_without(ledger: Ledger, question: Question, ordered: Sequence[Candidate], borrowing: bool) -> bool:
+    with Hole(ledger, question, None, borrowing=borrowing) as hole:
+        for candidate in ordered:
+            if not (borrowing and candidate.right is Right.WITHOUT_BORROWING):
+                hole.take(candidate)
+        return hole.quota_fits()
 
 
 def _under_nominal(question: Question) -> bool:

@@ -3,7 +3,9 @@
 Every change is applied to the few rows that it touches, and leaves its inverse in the journal. Flavors whose lowest level
 is the host share usage by hostname (they may overlap); in Nodes counting every charge lies on a node and so is seen by
 every flavor over that node; in Domains counting wider flavors only know their own usage (placement.md 5.1).
-`generation` of a flavor grows when its capacity may have grown. Which workload charges what is decided in booking.py.
+`generation` of a flavor grows when its capacity may have grown; `ground` with every change of what there would be without
+admitted workloads (nodes, foreign pods, trees), and when such a change is taken back. Which workload charges what is decided
+in booking.py.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ class Capacity:
         self._books: dict[str, Books] = {}
         self._shared = Books()
         self._generations: dict[str, int] = {}
+        self.ground = 0
 
     def generations(self) -> dict[str, int]:
         """Of all flavors."""
@@ -68,6 +71,9 @@ class Capacity:
     def _grew(self, flavor: str) -> None:
         self._journal.put(self._generations, flavor, self.generation(flavor) + 1)
 
+    def _disturb(self) -> None:
+        self.ground += 1
+
     # ---- flavors
 
     def set_flavor(self, name: str, flavor: Flavor | None) -> bool:
@@ -75,6 +81,8 @@ class Capacity:
         shape = None if flavor is None else Shape.of(flavor, self._options.counting)
         old = self.trees.get(name)
         self._grew(name)
+        self._journal.record(self._disturb)
+        self._disturb()
         if shape is None:
             self._journal.drop(self.trees, name)
         elif old is None or old.shape != shape:
@@ -116,6 +124,7 @@ class Capacity:
         return not _same_but_amounts(old, node)
 
     def _set_node(self, name: str, node: Node | None) -> None:
+        self._disturb()
         book = self._book_of(name)
         only_amounts = _same_but_amounts(book.node, node)
         if not only_amounts:
@@ -153,6 +162,7 @@ class Capacity:
                     self._grew(flavor)
 
     def _add_foreign(self, name: str, vector: Vector) -> None:
+        self._disturb()
         add(self._book_of(name).foreign, vector)
         for tree in self.trees.values():
             row = tree.row_of_node.get(name)
