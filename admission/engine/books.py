@@ -7,7 +7,18 @@ shows, and by a world that is loaded from files or from a snapshot (admission/wo
 from __future__ import annotations
 
 from admission.engine.ledger import Ledger
-from admission.engine.model import BoundPod, ClusterQueue, Cohort, Event, Flavor, Gone, Node, Removed, Workload
+from admission.engine.model import (
+    Admission,
+    BoundPod,
+    ClusterQueue,
+    Cohort,
+    Event,
+    Flavor,
+    Gone,
+    Node,
+    Removed,
+    Workload,
+)
 from admission.engine.queue import PendingQueues
 
 
@@ -52,11 +63,20 @@ class Books:
 
     def _set_workload(self, workload: Workload) -> bool:
         if workload.admission is not None:
+            before = self.ledger.admission(workload.key)
             self.queues.remove(workload.key)
             self.ledger.apply(workload)
-            return False
+            return before is not None and self._wake_if_less(before, workload.admission)
         self.release(workload.key)
         self.queues.put(workload)
+        return True
+
+    def _wake_if_less(self, before: Admission, now: Admission) -> bool:
+        """Pods that are done give their quota back: the queue and its relatives look again."""
+        left = now.usage()
+        if all(amount <= left.get(fr, 0) for fr, amount in before.usage().items()):
+            return False
+        self.queues.wake(self.ledger.quota.relatives(now.cluster_queue) | {now.cluster_queue})
         return True
 
     def release(self, key: str) -> bool:

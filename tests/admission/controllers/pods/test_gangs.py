@@ -1,0 +1,162 @@
+"""What is done about gangs, on plain objects: minimum, late members, time limits, ends, groups half written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from admission.integrations.gang import Gang, MatchPolicy
+from api.groups import PodGroup
+from api.meta import find_condition
+from api.names import EVICTED, FINISHED, QUOTA_RESERVED
+from tests.admission.controllers.pods.gangworld import World
+
+A = Gang("a", 3)
+BOTH = ("ns/a", "ns/b")
+
+
+def reason(world: World, key: str, kind: str = QUOTA_RESERVED) -> tuple[str, str]:
+    found = find_condition(world.workloads[f"ns/{key}"].status.conditions, kind)
+    return (found.reason, found.message) if found else ("", "")
+
+
+def group(minimum: int, timeout: int | None = None) -> PodGroup:
+    spec = {"minMember": minimum, **({"scheduleTimeoutSeconds": timeout} if timeout else {})}
+    return PodGroup.from_wire({"metadata": {"name": "a", "namespace": "ns", "uid": "g"}, "spec": spec})
+
+
+def test_nothing_is_asked_for_below_the_minimum_and_all_start_at_it() -> None:
+    world = World(8)
+    for _ in range(2):
+        world.create(A)
+    world.settle()
+    assert world.workloads == {}
+    world.create(A)
+    world.settle()
+    assert world.running("a") == 3
+
+
+def test_a_workload_that_waits_follows_its_pods_down_to_the_minimum_and_no_further() -> None:
+    world = World(2)
+    made = [world.create(A) for _ in range(5)]
+    world.settle()
+    assert world.workloads["ns/a"].spec.pod_sets[0].count == 5
+    world.delete(made[0])
+    world.settle()
+    assert world.workloads["ns/a"].spec.pod_sets[0].count == 4
+    for name in made[1:3]:
+        world.delete(name)
+    world.settle()
+    assert find_condition(world.workloads["ns/a"].status.conditions, "WaitingForReplacementPods") is not None
+    assert len(world.pods) == 2
+    assert world.held() == 0
+
+
+def test_who_comes_late_joins_as_long_as_there_is_room() -> None:
+    world = World(5)
+    for _ in range(3):
+        world.create(A)
+    world.settle()
+    for _ in range(3):
+        world.create(A)
+    world.settle()
+    assert (world.running("a"), world.held()) == (5, 5)
+    world.end(next(iter(world.pods)), "Succeeded")
+    world.settle()
+    assert world.running("a") == 5
+
+
+@pytest.mark.parametrize(
+    ("policy", "joins"),
+    [
+        (MatchPolicy.ONLY_WAITING, False),
+        (MatchPolicy.WAITING_AND_RUNNING, False),
+        (MatchPolicy.WAITING_RUNNING_SUCCEED, True),
+        (MatchPolicy.ONCE_SATISFIED, True),
+    ],
+)
+def test_the_match_policy_says_who_counts_when_others_have_ended(policy: MatchPolicy, joins: bool) -> None:
+    world, gang = World(8), replace(A, policy=policy)
+    made = [world.create(gang) for _ in range(3)]
+    world.settle()
+    for name in made[:2]:
+        world.end(name, "Succeeded")
+    late = world.create(gang)
+    world.settle()
+    assert world.pods[late].running is joins
+
+
+def test_a_gang_that_is_not_bound_in_time_goes_back_and_comes_again_later_and_later() -> None:
+    world = World(8)
+    world.groups["a"] = group(3, timeout=10)
+    waits = []
+    for _ in range(3):
+        made = [world.create(A) for _ in range(3)]
+        world.disliked = {made[0]}
+        began = world.now
+        while world.running("a") < 2:
+            world.now += 1
+            world.settle()
+        waits.append(world.now - began)
+        world.now += 10
+        world.settle()
+        assert reason(world, "a", EVICTED) == ("GangTimeout", "2 of 3 pods were bound within 10s")
+        assert (world.pods, world.held()) == ({}, 0) or all(pod.deleted for pod in world.pods.values())
+    assert waits[1] < waits[2], waits
+
+
+def test_a_gang_ends_well_when_as_many_as_the_minimum_succeed() -> None:
+    world = World(4)
+    made = [world.create(A) for _ in range(4)]
+    world.settle()
+    for name in made[:3]:
+        world.end(name, "Succeeded")
+    world.end(made[3], "Failed")
+    world.settle()
+    assert reason(world, "a", FINISHED)[0] == "Succeeded"
+    assert world.held() == 0
+
+
+def test_pods_that_come_after_the_end_make_a_gang_of_their_own() -> None:
+    world = World(4)
+    for name in [world.create(A) for _ in range(3)]:
+        world.settle()
+        world.end(name, "Failed")
+    world.settle()
+    made = [world.create(A) for _ in range(3)]
+    world.settle()
+    assert all(world.pods[name].running for name in made), world.story()
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_after_a_crash_half_way_all_of_a_group_runs_or_none(written: int) -> None:
+    world = World(5)
+    for gang, pods in ((Gang("a", 2, groups=BOTH), 2), (Gang("b", 3, groups=BOTH), 3)):
+        for _ in range(pods):
+            world.create(gang)
+    world.settle(crash_after=written)
+    assert (world.running("a"), world.running("b")) == (2, 3), world.story()
+
+
+def test_half_a_group_gives_back_what_it_has_when_the_rest_finds_no_room() -> None:
+    world, other = World(5), Gang("c", 3)
+    for gang, pods in ((Gang("a", 2, groups=BOTH), 2), (Gang("b", 3, groups=BOTH), 3)):
+        for _ in range(pods):
+            world.create(gang)
+    original, taken = world.restart, []
+
+    def restart() -> None:
+        """While nobody leads, the room of the rest goes to pods that nobody queued."""
+        original()
+        if not taken:
+            taken.append(True)
+            world.shrink(4)
+
+    world.restart = restart  # type: ignore[method-assign]
+    world.settle(crash_after=1)
+    assert (world.running("a"), world.running("b"), world.held()) == (0, 0, 0), world.story()
+    for _ in range(3):
+        world.create(other)
+    world.settle()
+    assert world.running("c") == 3
