@@ -2,68 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import pytest
 
-from api.kube.resources import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from admission.controllers.evictions import Eviction
+from admission.controllers.evictions import evicted as after_eviction
+from api.kube.client import PatchKind
+from api.kube.resources import WORKLOADS
+from api.merge import merge_diff
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, PREEMPTED, PRIORITY_CLASS_LABEL, QUOTA_RESERVED, REQUIRE_TOPOLOGY
+from api.names import ADMITTED, PREEMPTED, QUOTA_RESERVED, REQUIRE_TOPOLOGY, Evicting
 from api.workloads import Workload
-from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually
+from tests.scenarios.failures import SHORT_LEASE
+from tests.scenarios.site import BLOCK, RACK, Site, eventually
+from tests.scenarios.stage import Stage
+from tests.scenarios.tenants import RECLAIM, evicted, prioritized, tenant, told, usage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+ENVIRONMENT = SHORT_LEASE
 
 MakeSite = Callable[[str], Site]
-
-RECLAIM = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
-
-
-async def tenant(here: Site, name: str, quota: int, **queue: Any) -> None:
-    """A ClusterQueue of the site's cohort with so many GPUs, and the LocalQueue `name` that leads to it."""
-    resources = [{"name": "cpu", "nominalQuota": 1000}, {"name": GPU, "nominalQuota": quota}]
-    groups = [{"coveredResources": ["cpu", GPU], "flavors": [{"name": here.name, "resources": resources}]}]
-    spec = {"namespaceSelector": {}, "resourceGroups": groups, "cohortName": here.name, **queue}
-    await here.make(CLUSTER_QUEUES, {"metadata": {"name": f"{here.name}-{name}"}, "spec": spec})
-    local = {"metadata": {"name": name, "namespace": here.name}, "spec": {"clusterQueue": f"{here.name}-{name}"}}
-    await here.make(LOCAL_QUEUES, local)
-
-
-async def prioritized(here: Site, job: dict[str, Any], value: int) -> dict[str, Any]:
-    """The job with a priority class of that value."""
-    name = f"{here.name}-p{value}"
-    await here.make(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
-    job["metadata"]["labels"][PRIORITY_CLASS_LABEL] = name
-    return job
-
-
-async def evicted(here: Site) -> dict[str, Workload]:
-    """By job: the Workloads of the site that were ever preempted."""
-    page = await here.kube.list(WORKLOADS, here.name)
-    found = [Workload.from_wire(item) for item in page.items]
-    return {
-        w.metadata.owner_references[0].name: w
-        for w in found
-        if find_condition(w.status.conditions, PREEMPTED) is not None
-    }
-
-
-async def told(here: Site, reason: str) -> Counter[str]:
-    """How often something was told about each Workload."""
-    events = (await here.kube.list(EVENTS, here.name)).items
-    return Counter(
-        e["involvedObject"]["name"] for e in events if e["reason"] == reason for _ in range(e.get("count", 1))
-    )
-
-
-async def usage(here: Site, queue: str, field: str = "flavorsReservation") -> Mapping[str, str]:
-    """Total and borrowed GPUs in the status of a ClusterQueue."""
-    found = await here.kube.get(CLUSTER_QUEUES, f"{here.name}-{queue}")
-    flavors = (found.get("status") or {}).get(field) or [{"resources": []}]
-    return next(({k: r[k] for k in ("total", "borrowed")} for r in flavors[0]["resources"] if r["name"] == GPU), {})
 
 
 async def test_quota_that_was_lent_is_taken_back(site: MakeSite) -> None:
@@ -109,8 +70,7 @@ async def _waits_again(here: Site, name: str) -> bool:
 
 
 async def _told(here: Site, preemptor: str, victims: set[str]) -> bool:
-    on_victims = set(await told(here, "Preempted"))
-    return on_victims == victims and set(await told(here, "PreemptedWorkload")) == {preemptor}
+    return await told(here, "Preempted") == victims and await told(here, "PreemptedWorkload") == {preemptor}
 
 
 async def test_a_gang_of_eight_gets_racks_and_only_those_in_them_go(site: MakeSite) -> None:
@@ -135,3 +95,40 @@ async def test_a_gang_of_eight_gets_racks_and_only_those_in_them_go(site: MakeSi
     for name in (*names, "important"):
         if name not in gone:
             assert await here.running(name, 2 if name in names else 4)
+
+
+# ---- the controller dies when it has evicted some of the victims and not yet the others
+
+
+async def half_done(here: Site, job: str) -> None:
+    """What an eviction that was carried out has written."""
+    workload = await here.workload_of(job)
+    assert workload is not None
+    eviction = Eviction(Evicting.PREEMPTED, "Preempted to accommodate a workload", preemption="InClusterQueue")
+    diff = merge_diff(workload.status.to_wire(), after_eviction(workload.status, eviction, time.time()).to_wire())
+    meta = workload.metadata
+    body = {"status": diff}
+    await here.kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, subresource="status")
+
+
+async def test_killed_between_two_evictions_it_finishes_what_it_had_begun(
+    stage: Stage, site: Callable[[str], Site]
+) -> None:
+    here = site("half-evicted")
+    await here.open({"b1": {"r1": 1, "r2": 1}, "b2": {"r1": 1, "r2": 1}}, preemption=RECLAIM)
+    names = [f"small-{n}" for n in range(8)]
+    for name in names:
+        await here.submit(here.job(name, 2, {REQUIRE_TOPOLOGY: RACK}))
+    where = {name: next(iter(await here.racks(await here.running(name, 2)))) for name in names}
+    block = where["small-7"].split("/")[0]
+    victims = sorted(name for name, rack in where.items() if rack.startswith(block))
+    assert len(victims) == 4
+    await stage.processes.crash("controller")
+    await half_done(here, victims[1])
+    await here.submit(await prioritized(here, here.job("gang", 8, {REQUIRE_TOPOLOGY: BLOCK}), 100))
+    await stage.processes.restart("controller")
+    racks = await here.racks(await here.running("gang", 8))
+    assert set(racks) == {f"{block}/r1", f"{block}/r2"}
+    assert sorted(await evicted(here)) == victims
+    for name in set(names) - set(victims):
+        assert await here.running(name, 2)
