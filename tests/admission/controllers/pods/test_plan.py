@@ -1,0 +1,193 @@
+"""What is due for plain pods, beyond the peer's table: starts to the letter, large groups, what must not happen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from admission.controllers import conditions
+from admission.controllers.jobs.actions import CreateWorkload, SetStatus
+from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
+from admission.controllers.pods.compose import MAX_OWNERS, adopt
+from admission.controllers.pods.plan import plan
+from admission.integrations.podgroup import Unit
+from api import names
+from api.assignment import encode
+from api.meta import is_true
+from api.topology import ResourceFlavor
+from api.workloads import Admission, PodSetAssignment, Workload
+from tests.admission.integrations.pods import read, unit, wire
+
+NOW = 1_767_225_700.0
+FLAVOR = ResourceFlavor.from_wire(
+    {
+        "metadata": {"name": "f"},
+        "spec": {"nodeLabels": {"pool": "a"}, "tolerations": [{"key": "t", "operator": "Exists"}]},
+    }
+)
+AROUND = Surroundings(flavors={"f": FLAVOR})
+
+
+def created(of: Unit) -> Workload:
+    (action,) = plan(of, [], AROUND, NOW).actions
+    assert isinstance(action, CreateWorkload)
+    return action.workload
+
+
+def admitted(workload: Workload, *, host: bool | None = None) -> Workload:
+    """As the scheduler would leave it; with places on hosts, or in one rack."""
+    more: dict[str, Any] = {}
+    if host is not None:
+        levels = ("rack", names.HOSTNAME_LABEL) if host else ("rack",)
+        more["topology_assignment"] = encode(levels, [(("r1", "h1")[: len(levels)], workload.spec.pod_sets[0].count)])
+    sets = tuple(
+        PodSetAssignment(name=p.name, count=p.count, flavors={"cpu": "f"}, **more) for p in workload.spec.pod_sets
+    )
+    admission = Admission(cluster_queue="cq", pod_set_assignments=sets)
+    status = conditions.synced_admitted(conditions.reserved(workload.status, admission, NOW), NOW)
+    return workload.model_copy(update={"status": status})
+
+
+def gates_left(action: StartPod) -> set[str]:
+    gone = {gate["name"] for gate in action.patch["spec"]["schedulingGates"]}
+    return {names.ADMISSION_GATE, names.TOPOLOGY_GATE} - gone
+
+
+@pytest.mark.parametrize(
+    ("host", "left", "selector"),
+    [
+        pytest.param(None, set(), {"pool": "a"}, id="no place of its own: both gates go"),
+        pytest.param(True, {names.TOPOLOGY_GATE}, {"pool": "a"}, id="a host: the ungater opens the rest"),
+        pytest.param(False, set(), {"pool": "a", "rack": "r1"}, id="one rack for all: open at once"),
+    ],
+)
+def test_a_start_opens_gates_and_adds_what_the_admission_gives(
+    host: bool | None, left: set[str], selector: dict[str, str]
+) -> None:
+    of = unit(wire("p"))
+    (start,) = plan(of, [admitted(created(of), host=host)], AROUND, NOW).actions
+    assert isinstance(start, StartPod)
+    assert gates_left(start) == left
+    assert start.patch["spec"]["nodeSelector"] == selector
+    assert start.patch["spec"]["tolerations"] == [{"key": "t", "operator": "Exists"}]
+    assert start.patch["metadata"]["uid"] == "uid-p"
+    assert start.patch["metadata"]["labels"][names.PODSET_LABEL] == "main"
+    assert start.patch["metadata"]["annotations"][names.WORKLOAD_ANNOTATION].startswith("pod-p-")
+
+
+def test_what_contradicts_the_pod_ends_the_workload() -> None:
+    of = unit(wire("p", nodeSelector={"pool": "b"}))
+    (end,) = plan(of, [admitted(created(of))], AROUND, NOW).actions
+    assert isinstance(end, SetStatus)
+    finished = next(c for c in end.status.conditions if c.type == names.FINISHED)
+    assert finished.reason == names.Finishing.FAILED_TO_START
+
+
+def test_pods_start_while_others_of_their_group_run() -> None:
+    pods = [wire(f"p{i}", group="g", total=2) for i in range(2)]
+    workload = admitted(created(unit(*pods)))
+    pods[0] = wire("p0", group="g", total=2, gated=False, phase="Running", node="n")
+    (start,) = plan(unit(*pods), [workload], AROUND, NOW).actions
+    assert isinstance(start, StartPod)
+    assert start.pod.metadata.name == "p1"
+
+
+def test_a_group_that_waits_lets_go_of_pods_that_were_deleted() -> None:
+    pods = [wire(f"p{i}", group="g", total=2) for i in range(2)]
+    workload = created(unit(*pods))
+    pods[1] = wire("p1", group="g", total=2, deleted=True)
+    made = plan(unit(*pods), [workload], AROUND, NOW)
+    assert [action.pod.metadata.name for action in made.actions if isinstance(action, ReleasePod)] == ["p1"]
+    status = next(action.status for action in made.actions if isinstance(action, SetStatus))
+    assert is_true(status.conditions, names.WAITING_FOR_REPLACEMENT_PODS)
+
+
+def test_with_fast_admission_pods_that_nobody_made_yet_are_not_missing() -> None:
+    fast = {names.POD_GROUP_FAST_ADMISSION: "true"}
+    of = unit(wire("p", group="g", total=3, annotations=fast))
+    workload = created(of)
+    assert workload.spec.pod_sets[0].count == 3
+    assert plan(of, [workload], AROUND, NOW).actions == ()
+
+
+def test_quota_stays_until_no_pod_takes_up_a_node() -> None:
+    pod = wire("p", group="g", total=1)
+    workload = admitted(created(unit(pod)))
+    status = conditions.evicted(workload.status, "Preempted", "make room", NOW)
+    workload = workload.model_copy(update={"status": status})
+    running = wire("p", group="g", total=1, gated=False, phase="Running", node="n")
+    (stop,) = _but_status(plan(unit(running), [workload], AROUND, NOW))
+    assert isinstance(stop, StopPod)
+    assert (stop.reason, stop.message) == ("WorkloadEvictedDueToPreempted", "make room")
+    for phase, released in (("Running", False), ("Failed", True)):
+        ending = wire("p", group="g", total=1, gated=False, phase=phase, node="n", deleted=True)
+        workload = _settled(ending, workload)
+        made = plan(unit(ending), [workload], AROUND, NOW)
+        given_back = [a for a in made.actions if isinstance(a, SetStatus) and a.status.admission is None]
+        assert bool(given_back) is released
+
+
+def _but_status(made: Plan) -> list[Any]:
+    return [action for action in made.actions if not isinstance(action, SetStatus)]
+
+
+def _settled(pod: dict[str, Any], workload: Workload) -> Workload:
+    """With the condition about replacements as the first look leaves it."""
+    for action in plan(unit(pod), [workload], AROUND, NOW).actions:
+        if isinstance(action, SetStatus) and action.status.admission is not None:
+            return workload.model_copy(update={"status": action.status})
+    return workload
+
+
+def test_a_lone_pod_that_was_evicted_does_not_come_back_by_itself() -> None:
+    of = unit(wire("p"))
+    workload = admitted(created(of))
+    status = conditions.evicted(workload.status, "Preempted", "make room", NOW)
+    (given_back,) = plan(of, [workload.model_copy(update={"status": status})], AROUND, NOW).actions
+    assert isinstance(given_back, SetStatus)
+    assert given_back.status.admission is None
+    assert not is_true(given_back.status.conditions, names.REQUEUED)
+
+
+def test_pods_of_a_namespace_that_is_not_managed_are_left_alone() -> None:
+    around = replace(AROUND, options=JobOptions(namespace_managed=lambda _: False))
+    assert plan(unit(wire("p", gated=False)), [], around, NOW) == Plan()
+
+
+def test_the_youngest_that_do_not_run_are_too_many() -> None:
+    pods = [wire(f"p{i}", group="g", total=2, created=i) for i in range(4)]
+    made = plan(unit(*reversed(pods)), [], AROUND, NOW)
+    assert [a.pod.metadata.name for a in made.actions if isinstance(a, DeletePod)] == ["p2", "p3"]
+
+
+def test_of_a_large_group_some_own_the_workload_and_others_come_in_their_place() -> None:
+    total = MAX_OWNERS + 50
+    pods = [wire(f"p{i:04d}", group="g", total=total) for i in range(total)]
+    of = unit(*pods)
+    workload = created(of)
+    owners = {owner.name for owner in workload.metadata.owner_references}
+    assert len(owners) == MAX_OWNERS
+    assert adopt(of, workload, of.pods) == ()
+    gone = unit(*(pod | {"status": {"phase": "Failed"}} if pod["metadata"]["name"] == "p0000" else pod for pod in pods))
+    (action,) = adopt(gone, workload, gone.counting)
+    assert isinstance(action, AdoptWorkload)
+    after = {owner["name"] for owner in action.patch["metadata"]["ownerReferences"]}
+    assert len(after) == MAX_OWNERS
+    assert "p0000" not in after
+
+
+@pytest.mark.long
+def test_ten_times_the_pods_take_ten_times_as_long_to_plan() -> None:
+    def seconds(total: int) -> float:
+        of = Unit.of([read(wire(f"p{i:05d}", group="g", total=total)) for i in range(total)])
+        workload = admitted(created(of))
+        begun = perf_counter()
+        assert len(plan(of, [workload], AROUND, NOW).actions) == total
+        return perf_counter() - begun
+
+    seconds(100)
+    assert seconds(10_000) < 40 * seconds(1_000)
