@@ -46,6 +46,8 @@ ONE_BY_ONE = {
     "job-relax.yaml",
     "elastic-quota.yaml",
     "admission-check.yaml",
+    "pod-group.yaml",
+    "deployment.yaml",
 }
 """Samples that are applied by themselves."""
 
