@@ -156,7 +156,14 @@ class _Gang:
         unit = self._unit.only(members)
         if (overdue := self._overdue(workload, unit)) is not None:
             return overdue
-        result = plan(unit, [workload], self._surroundings, self._now) if members else NOTHING
+        # Nobody counts those that were deleted: they may go at once, unless they are the last.
+        gone = [pod for pod in members if pod.deleted and not pod.running and not pod.succeeded]
+        if len(gone) < len(members):
+            unit = unit.only([pod for pod in members if pod not in gone])
+        held = [pod for pod in gone if pod.held] if len(gone) < len(members) else []
+        result = Plan(tuple(ReleasePod(pod) for pod in held))
+        if members:
+            result = result.followed(plan(unit, [workload], self._surroundings, self._now))
         left = self._time_left(workload, unit)
         result = replace(result, again_in=_sooner(result.again_in, left))
         if not is_true(workload.status.conditions, names.ADMITTED) or is_true(
