@@ -171,6 +171,24 @@ def test_cluster_queue() -> None:
     assert lines(queues.validate_cluster_queue_update(queue, queue, RULES)) == want
 
 
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        pytest.param("true", [], id="asked-for"),
+        pytest.param("false", [], id="done-without"),
+        pytest.param(
+            "yes",
+            [f'{ON_JOB}[{names.BACKFILL}]: Unsupported value: "yes": supported values: "false", "true"'],
+            id="neither",
+        ),
+    ],
+)
+def test_backfill_of_a_queue(value: str, want: list[str]) -> None:
+    queue = {"metadata": {"name": "q", "annotations": {names.BACKFILL: value}}, "spec": {}}
+    assert lines(queues.validate_cluster_queue(queue, RULES)) == want
+    assert lines(queues.validate_cluster_queue_update({"spec": {}}, queue, RULES)) == want
+
+
 # ---- placement groups by profile
 
 PAIR = {names.REQUIRED_TOPOLOGY: RACK, names.PODSET_GROUP_NAME: "g"}
