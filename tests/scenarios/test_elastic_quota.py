@@ -7,6 +7,7 @@ of its own: what a quota does not name and nobody asks of it makes no difference
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,8 +28,8 @@ from api.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     Resource,
 )
-from api.meta import find_condition, is_true
-from api.names import EVICTED, HOSTNAME_LABEL, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from api.meta import find_condition, is_true, parse_time
+from api.names import EVICTED, HOSTNAME_LABEL, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL, QUOTA_RESERVED
 from hack.controlplane.options import Options
 from tests.scenarios.site import Site, eventually, never
 
@@ -37,6 +38,8 @@ CONTROL_PLANE = Options(jobset=True)
 ENVIRONMENT = {"STOWAGE_CONTROLLER__WAIT_REPORT_PERIOD": "0.5", "STOWAGE_CONTROLLER__QUEUE_STATUS_PERIOD": "0.5"}
 
 MakeSite = Callable[[str], Site]
+# Long ones whose parts have quick tests of their own.
+ON_THE_REAL_ONE = pytest.mark.parametrize("stage", [pytest.param("real", marks=pytest.mark.e2e)], indirect=True)
 MANAGED = "kueue.x-k8s.io/managed-namespace"
 
 
@@ -129,6 +132,18 @@ class Tenants:
         """Waits until it says that it waits."""
         await self.of(name).waits(name, reason, text)
 
+    async def a_second_after(self, name: str) -> None:
+        """Conditions tell whole seconds: whoever starts from now on has started later than this one."""
+        workload = await self.of(name).admitted(name)
+        told = find_condition(workload.status.conditions, QUOTA_RESERVED)
+        assert told is not None
+        since = parse_time(told.last_transition_time) or 0.0
+
+        async def check() -> bool:
+            return time.time() >= since + 1
+
+        await eventually(f"a second after {name}", check)
+
     async def ends(self, name: str) -> None:
         """Deletes it, and its Workload with it."""
         await self.of(name).remove(JOBS, name)
@@ -146,7 +161,10 @@ class Tenants:
             told = find_condition(workload.status.conditions, "Preempted") if workload else None
             return bool(job["spec"].get("suspend")) and told is not None and not await corner.pods(name)
 
-        await eventually(f"{name} evicted", check)
+        try:
+            await eventually(f"{name} evicted", check)
+        except AssertionError as late:
+            raise AssertionError(f"{late}; {await corner.story(name)}") from None
 
     async def stays(self, *names: str) -> None:
         """For a while none of them is evicted."""
@@ -155,7 +173,7 @@ class Tenants:
             found = [await self.of(name).workload_of(name) for name in names]
             return any(w is None or is_true(w.status.conditions, EVICTED) for w in found)
 
-        await never(f"one of {names} evicted", check)
+        await never(f"one of {names} evicted", check, seconds=1.0)
 
     async def quota(self, name: str, kind: Resource = ELASTIC_QUOTAS) -> dict[str, Any]:
         return await self.kube.get(kind, "quota", self.corners[name].name)
@@ -185,6 +203,7 @@ async def test_story_1_what_was_lent_is_taken_back_and_no_more(site: MakeSite) -
     await story.submit("a9", 3)
     await story.waits("a9", text="1 more needed")
     await story.ends("a9")
+    await story.a_second_after("a2")
     await story.run("a3", 2)
     await story.uses(a=6, b=3)
     await story.submit("b2", 3)
@@ -286,6 +305,7 @@ async def test_a_namespace_has_one(site: MakeSite, kind: Resource) -> None:
     )
 
 
+@ON_THE_REAL_ONE
 async def test_what_is_promised_beyond_what_there_is_is_told(site: MakeSite) -> None:
     story = Tenants(site("over"))
     await story.open({"n": 4}, a=(3, 4), b=(3, 4))
@@ -317,6 +337,7 @@ async def test_what_is_promised_beyond_what_there_is_is_told(site: MakeSite) -> 
     await eventually("all is well again", lambda: says("False", "a", "b"))
 
 
+@ON_THE_REAL_ONE
 async def test_its_queues_come_and_go_with_it(site: MakeSite) -> None:
     story = Tenants(site("gone"))
     await story.open({"n": 2}, a=(1, 1))
@@ -340,6 +361,7 @@ async def test_its_queues_come_and_go_with_it(site: MakeSite) -> None:
     await eventually("queues gone", left)
 
 
+@ON_THE_REAL_ONE
 async def test_a_queue_that_is_named_or_is_the_default_goes_before_it(site: MakeSite) -> None:
     here = site("named")
     await here.open({"b1": {"r1": 1}})
@@ -416,3 +438,22 @@ async def test_of_two_made_at_once_one_holds_and_the_other_is_refused_or_says_so
         return await told() == (["Ready"] if len(made) == 1 else ["Ready", "SecondInNamespace"])
 
     await eventually("one holds", settled)
+
+
+@ON_THE_REAL_ONE
+async def test_what_somebody_changes_of_its_queue_is_put_right_and_a_stop_is_left_alone(site: MakeSite) -> None:
+    story = Tenants(site("changed"))
+    await story.open({"n": 1}, a=(1, 1))
+    name = f"elastic-quota.{story.corners['a'].name}"
+    changed = {"spec": {"cohortName": "elsewhere", "stopPolicy": "Hold"}}
+    await story.kube.patch(CLUSTER_QUEUES, name, changed, kind=PatchKind.MERGE)
+
+    async def right() -> bool:
+        spec = (await story.kube.get(CLUSTER_QUEUES, name))["spec"]
+        return bool((spec["cohortName"], spec["stopPolicy"]) == ("elastic-quota", "Hold"))
+
+    await eventually("put right", right)
+    await story.submit("a1", 1)
+    await story.waits("a1", "Suspended", f"ClusterQueue {name} is stopped")
+    await story.kube.patch(CLUSTER_QUEUES, name, {"spec": {"stopPolicy": "None"}}, kind=PatchKind.MERGE)
+    await story.runs("a1", 1)
