@@ -394,7 +394,9 @@ def _weight(sharing: queues.FairSharing | None) -> int:
     if sharing is None or sharing.weight is None:
         return 1000
     with _within("spec.fairSharing.weight: "):
-        return int(quantity.parse(sharing.weight) * 1000)
+        weight = quantity.parse(sharing.weight)
+        # 0 alone is a share without bound, however small the weight
+        return max(1, int(weight * 1000)) if weight > 0 else 0
 
 
 def flavor(given: topology.ResourceFlavor, named: topology.Topology | None) -> model.Flavor:

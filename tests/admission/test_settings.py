@@ -11,6 +11,7 @@ from admission.__main__ import main
 from admission.controllers.lifecycle import Rules
 from admission.controllers.options import job_options, life_rules
 from admission.controllers.timeouts import Backoff, PodsReadyRules
+from admission.engine.fairness import FairSharing, FairStrategy
 from admission.settings import AdmissionSettings
 from api.pods import Namespace
 
@@ -26,6 +27,12 @@ from api.pods import Namespace
         pytest.param(
             "PLACEMENT__PROFILE", "Best",
             "settings: placement.profile: 'Best': Input should be 'Exact', 'Compatible' or 'LeastFree'", id="profile",
+        ),
+        pytest.param(
+            "FAIR_SHARING__PREEMPTION_STRATEGIES", '["LessThanInitialShare", "LessThanOrEqualToFinalShare"]',
+            "settings: fair_sharing.preemption_strategies: ['LessThanInitialShare', 'LessThanOrEqualToFinalShare']: "
+            "Value error, must be one of LessThanOrEqualToFinalShare, LessThanInitialShare, or both in that order",
+            id="strategies-turned-round",
         ),
         pytest.param(
             "WAIT_FOR_PODS_READY__TIMEOUT", "soon",
@@ -122,3 +129,21 @@ def test_namespaces_are_managed_by_their_labels(monkeypatch: pytest.MonkeyPatch)
     assert [name for name in ("one", "two", "three") if options.namespace_managed(name)] == ["one"]
     known["two"] = namespace("two", team="a")
     assert options.namespace_managed("two")
+
+
+@pytest.mark.parametrize(
+    ("words", "rules"),
+    [
+        pytest.param("{}", None, id="off"),
+        pytest.param("{enable: true}", FairSharing(), id="on"),
+        pytest.param(
+            "{enable: true, preemptionStrategies: [LessThanInitialShare]}",
+            FairSharing((FairStrategy.INITIAL_SHARE,)),
+            id="one strategy",
+        ),
+    ],
+)
+def test_fair_sharing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, rules: FairSharing | None) -> None:
+    (tmp_path / "config.yaml").write_text(f"fairSharing: {words}")
+    monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
+    assert AdmissionSettings().fair_sharing.rules() == rules

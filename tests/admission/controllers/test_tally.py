@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.controllers.tally import Tallies, Tally, usage
+from admission.controllers.tally import Tallies, Tally, nominal_quotas, usage
 from api.kube.store import Change, ChangeType
+from api.queues import ClusterQueue
 from api.workloads import Workload
 from tests.builders import condition, workload
 
@@ -64,3 +66,25 @@ def test_what_a_queue_shows() -> None:
         ("tas", [("cpu", "4")])
     ]
     assert figures(tallies.cluster_queue("cq"))[1:] == figures(shown)[1:]
+
+
+def test_a_queue_shows_all_that_it_declares_and_what_it_borrows() -> None:
+    flavors = [
+        {"name": name, "resources": [{"name": "cpu", "nominalQuota": "2"}, {"name": "memory", "nominalQuota": "1Gi"}]}
+        for name in ("spot", "own")
+    ]
+    spec = {"resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": flavors}]}
+    declared = nominal_quotas(ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec}))
+    totals = Counter({("own", "cpu"): 3500, ("gone", "gpu"): 1})
+
+    def shown(declares: dict[tuple[str, str], int | None]) -> list[tuple[str, str, Any, Any]]:
+        return [(f.name, r.name, r.total, r.borrowed) for f in usage(totals, declares) for r in f.resources]
+
+    assert shown(declared) == [
+        ("spot", "cpu", "0", "0"),
+        ("spot", "memory", "0", "0"),
+        ("own", "cpu", "3500m", "1500m"),
+        ("own", "memory", "0", "0"),
+        ("gone", "gpu", "1", None),
+    ]
+    assert [borrowed for *_, borrowed in shown(dict.fromkeys(declared))] == [None] * 5, "a LocalQueue borrows nothing"

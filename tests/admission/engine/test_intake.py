@@ -223,6 +223,16 @@ def test_what_quota_counts_is_not_what_the_nodes_give() -> None:
     assert got.charged == {"cpu": 1000, "credits": 6}
 
 
+@pytest.mark.parametrize(
+    ("given", "weight"),
+    [(None, 1000), ("0.5", 500), (3, 3000), (0, 0), ("1u", 1)],
+    ids=["none", "half", "3", "0", "tiny"],
+)
+def test_only_a_weight_of_nothing_is_nothing(given: str | int | None, weight: int) -> None:
+    wire = queues.Cohort.from_wire({"metadata": {"name": "c"}, "spec": {"fairSharing": {"weight": given}}})
+    assert intake.cohort(wire).weight_milli == weight
+
+
 def test_a_cluster_queue() -> None:
     spec = {
         "cohortName": "team",
