@@ -129,6 +129,16 @@ def is_gated(pod: Mapping[str, Any]) -> bool:
     return any(gate.get("name") == names.ADMISSION_GATE for gate in given)
 
 
+def is_ours(pod: Mapping[str, Any]) -> bool:
+    """Whether it was taken in when it was created, by itself or as a pod of something above it."""
+    return names.MANAGED_LABEL in labels_of(pod) or names.POD_SUSPENDING_PARENT in annotations_of(pod)
+
+
+def says_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether an update leaves all that is judged: so do most, those of kubelets and controllers."""
+    return labels_of(old) == labels_of(new) and annotations_of(old) == annotations_of(new)
+
+
 def _managed(pod: Mapping[str, Any]) -> Errors:
     value = labels_of(pod).get(names.MANAGED_LABEL, "true")
     return (

@@ -160,8 +160,11 @@ def _mutate_pod(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> 
 
 def _validate_pod(request: Request, lookups: Lookups, rules: Rules) -> Errors:
     if request.operation == CREATE:
-        errors = pod.validate_create(request.new, rules)
+        errors = pod.validate_create(request.new, rules) if pod.is_gated(request.new) else []
         return errors + gangs.validate_create(request.new, request.namespace, lookups)
+    ours = pod.is_ours(request.old) or pod.is_ours(request.new)
+    if not ours or pod.says_the_same(request.old, request.new):
+        return []
     return pod.validate_update(request.old, request.new, rules)
 
 
