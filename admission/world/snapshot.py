@@ -1,8 +1,8 @@
 """A snapshot: everything that the engine's next decision depends on, as one JSON; loaded again, it decides the same.
 
 It holds the engine's own input values (not the objects they were made from), the options, the time, and of the past the three
-things that still matter: who was refused and sleeps, who waits for which victims to leave and what it gets then, and which
-nodes hold room for admitted pods that are not bound yet.
+things that still matter: who was refused and sleeps, who waits for which victims to leave, or for which moment, and what it
+gets then, and which nodes hold room for admitted pods that are not bound yet.
 The same state gives the same bytes, and loading and capturing gives them back. One object a line, so that two snapshots can
 be compared by line. Maps keep their order, since texts may follow it.
 
@@ -36,7 +36,7 @@ from admission.engine.model import (
     Quota,
     Workload,
 )
-from admission.engine.pending import Promise
+from admission.engine.pending import Promise, Reservation
 from admission.world.world import About, Arrival, World
 from api.errors import InvalidObject
 
@@ -80,6 +80,15 @@ class Promised(msgspec.Struct, frozen=True):
     level: int = 0
 
 
+class Reserved(msgspec.Struct, frozen=True):
+    """When the head of a queue with backfill starts at the latest (epoch seconds), what it gets, how far it borrows then."""
+
+    workload: str
+    start: float
+    admission: Admission
+    level: int = 0
+
+
 class Room(msgspec.Struct, frozen=True):
     """Pods of one entry of an assignment that are not bound yet, by the node that holds room for them."""
 
@@ -106,6 +115,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     pending: tuple[Workload, ...] = ()
     refused: tuple[Refusal, ...] = ()
     promised: tuple[Promised, ...] = ()
+    reserved: tuple[Reserved, ...] = ()
     rooms: tuple[Room, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
     about: dict[str, About] = {}
@@ -174,6 +184,9 @@ def capture(
         pending=tuple(_finite(w) for w in sorted(books.queues.workloads(), key=order_of)),
         refused=tuple(Refusal(key, *why) for key, why in sorted(books.queues.refusals().items())),
         promised=tuple(_promised(*one) for one in sorted(books.queues.promises(), key=lambda one: order_of(one[0]))),
+        reserved=tuple(
+            _reserved(*one) for one in sorted(books.queues.reservations(), key=lambda one: order_of(one[0]))
+        ),
         rooms=tuple(Room(*slot, nodes) for slot, nodes in rooms),
         arrivals=tuple(arrivals),
         about=dict(about or {}),
@@ -195,8 +208,12 @@ def from_snapshot(snapshot: Snapshot) -> World:
     for workload in snapshot.pending:
         world.apply(_endless(workload))
     world.queues.due(snapshot.at)  # whose backoff is over may have been refused since
+    for held in snapshot.reserved:
+        world.queues.reserve(held.workload, Reservation(held.start, held.admission, held.level))
     for refusal in snapshot.refused:
-        world.queues.refuse(refusal.workload, refusal.reason, refusal.again)
+        waits = world.queues.workload(refusal.workload)
+        overtaken = waits is not None and world.queues.reservation(waits.cluster_queue) is not None
+        world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken)
     for one in snapshot.promised:
         world.queues.promise(one.workload, Promise(one.admission, frozenset(one.victims), one.level))
     world.queues.take_notices()  # they were told in the original's life
@@ -215,6 +232,10 @@ def _events(snapshot: Snapshot) -> Iterator[Event]:
 
 def _promised(workload: Workload, promise: Promise) -> Promised:
     return Promised(workload.key, tuple(sorted(promise.victims)), promise.admission, promise.level)
+
+
+def _reserved(workload: Workload, reservation: Reservation) -> Reserved:
+    return Reserved(workload.key, reservation.start, reservation.admission, reservation.level)
 
 
 def _record(cohort: Cohort) -> CohortRecord:
