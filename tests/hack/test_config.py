@@ -48,6 +48,7 @@ ONE_BY_ONE = {
     "admission-check.yaml",
     "pod-group.yaml",
     "deployment.yaml",
+    "queue-backfill.yaml",
 }
 """Samples that are applied by themselves."""
 
