@@ -212,6 +212,7 @@ def test_the_stages_play_nodes_and_pods() -> None:
         "pod-complete": "Pod",
         "pod-fail": "Pod",
         "pod-delete": "Pod",
+        "pod-killed": "Pod",
     }
     assert nodes.DOWN in options.STAGES.read_text()
 
