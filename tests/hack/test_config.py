@@ -47,6 +47,7 @@ ONE_BY_ONE = {
     "elastic-quota.yaml",
     "admission-check.yaml",
     "pod-group.yaml",
+    "gang.yaml",
     "deployment.yaml",
     "queue-backfill.yaml",
 }

@@ -285,7 +285,7 @@ async def test_a_pod_group_deleted_under_its_pods_stops_none_of_them(site: MakeS
 
 async def test_late_members_join_one_by_one_while_there_is_room(site: MakeSite) -> None:
     here = site("late")
-    await here.open({"b1": {"r1": 1}}, quota=4)
+    await here.open({"b1": {"r1": 2}}, quota=4)
     await create(here, *(a_pod(here, f"p-{i}", said("g", 2), gpus=1, queue="lq") for i in range(2)))
     await are(here, "", Running=2)
     await create(here, *(a_pod(here, f"late-{i}", said("g", 2), gpus=1, queue="lq") for i in range(3)))
