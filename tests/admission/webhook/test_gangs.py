@@ -1,0 +1,109 @@
+"""Pods of gangs at the webhook: one form is written down, and pods of one gang have the same terms."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from admission.integrations.gang import Gang, from_text
+from admission.webhook import gangs, pod
+from admission.webhook.lookups import Lookups
+from admission.webhook.members import gang_keys, read_member
+from admission.webhook.rules import Rules
+from api import names
+
+NAMED = {names.GANG_NAME: "g", names.GANG_MINIMUM: "2"}
+
+
+def a_pod(labels: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    metadata = {"name": "p", "labels": dict(NAMED if labels is None else labels), **more.pop("metadata", {})}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "main"}], **more}}
+
+
+def completed(made: dict[str, Any], lookups: Lookups | None = None) -> dict[str, Any]:
+    pod.set_defaults(made, "ns", lookups or Lookups(), Rules())
+    return made
+
+
+def test_a_gang_of_no_queue_is_held_and_gets_the_one_that_counts_nothing() -> None:
+    made = completed(a_pod())
+    assert from_text(made["metadata"]["annotations"][names.GANG_TERMS]) == Gang("g", 2)
+    assert made["metadata"]["labels"][names.QUEUE_NAME_LABEL] == names.GANG_QUEUE
+    assert {"name": names.ADMISSION_GATE} in made["spec"]["schedulingGates"]
+    assert names.MANAGED_FINALIZER in made["metadata"]["finalizers"]
+
+
+def test_the_namespaces_elastic_quota_is_the_queue_of_a_gang_that_names_none() -> None:
+    made = completed(a_pod(), Lookups(elastic_quotas=lambda _: [("scheduling.x-k8s.io", "q")]))
+    assert made["metadata"]["labels"][names.QUEUE_NAME_LABEL] == names.ELASTIC_QUOTA
+
+
+def test_a_gang_keeps_the_queue_that_it_names() -> None:
+    made = completed(a_pod({**NAMED, names.QUEUE_NAME_LABEL: "mine"}))
+    assert made["metadata"]["labels"][names.QUEUE_NAME_LABEL] == "mine"
+
+
+def test_a_pod_of_a_job_that_nobody_queues_is_in_its_gang() -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    assert "schedulingGates" in completed(a_pod(metadata={"ownerReferences": [owner]}))["spec"]
+    queued = a_pod({**NAMED, names.PODSET_LABEL: "main"}, metadata={"ownerReferences": [owner]})
+    assert "schedulingGates" not in completed(queued)["spec"], "the job is admitted as a whole"
+
+
+def test_what_a_user_writes_in_the_place_of_the_one_form_goes() -> None:
+    forged = {names.GANG: "x", names.GANG_TERMS: Gang("x", 1).to_text()}
+    made = completed(a_pod({names.QUEUE_NAME_LABEL: "q"}, metadata={"annotations": dict(forged)}))
+    assert not forged.keys() & made["metadata"]["annotations"].keys()
+
+
+def stored(**more: Any) -> Lookups:
+    """The gang has a pod already."""
+    made = completed(a_pod(**more))
+
+    member = read_member(
+        json.dumps({**made, "metadata": {**made["metadata"], "name": "first", "namespace": "ns"}}).encode()
+    )
+    assert list(gang_keys(member)) == ["ns/g"]
+    return Lookups(gang_pods=lambda key: [member] if key == "ns/g" else [])
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "text"),
+    [
+        pytest.param(a_pod({**NAMED, names.GANG_MINIMUM: "3"}), {}, "minimum", id="minimum"),
+        pytest.param(a_pod(priority=5), {"priority": 4}, "spec.priority", id="priority"),
+        pytest.param(a_pod(priorityClassName="high"), {"priorityClassName": "low"}, "priorityClassName", id="class"),
+        pytest.param(a_pod({**NAMED, names.SIGS_MATCH_POLICY: "only-waiting"}), {}, "policy", id="policy"),
+    ],
+)
+def test_a_pod_that_contradicts_its_gang_is_refused_with_the_name_of_another(
+    made: dict[str, Any], given: dict[str, Any], text: str
+) -> None:
+    (error,) = gangs.validate_create(made, "ns", stored(**given))
+    assert text in error.field
+    assert "must be as in pod first of gang g" in error.message
+
+
+def test_pods_that_agree_and_gangs_of_other_names_are_let_in() -> None:
+    assert gangs.validate_create(a_pod(), "ns", stored()) == []
+    assert (
+        gangs.validate_create(a_pod({**NAMED, names.GANG_NAME: "other", names.GANG_MINIMUM: "9"}), "ns", stored()) == []
+    )
+
+
+def test_one_that_has_ended_binds_nobody() -> None:
+    made = {**completed(a_pod()), "status": {"phase": "Failed"}}
+
+    member = read_member(json.dumps(made).encode())
+    lookups = Lookups(gang_pods=lambda _: [member])
+    assert gangs.validate_create(a_pod({**NAMED, names.GANG_MINIMUM: "3"}), "ns", lookups) == []
+
+
+def test_what_was_written_down_stays() -> None:
+    old, new = completed(a_pod()), completed(a_pod())
+    new["metadata"]["annotations"][names.GANG_TERMS] = Gang("g", 1).to_text()
+    (error,) = pod.validate_update(old, new, Rules())
+    assert error.field == f"metadata.annotations[{names.GANG_TERMS}]"
+    assert pod.validate_update(old, completed(a_pod()), Rules()) == []
