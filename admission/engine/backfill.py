@@ -22,6 +22,11 @@ the head is refused, which happens once until something that could help it chang
 everybody keeps his limit the head starts no later than at the first moment it was given: those gone by then are at least those
 that were reckoned with, and whoever was let in was tested against it.
 
+Looking ahead costs as much as there is to be lifted, so it is done seldom. A moment that was found is kept for `_KEPT` seconds
+though it might have come nearer since. Who takes of none of the places that are kept for the head, and of no quota that it
+needs then, is let in without a look at the nodes; a search for other places for the head is made for `_SEARCHES` of the others
+in one cycle, and the rest wait, who might not have delayed it.
+
 Nothing is changed but the reservations. Called by cycle.py.
 """
 
@@ -49,6 +54,9 @@ BEHIND = Reason.PENDING_EVALUATION
 """Why whoever would delay a head waits: others come first."""
 
 _MAY_PASS = (Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, BEHIND)
+
+_KEPT = 60.0
+_SEARCHES = 2
 
 Step = tuple[float, frozenset[str]]
 """A moment, and who has ended by then that had not before."""
@@ -92,10 +100,18 @@ class Backfill:
     def __init__(self, ledger: Ledger, queues: PendingQueues, now: float, *, fair: bool) -> None:
         self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
         self._known: list[Step] | None = None
+        self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
+        self._searches = _SEARCHES
 
-    def taken(self, workload: Workload) -> bool:
-        """The workload is admitted: the ends are others now. Whether it had the reservation of its queue."""
+    def taken(self, workload: Workload, admission: Admission) -> bool:
+        """The workload, as it is booked, is admitted: the ends are others now. Whether it had the reservation of its queue."""
         self._known = None
+        self._leaving.clear()
+        for head, reservation in tuple(self._queues.reservations()):
+            if workload.ends is not None and workload.ends <= reservation.start:
+                continue
+            if reservation.firm and head.key != workload.key and not _apart(reservation.admission, admission):
+                self._queues.reserve(head.key, replace(reservation, firm=False))
         held = self._queues.reservation(workload.cluster_queue)
         return held is not None and held[0].key == workload.key
 
@@ -111,14 +127,21 @@ class Backfill:
         held = self._queues.reservation(queue.name)
         if held is not None and order_of(held[0]) < order_of(workload):
             return Prospect(overtaken=True)
+        if held is not None and held[0].key == workload.key and self._stands(held[1]):
+            return Prospect(held[1].start, overtaken=True)
         passing = reason in _MAY_PASS and not (hopeless and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
         found = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
         if found is None:
             self._queues.reserve(workload.key, None)
             return Prospect(overtaken=self._queues.reservation(queue.name) is not None)
         start, nomination = found
-        self._queues.reserve(workload.key, Reservation(start, nomination.admission(), nomination.assignment.level))
+        admission, borrows = nomination.admission(), nomination.assignment.level
+        self._queues.reserve(workload.key, Reservation(start, admission, borrows, self._now))
         return Prospect(start, overtaken=True)
+
+    def _stands(self, reservation: Reservation) -> bool:
+        """Whether the moment need not be looked for again."""
+        return reservation.firm and reservation.start > self._now and self._now - reservation.found < _KEPT
 
     def _earliest(self, workload: Workload, queue: ClusterQueue, level: int) -> tuple[float, Nomination] | None:
         with self._ledger.trial():
@@ -180,26 +203,55 @@ class Backfill:
         if target is None:
             return True
         steps = [step for step in self._steps() if step[0] <= reservation.start]
+        admission = found.admission()
+        apart = reservation.firm and not found.victims and _apart(reservation.admission, admission)
+        if apart and self._quota_suffices(head, reservation, admission, steps):
+            return True
+        if self._searches <= 0:
+            return False
+        self._searches -= 1
         with self._ledger.trial():
             for victim in found.victims:
                 self._ledger.vacate(victim.workload)
-            self._ledger.charge(found.workload, found.admission())
+            self._ledger.charge(found.workload, admission)
             self._hold_ahead(head, reservation.level, besides=found.workload.key)
             with self._gone(steps):
-                return self._fit(head, target, reservation.start) is not None
+                other = self._fit(head, target, reservation.start)
+        if other is None:
+            return False
+        self._queues.reserve(head.key, replace(reservation, admission=other.admission(), firm=True))
+        return True
+
+    def _quota_suffices(
+        self, head: Workload, reservation: Reservation, admission: Admission, steps: Sequence[Step]
+    ) -> bool:
+        """Whether there is the quota that the head is to get, with this one in."""
+        with self._ledger.trial():
+            self._ledger.quota.add(admission.cluster_queue, admission.usage())
+            for _, other in self._ahead(head, reservation.level):
+                self._ledger.quota.add(other.admission.cluster_queue, other.admission.usage())
+            if reservation.start not in self._leaving:
+                self._leaving[reservation.start] = self._usage(_keys(steps))
+            for name, usage in self._leaving[reservation.start].items():
+                self._ledger.quota.remove(name, usage)
+            return self._ledger.quota.fits(head.cluster_queue, reservation.admission.usage())
 
     # ---- the book as it will be
 
     def _hold_ahead(self, workload: Workload, level: int, besides: str = "") -> list[tuple[float, str]]:
         """In a trial: what is reserved for others that bind the workload is taken; when they end that do."""
         ends = []
-        for head, reservation in sorted(self._queues.reservations(), key=lambda each: order_of(each[0])):
-            if head.key == besides or not self._binds(head, reservation, workload, level):
+        for head, reservation in self._ahead(workload, level):
+            if head.key == besides:
                 continue
             self._ledger.hold(head, reservation.admission)
             if head.time_limit is not None:
                 ends.append((reservation.start + head.time_limit, head.key))
         return ends
+
+    def _ahead(self, workload: Workload, level: int) -> list[tuple[Workload, Reservation]]:
+        held = sorted(self._queues.reservations(), key=lambda each: order_of(each[0]))
+        return [each for each in held if self._binds(*each, workload, level)]
 
     def _steps(self) -> list[Step]:
         """Who ends when, first to end first; who should have ended ends now."""
@@ -214,7 +266,7 @@ class Backfill:
     @contextmanager
     def _gone(self, steps: Sequence[Step]) -> Iterator[None]:
         """Inside, these have left the nodes and given their quota back."""
-        keys = frozenset().union(*(ended for _, ended in steps))
+        keys = _keys(steps)
         with self._ledger.away(keys):
             for name, usage in self._usage(keys).items():
                 self._ledger.quota.remove(name, usage)
@@ -246,6 +298,25 @@ class Backfill:
             if more.keys() <= refused.keys():
                 return None
             refused |= more
+
+
+def _keys(steps: Sequence[Step]) -> frozenset[str]:
+    return frozenset().union(*(ended for _, ended in steps))
+
+
+def _apart(one: Admission, other: Admission) -> bool:
+    """Whether the two have no place in common. Quota is another matter."""
+    return _places(one).isdisjoint(_places(other))
+
+
+def _places(admission: Admission) -> set[tuple[str, tuple[str, ...]]]:
+    return {
+        (flavor, domain.values)
+        for pod_set in admission.pod_sets
+        if pod_set.assignment is not None
+        for domain in pod_set.assignment.domains
+        for flavor in set(pod_set.flavors.values())
+    }
 
 
 def _flavors(admission: Admission) -> set[str]:

@@ -221,8 +221,9 @@ class _Cycle:
                 return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
             self._startable -= 1
         workload, admission = found.workload, found.admission()
-        self._ledger.charge(running(workload, queue, self._now), admission)
-        self._woke |= self._backfill.taken(workload)
+        booked = running(workload, queue, self._now)
+        self._ledger.charge(booked, admission)
+        self._woke |= self._backfill.taken(booked, admission)
         self._queues.remove(workload.key)
         self._settle(head)
         self._turns.taken(head.queue)

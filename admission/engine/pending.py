@@ -20,11 +20,16 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """When (epoch seconds) the head of a queue with backfill starts at the latest, what it gets then, how far it borrows."""
+    """When (epoch seconds) the head of a queue with backfill starts at the latest, what it gets then, how far it borrows.
+
+    `found`: when that was found out. `firm`: nobody has taken of the places since.
+    """
 
     start: float
     admission: Admission
     level: int = 0
+    found: float = 0.0
+    firm: bool = True
 
 
 @dataclass(slots=True)

@@ -87,6 +87,8 @@ class Reserved(msgspec.Struct, frozen=True):
     start: float
     admission: Admission
     level: int = 0
+    found: float = 0.0
+    firm: bool = True
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -209,7 +211,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.apply(_endless(workload))
     world.queues.due(snapshot.at)  # whose backoff is over may have been refused since
     for held in snapshot.reserved:
-        world.queues.reserve(held.workload, Reservation(held.start, held.admission, held.level))
+        world.queues.reserve(held.workload, Reservation(held.start, held.admission, held.level, held.found, held.firm))
     for refusal in snapshot.refused:
         waits = world.queues.workload(refusal.workload)
         overtaken = waits is not None and world.queues.reservation(waits.cluster_queue) is not None
@@ -235,7 +237,8 @@ def _promised(workload: Workload, promise: Promise) -> Promised:
 
 
 def _reserved(workload: Workload, reservation: Reservation) -> Reserved:
-    return Reserved(workload.key, reservation.start, reservation.admission, reservation.level)
+    r = reservation
+    return Reserved(workload.key, r.start, r.admission, r.level, r.found, r.firm)
 
 
 def _record(cohort: Cohort) -> CohortRecord:
