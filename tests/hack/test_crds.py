@@ -118,7 +118,9 @@ def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
         "PodGroup": ["pg", "pgs"],
     }
     assert spec["names"]["shortNames"] == short[kind.name]
-    assert spec["scope"] == ("Namespaced" if kind.name in ("LocalQueue", "Workload", "ElasticQuota", "PodGroup") else "Cluster")
+    assert spec["scope"] == (
+        "Namespaced" if kind.name in ("LocalQueue", "Workload", "ElasticQuota", "PodGroup") else "Cluster"
+    )
     (version,) = spec["versions"]
     spoken = "v1alpha1" if kind.name in ("ElasticQuota", "PodGroup") else "v1beta2"
     assert (version["name"], version["served"], version["storage"]) == (spoken, True, True)
