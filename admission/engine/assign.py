@@ -99,13 +99,17 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How one flavor did for a pod set: `reasons` why it is less than a fit, `reason` what kind of lack that is."""
+    """How one flavor did for a pod set: `reasons` why it is less than a fit, `reason` what kind of lack that is.
+
+    `lack`: of which resource how much has to be free at least, where quota is short.
+    """
 
     flavor: str
     mode: Mode
     level: int = 0
     reasons: tuple[str, ...] = ()
     reason: Reason | None = None
+    lack: tuple[FlavorResource, int] | None = None
 
     def text(self) -> str:
         """As events word it."""

@@ -76,7 +76,7 @@ class Books:
         left = now.usage()
         if all(amount <= left.get(fr, 0) for fr, amount in before.usage().items()):
             return False
-        self.queues.wake(self.ledger.quota.relatives(now.cluster_queue) | {now.cluster_queue})
+        self._given_back(now.cluster_queue)
         return True
 
     def release(self, key: str) -> bool:
@@ -85,9 +85,13 @@ class Books:
         if booked is None:
             return False
         self.ledger.apply(Gone(Removed.WORKLOAD, key))
-        self.queues.wake(self.ledger.quota.relatives(booked.cluster_queue) | {booked.cluster_queue})
-        self._wake_if_room()
+        self._given_back(booked.cluster_queue)
         return True
+
+    def _given_back(self, queue: str) -> None:
+        quota = self.ledger.quota
+        self.queues.quota_freed(quota.relatives(queue) | {queue}, quota.available)
+        self._wake_if_room()
 
     def _gone(self, gone: Gone) -> bool:
         match gone.kind:
@@ -119,5 +123,5 @@ class Books:
                 self._generations[name] = generation
                 grown.append(name)
         if grown:
-            self.queues.wake(self.queues.queues_of(grown))
+            self.queues.room_came(grown)
         return bool(grown)

@@ -32,6 +32,7 @@ from admission.engine.decision import Admit, Decision, Evict, PlacementResult, P
 from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors import FlavorSearch, Scope, total_requests
 from admission.engine.gangs import INCOMPLETE, GangGroups, Refused, is_grouped, turn_of
+from admission.engine.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Lack, lack_of
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
 from admission.engine.nominate import DEFERRED, Nomination, Nominator
@@ -110,6 +111,7 @@ class _Cycle:
             ledger, queues, now, self._closed, self._promises.leave_quota_for, self._backfill.delays, fair=fair
         )
         self._with_it: list[Decision] = []
+        self._borrowers: set[str] = set()
         for workload in queues.heads():
             self._enter(workload)
 
@@ -127,6 +129,8 @@ class _Cycle:
                     self._with_it.clear()
         finally:
             self._promises.end()
+            for relatives in {self._ledger.quota.relatives(name) for name in self._borrowers}:
+                self._queues.quota_taken(relatives)
         return decisions
 
     def _settle(self, head: Head) -> None:
@@ -154,7 +158,7 @@ class _Cycle:
         if queue is None:
             return self._wait(head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
         if (closed := self._closed(workload, queue)) is not None:
-            return self._wait(head, queue, *closed)
+            return self._wait(head, queue, *closed, lack=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
         assignment = self._assign(head, queue)
@@ -226,9 +230,15 @@ class _Cycle:
         self._woke |= self._backfill.taken(booked, admission)
         self._queues.remove(workload.key)
         self._settle(head)
-        self._turns.taken(head.queue)
+        self._taken(found)
         note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
         return Admit(workload.key, admission, note, found.assignment.considered())
+
+    def _taken(self, found: Nomination) -> None:
+        """Who borrows makes itself, and others of its queue, somebody whom relatives may evict."""
+        self._turns.taken(found.workload.cluster_queue)
+        if found.assignment.level:
+            self._borrowers.add(found.workload.cluster_queue)
 
     def _together(self, head: Head, queue: ClusterQueue) -> Decision:
         """All of its group, or none; the decisions on the others go with the one on it."""
@@ -256,7 +266,7 @@ class _Cycle:
             following = self._queues.head(name)
             if following is not None:
                 self._enter(following)
-        self._turns.taken(name)
+        self._taken(found)
         return Admit(workload.key, found.admission(), considered=found.assignment.considered())
 
     # ---- step 6: make room, or wait
@@ -267,14 +277,17 @@ class _Cycle:
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
         may_help = _evicts(queue) and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:
-            return self._wait(head, queue, assignment.reason, assignment.message())
+            lack = USAGE_MAY_HELP if _evicts(queue) else lack_of(queue, assignment)
+            return self._wait(head, queue, assignment.reason, assignment.message(), lack=lack)
         known = None if head.refused or self._promises or not _evicts(queue) else assignment
         with self._promises.afterwards():
             found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
         if not found.starts:
             told = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
             reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else told.reason
-            return self._wait(head, queue, reason, told.message())
+            by_usage = known is not None and known.mode is Mode.NO_CANDIDATES and len(known.usage) == 1
+            lack = USAGE_MAY_HELP if by_usage and not (found.homeless or fewer) else None
+            return self._wait(head, queue, reason, told.message(), lack=lack)
         if self._turns.yields(head, found.assignment.level):
             return None
         if found.victims:
@@ -298,7 +311,9 @@ class _Cycle:
         self._settle(head)
         self._turns.taken(head.queue)
 
-    def _wait(self, head: Head, queue: ClusterQueue | None, reason: Reason, message: str) -> Wait:
+    def _wait(
+        self, head: Head, queue: ClusterQueue | None, reason: Reason, message: str, *, lack: Lack | None = None
+    ) -> Wait:
         workload = head.workload
         again = None
         if queue is not None:
@@ -312,7 +327,7 @@ class _Cycle:
             overtaken = expected.overtaken
         if self._queues.lapsed(workload.key):
             self._free_again(workload.cluster_queue)
-        stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken)
+        stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, lack=lack)
         self._settle(head)
         never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)

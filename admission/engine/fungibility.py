@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from admission.engine.assign import Attempt, Mode, Pick
 from admission.engine.decision import Reason
-from admission.engine.model import FungibilityPolicy
+from admission.engine.model import FlavorResource, FungibilityPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Try:
     reasons: tuple[str, ...] = ()
     reason: Reason | None = None
     attempts: tuple[Attempt, ...] = ()
+    lack: tuple[FlavorResource, int] | None = None
 
     @classmethod
     def refusal(cls, text: str, reason: Reason) -> Try:

@@ -5,18 +5,23 @@ one fate: they form a class. When the first of a class is refused in a BestEffor
 step; refusing and waking cost as many steps as there are classes, not workloads. In a StrictFIFO line the refused head
 parks the line: nobody overtakes it, until it is woken or somebody else is the head.
 
+Of a class that sleeps it may be known what it waits for (lacks.py): then quota or room that comes free wakes it only if that
+is it. Those that are short of quota stand in a heap for each resource, the most modest first, so that looking costs as many
+steps as wake up.
+
 Called by queue.py, which knows the lines of all queues and who may not stand in line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from admission.engine.decision import Reason
-from admission.engine.model import PodSet, Workload
+from admission.engine.lacks import Lack
+from admission.engine.model import FlavorResource, PodSet, Workload
 
 Order = tuple[int, float, str, str]
 """Sorts workloads, first to be considered first: total, since keys are unique. The last item is the key."""
@@ -69,7 +74,8 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
 class EqualClass:
     """The workloads of one shape. `refused`: asleep, and the reason. `untold`: those that never had an answer.
 
-    `again`: when they are worth another look by themselves (epoch seconds), as was said at the last refusal.
+    `again`: when they are worth another look by themselves (epoch seconds), as was said at the last refusal; `lack`: what they
+    wait for, None: anything.
     """
 
     shape: Hashable
@@ -78,6 +84,7 @@ class EqualClass:
     untold: set[str] = field(default_factory=set)
     refused: Reason | None = None
     again: float | None = None
+    lack: Lack | None = None
 
     def first(self) -> Order | None:
         """Its foremost member; members that left are dropped here, when they surface."""
@@ -104,8 +111,8 @@ class EqualClass:
 class Line:
     """The line of a queue. `awake` holds the first of each class that is awake (outdated entries drop when they surface).
 
-    `parked`: the head that was refused in a StrictFIFO line, and why. `wakes` counts how often the line was woken. `timed`: how
-    long workloads run makes a difference here.
+    `parked`: the head that was refused in a StrictFIFO line, and why; `parked_lack`: what it waits for. `wakes` counts how
+    often the line was woken. `timed`: how long workloads run makes a difference here.
     """
 
     strict: bool = False
@@ -114,6 +121,10 @@ class Line:
     awake: list[tuple[Order, int, EqualClass]] = field(default_factory=list)
     parked: tuple[Order, Reason] | None = None
     wakes: int = 0
+    parked_lack: Lack | None = None
+    _short: dict[FlavorResource, list[tuple[int, int, EqualClass, Lack]]] = field(default_factory=dict)
+    _by_usage: dict[EqualClass, None] = field(default_factory=dict)
+    _by_room: dict[EqualClass, None] = field(default_factory=dict)
 
     def head(self) -> Order | None:
         """Whom to consider next; None while everybody sleeps or the line is parked."""
@@ -142,17 +153,21 @@ class Line:
             self._offer(group)
         if not group.members:
             self.classes.pop(group.shape, None)
+            self._forget(group)
 
-    def refuse(self, order: Order, group: EqualClass, reason: Reason, *, overtaken: bool = False) -> set[str]:
+    def refuse(
+        self, order: Order, group: EqualClass, reason: Reason, *, overtaken: bool = False, lack: Lack | None = None
+    ) -> set[str]:
         """The head does not fit. Returns the equals that now sleep without ever having had an answer.
 
         `overtaken`: the others may be considered before it even here, where the line is a StrictFIFO one.
         """
         group.untold.discard(order[-1])
         if self.strict and not overtaken:
-            self.parked = (order, reason)
+            self.parked, self.parked_lack = (order, reason), lack
             return set()
         group.refused = reason
+        self._lay_down(group, lack)
         untold, group.untold = group.untold, set()
         return untold
 
@@ -163,8 +178,41 @@ class Line:
             self.parked = None
         for group in self.classes.values():
             if group.refused is not None and (not room_only or group.refused in _ROOM_MAY_HELP):
-                group.refused = None
-                self._offer(group)
+                self._rise(group)
+
+    def quota_freed(self, available: Callable[[FlavorResource], int]) -> bool:
+        """Usage among the relatives has changed, and so much is free for the queue now. True if somebody is awake for it."""
+        self.wakes += 1
+        risen = list(self._by_usage)
+        for fr, heap in self._short.items():
+            while heap and (_outdated(heap[0]) or heap[0][0] <= available(fr)):
+                _, _, group, lack = heappop(heap)
+                if group.lack is lack:
+                    risen.append(group)
+        for group in risen:
+            self._rise(group)
+        if self.parked is None or not _eased(self.parked_lack, available):
+            return bool(risen)
+        self.parked = None
+        return True
+
+    def quota_taken(self) -> bool:
+        """Relatives have borrowed: there may be somebody new to evict. True if somebody is awake for it."""
+        risen = list(self._by_usage)
+        for group in risen:
+            self._rise(group)
+        return bool(risen)
+
+    def room_came(self, flavors: Collection[str]) -> bool:
+        """There may be more room on the nodes of these flavors. True if somebody is awake for it."""
+        self.wakes += 1
+        risen = [group for group in self._by_room if _wants_room(group.lack, flavors)]
+        for group in risen:
+            self._rise(group)
+        if self.parked is None or not _wants_room(self.parked_lack, flavors):
+            return bool(risen)
+        self.parked = None
+        return True
 
     def rouse(self, group: EqualClass) -> None:
         """What these ask for has changed with time: they are worth considering again."""
@@ -172,10 +220,46 @@ class Line:
         if self.parked is not None and self.parked[0][-1] in group.members:
             self.parked = None
         if group.refused is not None:
-            group.refused = None
-            self._offer(group)
+            self._rise(group)
+
+    def _lay_down(self, group: EqualClass, lack: Lack | None) -> None:
+        self._forget(group)
+        group.lack = lack = lack or Lack()
+        if lack.quota is None:
+            self._by_usage[group] = None
+        if lack.rooms is None or lack.rooms:
+            self._by_room[group] = None
+        for fr, amount in lack.quota or ():
+            heap = self._short.setdefault(fr, [])
+            if len(heap) > 2 * len(self.classes):
+                heap[:] = [entry for entry in heap if not _outdated(entry)]
+                heapify(heap)
+            heappush(heap, (amount, next(_sequence), group, lack))
+
+    def _rise(self, group: EqualClass) -> None:
+        group.refused = None
+        self._forget(group)
+        self._offer(group)
+
+    def _forget(self, group: EqualClass) -> None:
+        group.lack = None
+        self._by_usage.pop(group, None)
+        self._by_room.pop(group, None)
 
     def _offer(self, group: EqualClass) -> None:
         first = group.first()
         if first is not None and group.refused is None:
             heappush(self.awake, (first, next(_sequence), group))
+
+
+def _outdated(entry: tuple[int, int, EqualClass, Lack]) -> bool:
+    """Whether the class was woken, or is gone, since it was said that it lacks this."""
+    return entry[2].lack is not entry[3]
+
+
+def _eased(lack: Lack | None, available: Callable[[FlavorResource], int]) -> bool:
+    return lack is None or lack.quota is None or any(available(fr) >= amount for fr, amount in lack.quota)
+
+
+def _wants_room(lack: Lack | None, flavors: Collection[str]) -> bool:
+    return lack is None or lack.rooms is None or not lack.rooms.isdisjoint(flavors)

@@ -12,15 +12,17 @@ order within a queue is line.py's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
 from admission.engine.decision import Reason
+from admission.engine.lacks import Lack
 from admission.engine.line import EqualClass, Line, order_of
-from admission.engine.model import ClusterQueue, QueueingStrategy, Workload
+from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.pending import Item, Promise, Reservation, same_standing
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
@@ -134,6 +136,26 @@ class PendingQueues:
                 self._ready.add(name)
                 self._break_promises(name)
 
+    def quota_freed(self, names: Iterable[str], available: Callable[[str, FlavorResource], int]) -> None:
+        """Usage was given back among these queues, relatives of each other; `available` is what is free now for a queue."""
+        for name in names:
+            if (line := self._lines.get(name)) is not None:
+                if line.quota_freed(partial(available, name)):
+                    self._ready.add(name)
+                self._break_promises(name)
+
+    def quota_taken(self, names: Iterable[str]) -> None:
+        """One of these queues, relatives of each other, borrows more than before: others might evict its workloads."""
+        self._ready.update(name for name in names if name in self._lines and self._lines[name].quota_taken())
+
+    def room_came(self, flavors: Collection[str]) -> None:
+        """The nodes of these flavors may have more room than before."""
+        for name in self.queues_of(flavors):
+            if (line := self._lines.get(name)) is not None:
+                if line.room_came(flavors):
+                    self._ready.add(name)
+                self._break_promises(name)
+
     def queues_of(self, flavors: Iterable[str]) -> set[str]:
         """The queues that give quota of any of these flavors: whom it could help when one of them gets room."""
         return set().union(*(self._by_flavor.get(flavor, ()) for flavor in flavors))
@@ -177,7 +199,9 @@ class PendingQueues:
 
     def _returned(self, queue: str) -> Workload | None:
         """The foremost of those that waited for their victims and were not considered since."""
-        found = {key: item for key in self._returning[queue] if (item := self._items.get(key)) is not None and item.lapsed}
+        found = {
+            key: item for key in self._returning[queue] if (item := self._items.get(key)) is not None and item.lapsed
+        }
         self._returning[queue] = set(found)
         ready = [item.workload for item in found.values() if item.group is not None and item.group.refused is None]
         return min(ready, key=order_of, default=None)
@@ -190,12 +214,20 @@ class PendingQueues:
             else:
                 self._ready.discard(name)
 
-    def refuse(self, key: str, reason: Reason, again: float | None = None, *, overtaken: bool = False) -> bool:
+    def refuse(
+        self,
+        key: str,
+        reason: Reason,
+        again: float | None = None,
+        *,
+        overtaken: bool = False,
+        lack: Lack | None = None,
+    ) -> bool:
         """The workload, head of its queue, does not fit. True if it stays at the head, before all others.
 
         In a BestEffortFIFO queue it goes to sleep with all its equals. `again` (epoch seconds): when it will ask for less
         by itself, so that it is worth another look without any change around it. `overtaken`: the next ones are considered even
-        in a StrictFIFO queue.
+        in a StrictFIFO queue. `lack`: what it waits for, None: anything that comes free.
         """
         item = self._items[key]
         name = item.workload.cluster_queue
@@ -205,7 +237,7 @@ class PendingQueues:
         if again is not None and item.group.again != again:
             heappush(self._steps, (again, next(self._sequence), name, item.group))
         item.group.again = again
-        for other in line.refuse(order_of(item.workload), item.group, reason, overtaken=overtaken):
+        for other in line.refuse(order_of(item.workload), item.group, reason, overtaken=overtaken, lack=lack):
             self._tell(self._items[other].workload, reason, BYPASSED)
         return line.strict and not overtaken
 

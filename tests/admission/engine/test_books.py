@@ -9,9 +9,9 @@ import pytest
 from admission.engine.books import Books
 from admission.engine.cycle import CycleReport, run_cycle
 from admission.engine.ledger import Ledger
-from admission.engine.model import BoundPod, Cohort, Event, Gone, Quota, Removed
+from admission.engine.model import BoundPod, Cohort, Event, Flavor, Gone, Quota, Removed
 from admission.engine.queue import PendingQueues
-from tests.admission.engine.making import admitted, host, queue, racks, workload
+from tests.admission.engine.making import STRICT, admitted, host, queue, racks, workload
 
 FLAVOR_QUEUE = queue(tas=2)
 
@@ -28,27 +28,62 @@ def cycle(of: Books) -> CycleReport:
     return run_cycle(of.ledger, of.queues, 0.0, 100)
 
 
+QUOTA, ROOM = "quota", "room"
+
+
 @pytest.mark.parametrize(
     ("event", "wakes"),
     [
-        pytest.param(Gone(Removed.WORKLOAD, "ns/first"), True, id="a workload leaves"),
-        pytest.param(host("n2", "r1", 2), True, id="a node comes"),
-        pytest.param(replace(FLAVOR_QUEUE, groups=queue(tas=9).groups), True, id="the quota grows"),
-        pytest.param(Cohort("c", None, {("tas", "cpu"): Quota(9000)}), True, id="a cohort changes"),
-        pytest.param(replace(racks(), topology="other"), True, id="the flavor changes"),
-        pytest.param(Gone(Removed.POD, "ns/stranger"), True, id="a foreign pod goes"),
-        pytest.param(BoundPod("ns/new", "n1", {"cpu": 1}), False, id="a foreign pod comes"),
-        pytest.param(Gone(Removed.NODE, "n9"), False, id="a node goes"),
-        pytest.param(Gone(Removed.WORKLOAD, "ns/nobody"), False, id="who was never admitted leaves"),
+        pytest.param(Gone(Removed.WORKLOAD, "ns/first"), (QUOTA, ROOM), id="a workload leaves"),
+        pytest.param(host("n2", "r1", 2), (ROOM,), id="a node comes"),
+        pytest.param(Gone(Removed.POD, "ns/stranger"), (ROOM,), id="a foreign pod goes"),
+        pytest.param(replace(FLAVOR_QUEUE, groups=queue(tas=9).groups), (QUOTA, ROOM), id="the quota grows"),
+        pytest.param(Cohort("c", None, {("tas", "cpu"): Quota(9000)}), (QUOTA, ROOM), id="a cohort changes"),
+        pytest.param(replace(racks(), topology="other"), (QUOTA, ROOM), id="the flavor changes"),
+        pytest.param(BoundPod("ns/new", "n1", {"cpu": 1}), (), id="a foreign pod comes"),
+        pytest.param(Gone(Removed.NODE, "n9"), (), id="a node goes"),
+        pytest.param(Gone(Removed.WORKLOAD, "ns/nobody"), (), id="who was never admitted leaves"),
     ],
 )
-def test_what_wakes_those_who_sleep(event: Event, wakes: bool) -> None:
+@pytest.mark.parametrize("lacking", [QUOTA, ROOM])
+def test_what_wakes_those_who_sleep(event: Event, wakes: tuple[str, ...], lacking: str) -> None:
     stranger = BoundPod("ns/stranger", "n1", {"cpu": 10})
-    of = books(stranger, workload("ns/first", 1, 1), workload("ns/second", 2, 1, queued=1.0))
+    of = books(stranger, queue(tas=2 if lacking == QUOTA else 8), workload("ns/first", 1, 1))
+    of.apply(workload("ns/second", 2, 1, queued=1.0))
     assert admitted(cycle(of)) == ["ns/first"]
     assert cycle(of).decisions == ()
-    assert of.apply(event) is wakes
-    assert bool(cycle(of).decisions) is wakes
+    assert of.apply(event) is bool(wakes)
+    assert bool(cycle(of).decisions) is (lacking in wakes)
+
+
+def test_who_wants_more_quota_than_came_free_sleeps_on() -> None:
+    of = books(workload("ns/small", 1, 1), workload("ns/other", 1, 1), workload("ns/large", 2, 1, queued=1.0))
+    of.apply(workload("ns/modest", 1, 1, queued=2.0))
+    cycle(of)
+    of.apply(Gone(Removed.WORKLOAD, "ns/small"))
+    assert [decision.workload for decision in cycle(of).decisions] == ["ns/modest"]
+    of.apply(Gone(Removed.WORKLOAD, "ns/modest"))
+    of.apply(Gone(Removed.WORKLOAD, "ns/other"))
+    assert admitted(cycle(of)) == ["ns/large"]
+
+
+def test_a_parked_head_sleeps_on_as_well() -> None:
+    strict = replace(FLAVOR_QUEUE, strategy=STRICT)
+    of = books(strict, *(workload(f"ns/{name}", 1, 1) for name in "ab"), workload("ns/large", 2, 1, queued=1.0))
+    of.apply(workload("ns/behind", 1, 1, queued=2.0))
+    assert admitted(cycle(of)) == ["ns/a", "ns/b"]
+    of.apply(Gone(Removed.WORKLOAD, "ns/a"))
+    assert cycle(of).decisions == (), "nobody overtakes it, and it would wait again"
+    of.apply(Gone(Removed.WORKLOAD, "ns/b"))
+    assert admitted(cycle(of)) == ["ns/large"]
+
+
+def test_room_on_another_flavor_wakes_nobody() -> None:
+    of = books(Flavor("else"), racks("spare"), queue("spare", spare=9), queue(tas=8), workload("ns/first", 1, 1))
+    of.apply(workload("ns/second", 2, 1, queued=1.0))
+    assert admitted(cycle(of)) == ["ns/first"]
+    assert of.apply(host("n2", "r1", 2, "spare"))
+    assert cycle(of).decisions == ()
 
 
 def test_relatives_in_the_cohort_are_woken_too() -> None:

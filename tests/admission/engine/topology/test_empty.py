@@ -47,7 +47,7 @@ CHANGES: dict[str, tuple[Event, ...]] = {
     "a node is gone": (Gone(Removed.NODE, "h2"),),
     "a node is smaller": (host("h2", "r1", 1),),
     "a foreign pod has come": (BoundPod("other/pod", "h2", {"cpu": CPU}),),
-    "another node has come": (host("h4", "r2", 4),),
+    "another node has come": (host("h0", "r0", 4),),
     "the flavor wants other nodes": (replace(racks(), node_labels={"pool": "else"}),),
     "the flavor is gone": (Gone(Removed.FLAVOR, "tas"),),
 }
