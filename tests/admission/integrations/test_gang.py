@@ -22,7 +22,7 @@ def labels(**more: str) -> dict[str, Any]:
     return {"labels": more}
 
 
-def annotations(**more: str) -> dict[str, Any]:
+def noted(**more: str) -> dict[str, Any]:
     return {"annotations": more}
 
 
@@ -37,12 +37,12 @@ def annotations(**more: str) -> dict[str, Any]:
         pytest.param(labels(**{"scheduling.x-k8s.io/pod-group": "a"}), Gang("a"), id="PodGroup"),
         pytest.param(labels(**{GANG: "a"}), Gang("a"), id="PodGroup by another dialect's label"),
         pytest.param(
-            annotations(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/min-available": "3"}),
+            noted(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/min-available": "3"}),
             Gang("a", 3, MatchPolicy.ONCE_SATISFIED),
             id="Koordinator",
         ),
         pytest.param(
-            annotations(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/groups": TWO}),
+            noted(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/groups": TWO}),
             Gang("a", None, MatchPolicy.ONCE_SATISFIED, ("default/a", "default/b")),
             id="Koordinator with groups",
         ),
@@ -85,7 +85,11 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: Gang | None) -> No
         pytest.param(labels(**{GANG: "A_b"}), GANG, "A_b", "DNS subdomain", id="name no subdomain"),
         pytest.param(labels(**{SIGS: ""}), SIGS, "", "DNS subdomain", id="name empty"),
         pytest.param(
-            annotations(**{f"{KOORDINATOR}/name": "a" * 254}), f"{KOORDINATOR}/name", "a" * 254, "253", id="name too long"
+            noted(**{f"{KOORDINATOR}/name": "a" * 254}),
+            f"{KOORDINATOR}/name",
+            "a" * 254,
+            "253",
+            id="name too long",
         ),
         pytest.param(labels(**{GANG: "a", MINIMUM: "0"}), MINIMUM, "0", "from 1", id="minimum 0"),
         pytest.param(labels(**{GANG: "a", MINIMUM: "-3"}), MINIMUM, "-3", "from 1", id="minimum negative"),
@@ -96,7 +100,11 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: Gang | None) -> No
         ),
         pytest.param(labels(**{MINIMUM: "2"}), MINIMUM, "2", "beside the name", id="minimum of no gang"),
         pytest.param(
-            labels(**{GANG: "a", SIGS: "b"}), SIGS, "b", "the same as pod-group.scheduling.x-k8s.io/name, a", id="two gangs"
+            labels(**{GANG: "a", SIGS: "b"}),
+            SIGS,
+            "b",
+            "the same as pod-group.scheduling.x-k8s.io/name, a",
+            id="two gangs",
         ),
         pytest.param(
             labels(**{GANG: "a", MINIMUM: "2", f"{SIGS}/min-available": "3"}),
@@ -117,7 +125,7 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: Gang | None) -> No
         ),
         *(
             pytest.param(
-                annotations(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/groups": text}),
+                noted(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/groups": text}),
                 f"{KOORDINATOR}/groups",
                 text,
                 "JSON list",
@@ -126,11 +134,17 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: Gang | None) -> No
             for text in ("default/b", "[1]", '{"a":"b"}', '["b"]', '["Default/b"]', '["default/"]', "[" * 5000)
         ),
         pytest.param(
-            annotations(**{f"{KOORDINATOR}/groups": TWO}), f"{KOORDINATOR}/groups", TWO, "beside the name", id="groups alone"
+            noted(**{f"{KOORDINATOR}/groups": TWO}),
+            f"{KOORDINATOR}/groups",
+            TWO,
+            "beside the name",
+            id="groups alone",
         ),
     ],
 )
-def test_what_names_no_gang_is_told_with_its_place(metadata: dict[str, Any], key: str, given: str, allowed: str) -> None:
+def test_what_names_no_gang_is_told_with_its_place(
+    metadata: dict[str, Any], key: str, given: str, allowed: str
+) -> None:
     reading = read("default", metadata)
     assert reading.gang is None
     (fault,) = reading.faults
@@ -140,7 +154,7 @@ def test_what_names_no_gang_is_told_with_its_place(metadata: dict[str, Any], key
 
 def test_more_gangs_than_can_start_together_are_refused() -> None:
     many = json.dumps([f"default/g{i}" for i in range(65)])
-    (fault,) = read("default", annotations(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/groups": many})).faults
+    (fault,) = read("default", noted(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/groups": many})).faults
     assert fault.allowed == "at most 64 gangs"
 
 

@@ -144,7 +144,8 @@ def test_half_a_group_gives_back_what_it_has_when_the_rest_finds_no_room() -> No
     for gang, pods in ((Gang("a", 2, groups=BOTH), 2), (Gang("b", 3, groups=BOTH), 3)):
         for _ in range(pods):
             world.create(gang)
-    original, taken = world.restart, []
+    original = world.restart
+    taken: list[bool] = []
 
     def restart() -> None:
         """While nobody leads, the room of the rest goes to pods that nobody queued."""
