@@ -324,6 +324,7 @@ class _Cycle:
             level = 0 if head.assignment is None else head.assignment.level
             expected = self._backfill.refused(workload, queue, reason, level, hopeless=head.hopeless)
             message, again = expected.told(message), expected.look_again(again, self._now)
+            lack = None  # its expected start moves with everything that ends
             overtaken = expected.overtaken
         if self._queues.lapsed(workload.key):
             self._free_again(workload.cluster_queue)
