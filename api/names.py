@@ -223,4 +223,5 @@ GANG_QUEUE: Final = "gangs"  # ClusterQueue, flavor, and the LocalQueue of each 
 GANG_SINCE: Final = f"{STOWAGE}/gang-since"
 GANG_UID: Final = f"{STOWAGE}/gang-uid"
 GANG_GROUP: Final = f"{STOWAGE}/gang-group"
+GANG_WAITING: Final = "GangWaiting"  # reason: the gang lacks pods, and how many
 GANG_CHECK: Final = f"{STOWAGE}/gang-group"  # the admission check that holds until all gangs of a GangGroup have quota

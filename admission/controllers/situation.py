@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from api.meta import is_true
-from api.names import ADMISSION_GATED_BY, WAITING_FOR_REPLACEMENT_PODS, Waiting
+from api.meta import find_condition
+from api.names import ADMISSION_GATED_BY, GANG_WAITING, WAITING_FOR_REPLACEMENT_PODS, Waiting
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
 from api.workloads import Workload
 
@@ -33,8 +33,10 @@ def blocker(workload: Workload, situation: Situation) -> tuple[str, str] | None:
         return Waiting.DEACTIVATED, "The workload is deactivated"
     if gates:
         return Waiting.ADMISSION_GATED, f"Admission is gated by: {gates}"
-    if is_true(workload.status.conditions, WAITING_FOR_REPLACEMENT_PODS):
-        return Waiting.SUSPENDED, "Some pods need replacement"
+    lacking = find_condition(workload.status.conditions, WAITING_FOR_REPLACEMENT_PODS)
+    if lacking is not None and lacking.status == "True":
+        counted = lacking.reason == GANG_WAITING
+        return Waiting.SUSPENDED, lacking.message if counted else "Some pods need replacement"
     if situation.local_queue is None:
         return Waiting.MISCONFIGURED, f"LocalQueue {queue} doesn't exist"
     if situation.local_queue.spec.stop_policy is not StopPolicy.NONE:

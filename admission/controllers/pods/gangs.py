@@ -35,8 +35,6 @@ from api.meta import find_condition, is_true, parse_time, rfc3339
 from api.workloads import RequeueState, Workload, WorkloadStatus
 
 BACKOFF: Final = Backoff(base=10.0, longest=600.0)
-WAITING: Final = "GangWaiting"
-"""Reason of the event on a gang that lacks pods, and of WaitingForReplacementPods on its Workload."""
 
 Lates = Mapping[str, Sequence[Workload]]
 """The Workloads of late members, by the key of the pod."""
@@ -82,7 +80,7 @@ class _Gang:
 
     @staticmethod
     def _wait(why: str) -> Plan:
-        return Plan(events=(Event(WAITING, why),), note=why)
+        return Plan(events=(Event(names.GANG_WAITING, why),), note=why)
 
     def _pending(self, workload: Workload) -> Plan:
         """It is of exactly the pods that there are, if they are enough."""
@@ -112,7 +110,7 @@ class _Gang:
             return conditions.with_condition(status, kind, False, "PodsReady", text, self._now, generation)
         if old is not None and old.status == "True" and old.message == why:
             return status
-        return conditions.with_condition(status, kind, True, WAITING, why, self._now, generation)
+        return conditions.with_condition(status, kind, True, names.GANG_WAITING, why, self._now, generation)
 
     def _followed(self, workload: Workload) -> Plan | None:
         """The Workload follows its pods and its terms; None where it does already."""

@@ -187,4 +187,4 @@ def test_any_sequence_of_arrivals_deaths_and_ends() -> None:
 
 @pytest.mark.long
 def test_any_long_sequence_of_arrivals_deaths_and_ends() -> None:
-    _run(150, 50)
+    _run(600, 50)

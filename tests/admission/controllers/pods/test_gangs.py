@@ -48,7 +48,7 @@ def test_a_workload_that_waits_follows_its_pods_down_to_the_minimum_and_no_furth
     for name in made[1:3]:
         world.delete(name)
     world.settle()
-    assert find_condition(world.workloads["ns/a"].status.conditions, "WaitingForReplacementPods") is not None
+    assert reason(world, "a") == ("Suspended", "2 of 3 pods exist")
     assert len(world.pods) == 2
     assert world.held() == 0
 
