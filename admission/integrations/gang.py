@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from api import names
@@ -148,11 +149,19 @@ def groups_of(key: str, metadata: Metadata) -> tuple[tuple[str, ...], list[Fault
     return _groups(key, _said(metadata, _GROUPS))
 
 
+def faults_of_group(key: str, metadata: Metadata) -> list[Fault]:
+    """What is wrong with the groups and the match policy that a PodGroup's metadata says."""
+    said = _said(metadata, _POLICIES)
+    unknown = [_fault(each, f"one of {', '.join(MatchPolicy)}") for each in said if each[1] not in set(MatchPolicy)]
+    return groups_of(key, metadata)[1] + unknown
+
+
 def policy_of(metadata: Metadata) -> MatchPolicy | None:
     """The match policy that a PodGroup's metadata says; what is none says nothing."""
     return next((MatchPolicy(text) for _, text in _said(metadata, _POLICIES) if text in set(MatchPolicy)), None)
 
 
+@lru_cache(maxsize=4096)  # the pods of a gang say the same
 def from_text(text: str | None) -> Gang | None:
     """The inverse of `Gang.to_text`; None for none, and for what nobody but a stranger wrote."""
     try:

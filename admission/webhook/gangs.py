@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import Gang, Reading, read
-from admission.webhook.fields import IMMUTABLE, Errors, Path, invalid
+from admission.integrations.gang import Fault, Gang, Reading, faults_of_group, read
+from admission.webhook.fields import IMMUTABLE, Errors, FieldError, Path, invalid
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import GangPod
 from api import names
@@ -52,10 +52,7 @@ def validate_create(pod: Pod, namespace: str, lookups: Lookups) -> Errors:
     """The errors of a new pod."""
     found = reading(pod, namespace)
     if found.gang is None:
-        return [
-            invalid(_METADATA.child(fault.part).key(fault.key), fault.given, f"must be {fault.allowed}")
-            for fault in found.faults
-        ]
+        return [_error(fault) for fault in found.faults]
     key = object_key(namespace, found.gang.name)
     others = (other for other in lookups.gang_pods(key) if not other.over)
     first = min(others, key=lambda other: other.metadata.name, default=None)
@@ -82,6 +79,17 @@ def _unlike(pod: Pod, gang: Gang, other: GangPod) -> Errors:
 
 def _shown(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
+
+
+def validate_pod_group(group: Pod, namespace: str) -> Errors:
+    """The errors of a PodGroup, beyond what its schema says."""
+    metadata = group.get("metadata") or {}
+    faults = faults_of_group(object_key(namespace, metadata.get("name") or ""), metadata)
+    return [_error(fault) for fault in faults]
+
+
+def _error(fault: Fault) -> FieldError:
+    return invalid(_METADATA.child(fault.part).key(fault.key), fault.given, f"must be {fault.allowed}")
 
 
 def validate_update(old: Pod, new: Pod) -> Errors:

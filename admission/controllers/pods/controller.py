@@ -36,6 +36,7 @@ from admission.controllers.pods.views import (
     pod_keys,
     unit_key,
 )
+from admission.integrations.gang import from_text
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import Unit, UnlikePods
 from api.errors import NotFound
@@ -45,7 +46,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
-from api.names import ADMITTED, EVICTED, POD_GROUP_TOTAL_COUNT
+from api.names import ADMITTED, EVICTED, GANG_TERMS, POD_GROUP_TOTAL_COUNT
 from api.queues import WorkloadPriorityClass
 from api.requests import parse_int32
 from api.topology import ResourceFlavor
@@ -144,7 +145,8 @@ class PodController:
     def _is_short(self, pod: QueuedPod, key: str) -> bool:
         """Whether pods of a group that has no Workload are still to come."""
         name = key.partition(":")[2]
-        total = parse_int32(pod.annotations.get(POD_GROUP_TOTAL_COUNT, "")) or 0
+        gang = from_text(pod.annotations.get(GANG_TERMS))
+        total = (gang.minimum if gang else parse_int32(pod.annotations.get(POD_GROUP_TOTAL_COUNT, ""))) or 0
         return self._pods.count(BY_GROUP, name) < total and name not in self._workloads.objects
 
     def _workload_changed(self, change: Change[Workload]) -> None:

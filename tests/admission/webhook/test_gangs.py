@@ -107,3 +107,25 @@ def test_what_was_written_down_stays() -> None:
     (error,) = pod.validate_update(old, new, Rules())
     assert error.field == f"metadata.annotations[{names.GANG_TERMS}]"
     assert pod.validate_update(old, completed(a_pod()), Rules()) == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field", "text"),
+    [
+        pytest.param(
+            {"annotations": {names.SIGS_GANG_GROUPS: "a,b"}}, names.SIGS_GANG_GROUPS, "JSON list", id="groups"
+        ),
+        pytest.param(
+            {"labels": {names.SIGS_MATCH_POLICY: "never"}}, names.SIGS_MATCH_POLICY, "once-satisfied", id="policy"
+        ),
+    ],
+)
+def test_a_malformed_pod_group_is_refused(metadata: dict[str, Any], field: str, text: str) -> None:
+    (error,) = gangs.validate_pod_group({"metadata": {"name": "g", **metadata}}, "ns")
+    assert field in error.field
+    assert text in error.message
+
+
+def test_a_pod_group_may_say_groups_and_policy() -> None:
+    said = {names.SIGS_GANG_GROUPS: '["ns/g","other/h"]', names.SIGS_MATCH_POLICY: "only-waiting"}
+    assert gangs.validate_pod_group({"metadata": {"name": "g", "annotations": said}}, "ns") == []

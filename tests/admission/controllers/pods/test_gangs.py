@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from admission.controllers.pods.gang import terms_of
 from admission.integrations.gang import Gang, MatchPolicy
+from admission.integrations.podgroup import UnlikePods
 from api.groups import PodGroup
 from api.meta import find_condition
 from api.names import EVICTED, FINISHED, QUOTA_RESERVED
@@ -161,3 +163,26 @@ def test_half_a_group_gives_back_what_it_has_when_the_rest_finds_no_room() -> No
         world.create(other)
     world.settle()
     assert world.running("c") == 3
+
+
+def test_a_pod_group_goes_before_what_the_pods_say() -> None:
+    world = World(8)
+    world.create(replace(A, groups=("ns/a", "ns/x")))
+    said = {
+        "pod-group.scheduling.sigs.k8s.io/groups": '["ns/b"]',
+        "pod-group.scheduling.sigs.k8s.io/match-policy": "only-waiting",
+    }
+    meta = {"name": "a", "namespace": "ns", "uid": "g", "annotations": said}
+    told = PodGroup.from_wire({"metadata": meta, "spec": {"minMember": 2, "scheduleTimeoutSeconds": 60}})
+    terms = terms_of(list(world.pods.values()), told)
+    assert (terms.minimum, terms.groups, terms.policy) == (2, BOTH, MatchPolicy.ONLY_WAITING)
+    assert (terms.timeout, terms.uid, terms.since) == (60.0, "g", world.now)
+
+
+def test_pods_that_contradict_each_other_are_told_apart_by_name() -> None:
+    world = World(8)
+    one, other = world.create(A), world.create(replace(A, minimum=4))
+    with pytest.raises(UnlikePods) as unlike:
+        terms_of(list(world.pods.values()), None)
+    assert f"3 in pod {one}" in str(unlike.value)
+    assert f"4 in pod {other}" in str(unlike.value)
