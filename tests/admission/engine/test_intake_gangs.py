@@ -1,0 +1,61 @@
+"""What the engine reads of a gang from its Workload."""
+
+from __future__ import annotations
+
+import pytest
+
+from admission.engine import intake, model
+from api.errors import InvalidObject
+from api.meta import parse_time
+from api.names import GANG, GANG_GROUP, GANG_MADE, GANG_SINCE, GANG_UID
+from api.queues import ClusterQueue
+from api.workloads import Workload
+
+SINCE = "2026-01-01T00:00:00Z"
+
+
+def workload(*conditions: dict[str, str], **annotations: str) -> Workload:
+    meta = {"name": "a", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-02T00:00:00Z"}
+    spec = {"queueName": "q", "podSets": []}
+    said = {key: text for key, text in annotations.items() if text}
+    return Workload.from_wire(
+        {"metadata": {**meta, "annotations": said}, "spec": spec, "status": {"conditions": list(conditions)}}
+    )
+
+
+def taken(given: Workload) -> model.Workload:
+    return intake.workload(given, cluster_queue="q")
+
+
+def test_a_gang_stands_where_its_first_pod_came_and_starts_with_its_group() -> None:
+    found = taken(workload(**{GANG: "a", GANG_UID: "g", GANG_SINCE: SINCE, GANG_GROUP: '["ns/a","ns/b"]'}))
+    assert found.gang == model.Gang("g", ("ns/a", "ns/b"))
+    assert found.queued == parse_time(SINCE)
+
+
+def test_whether_it_has_started_is_read_too() -> None:
+    found = taken(workload({"type": "Admitted", "status": "True"}, **{GANG: "a", GANG_UID: "g"}))
+    assert found.gang == model.Gang("g", started=True)
+
+
+def test_a_workload_of_no_gang_is_in_none() -> None:
+    found = taken(workload())
+    assert found.gang is None
+    assert found.queued == parse_time("2026-01-02T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [(GANG_GROUP, "ns/b"), (GANG_GROUP, "[1]"), (GANG_SINCE, "yesterday")],
+    ids=["no list", "no texts", "no time"],
+)
+def test_what_cannot_be_read_is_named_with_the_workload(key: str, text: str) -> None:
+    with pytest.raises(InvalidObject) as bad:
+        taken(workload(**{GANG: "a", key: text}))
+    assert "Workload ns/a" in str(bad.value)
+    assert text in str(bad.value)
+
+
+def test_the_queue_of_gangs_that_name_none_counts_only_pods() -> None:
+    made = ClusterQueue.from_wire({"metadata": {"name": "gangs", "labels": {GANG_MADE: "true"}}, "spec": {}})
+    assert intake.cluster_queue(made).ignores_uncovered
