@@ -210,8 +210,7 @@ SPECS: tuple[Row, ...] = (
             (
                 "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor bad, "
                 "previously considered podsets requests (0) + current podset request "
-                "(1000000000000000000000000000000000000000000000000000000000000000000000000E) > maximum "
-                "capacity (1k)"
+                "(9223372036854775807m) > maximum capacity (1k)"
             ),
         ),
     ),
@@ -416,7 +415,7 @@ STATUSES: tuple[Row, ...] = (
         "admission-nowhere",
         CONDITION,
         NEVER,
-        _admitted(_placed(_slice()), queue="nobody"),
+        _admitted(_assigned(), queue="nobody"),
         ADMITTED,
     ),
     row(
