@@ -101,7 +101,7 @@ CRASHES = {
     "controller as jobs arrive": Crash(("controller",), lambda seen: seen.made >= 4),
     "controller as it admits": Crash(("controller",), lambda seen: len(seen.admitted) >= 3),
     "controller as pods come, and again": Crash(("controller",), lambda seen: seen.gated >= 1 or seen.bound >= 1, 2),
-    "ungater as pods come": Crash(("ungater",), lambda seen: seen.gated >= 4),
+    "ungater as pods come": Crash(("ungater",), lambda seen: seen.gated >= 1 or seen.bound >= 1),
     "ungater as it opens": Crash(("ungater",), lambda seen: seen.bound >= 1),
     "webhook as jobs arrive": Crash(("webhook",), lambda seen: seen.made >= 4),
     "all three": Crash(("controller", "ungater", "webhook"), lambda seen: len(seen.admitted) >= 3),
