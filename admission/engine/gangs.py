@@ -98,13 +98,13 @@ class GangGroups:
         return replace(found, stranded=stranded)
 
     def _standing(self, together: tuple[str, ...]) -> tuple[list[Workload], tuple[str, ...]]:
-        """Who waits, and who has quota and has not started."""
+        """Who waits, and who has quota and has not started; one that names other gangs is none of these."""
         pending, stranded = [], []
         for key in together:
             booked = self._ledger.workload(key) if self._ledger.admission(key) is not None else None
             if booked is None:
                 pending += [found] if (found := self._queues.workload(key)) is not None else []
-            elif booked.gang is None or not booked.gang.started:
+            elif booked.gang is not None and booked.gang.together == together and not booked.gang.started:
                 stranded.append(key)
         return pending, tuple(stranded)
 

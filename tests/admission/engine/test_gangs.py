@@ -190,6 +190,13 @@ def test_half_a_group_gives_its_quota_back_when_the_rest_finds_no_room() -> None
     ]
 
 
+def test_one_that_does_not_name_the_group_is_not_evicted_for_it() -> None:
+    alone = replace(booked(gang(B, ()), started=False), gang=Gang("gang-b"))
+    report = cluster(alone, gang(A, (A, B))).cycle()
+    assert waits(report) == {A: "WaitingForGangs: gang ns/b of the group does not name it back"}
+    assert not any(isinstance(decision, Evict) for decision in report.decisions)
+
+
 def test_members_that_run_stay_while_one_that_was_evicted_waits() -> None:
     made = cluster(booked(gang(A, (A, B), 2), started=True), gang(B, (A, B), 3))
     report = made.cycle()
