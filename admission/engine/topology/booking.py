@@ -224,7 +224,9 @@ class Bookings:
     def _set_apart(self, pod: BoundPod, apart: bool) -> None:
         """Whether the pod, or what it takes beyond its entry, is charged on its node."""
         if pod.workload is not None:
-            (self._journal.add if apart else self._journal.discard)(self._apart.setdefault(pod.workload, set()), pod.key)
+            (self._journal.add if apart else self._journal.discard)(
+                self._apart.setdefault(pod.workload, set()), pod.key
+            )
 
     def surplus(self, share: Share, pod: BoundPod) -> Vector:
         """What the pod takes beyond what its entry counts for one pod."""
