@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from admission.engine.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.backfill import BEHIND, Backfill, running
@@ -161,6 +162,9 @@ class _Cycle:
             return self._wait(head, queue, *closed, lack=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
+        if self._queues.sleeps_on(workload.key, partial(self._ledger.quota.available, queue.name)):
+            self._settle(head)
+            return None
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._promises.leave_quota_for(queue.name, assignment):
             return self._make_room(head, queue, assignment)

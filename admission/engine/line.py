@@ -75,7 +75,7 @@ class EqualClass:
     """The workloads of one shape. `refused`: asleep, and the reason. `untold`: those that never had an answer.
 
     `again`: when they are worth another look by themselves (epoch seconds), as was said at the last refusal; `lack`: what they
-    wait for, None: anything.
+    wait for, None: anything. `short`: the last refusal, if it was for want of so much quota and nothing else.
     """
 
     shape: Hashable
@@ -85,6 +85,7 @@ class EqualClass:
     refused: Reason | None = None
     again: float | None = None
     lack: Lack | None = None
+    short: tuple[Reason, Lack] | None = None
 
     def first(self) -> Order | None:
         """Its foremost member; members that left are dropped here, when they surface."""
@@ -163,6 +164,7 @@ class Line:
         `overtaken`: the others may be considered before it even here, where the line is a StrictFIFO one.
         """
         group.untold.discard(order[-1])
+        group.short = (reason, lack) if lack is not None and lack.quota and not lack.rooms else None
         if self.strict and not overtaken:
             self.parked, self.parked_lack = (order, reason), lack
             return set()
@@ -177,6 +179,7 @@ class Line:
         if self.parked is not None and (not room_only or self.parked[1] in _ROOM_MAY_HELP):
             self.parked = None
         for group in self.classes.values():
+            group.short = None
             if group.refused is not None and (not room_only or group.refused in _ROOM_MAY_HELP):
                 self._rise(group)
 
@@ -191,7 +194,7 @@ class Line:
                     risen.append(group)
         for group in risen:
             self._rise(group)
-        if self.parked is None or not _eased(self.parked_lack, available):
+        if self.parked is None or not eased(self.parked_lack, available):
             return bool(risen)
         self.parked = None
         return True
@@ -216,7 +219,7 @@ class Line:
 
     def rouse(self, group: EqualClass) -> None:
         """What these ask for has changed with time: they are worth considering again."""
-        group.again = None
+        group.again = group.short = None
         if self.parked is not None and self.parked[0][-1] in group.members:
             self.parked = None
         if group.refused is not None:
@@ -257,7 +260,8 @@ def _outdated(entry: tuple[int, int, EqualClass, Lack]) -> bool:
     return entry[2].lack is not entry[3]
 
 
-def _eased(lack: Lack | None, available: Callable[[FlavorResource], int]) -> bool:
+def eased(lack: Lack | None, available: Callable[[FlavorResource], int]) -> bool:
+    """Whether what is free for the queue may be enough."""
     return lack is None or lack.quota is None or any(available(fr) >= amount for fr, amount in lack.quota)
 
 

@@ -21,7 +21,7 @@ from math import inf
 
 from admission.engine.decision import Reason
 from admission.engine.lacks import Lack
-from admission.engine.line import EqualClass, Line, order_of
+from admission.engine.line import EqualClass, Line, eased, order_of
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.pending import Item, Promise, Reservation, same_standing
 
@@ -240,6 +240,21 @@ class PendingQueues:
         for other in line.refuse(order_of(item.workload), item.group, reason, overtaken=overtaken, lack=lack):
             self._tell(self._items[other].workload, reason, BYPASSED)
         return line.strict and not overtaken
+
+    def sleeps_on(self, key: str, available: Callable[[FlavorResource], int]) -> bool:
+        """True if the head of its queue still lacks the quota that its equals were refused for: they sleep on, unheard.
+
+        So do those behind it of whom that is true as well. One that never had an answer is to be heard.
+        """
+        line, slept = self._lines[self._items[key].workload.cluster_queue], False
+        while (order := line.head()) is not None:
+            group = self._items[order[-1]].group
+            if group is None or group.short is None or order[-1] in group.untold or eased(group.short[1], available):
+                break
+            reason, lack = group.short
+            self.refuse(order[-1], reason, group.again, lack=lack)
+            slept |= order[-1] == key
+        return slept
 
     def reserve(self, key: str, reservation: Reservation | None) -> None:
         """The pending workload, the first of its queue that does not fit, starts then at the latest; None: nobody can tell.

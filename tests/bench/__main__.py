@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tests.bench import coldstart, exact, explain, jobs, joint, placement, preemption, shaping, simulate, webhook
+from tests.bench import coldstart, cycle, exact, explain, jobs, joint, placement, preemption, shaping, simulate, webhook
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -38,6 +38,12 @@ def coldstart_command() -> None:
 def preemption_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
     """Whom to evict on a full cluster."""
     preemption.run(nodes, candidates, repeat)
+
+
+@app.command("cycle")
+def cycle_command() -> None:
+    """One admission cycle beside many nodes, and beside many that wait."""
+    cycle.run()
 
 
 @app.command("webhook")
@@ -76,6 +82,7 @@ def everything(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         placement.main([])
         preemption.run()
+        cycle.run()
         exact.main([])
         shaping.run()
         joint.run()
