@@ -172,7 +172,9 @@ class FlavorSearch:
                 break
             if rank(tried, policy) > rank(best, policy):
                 best = tried
-        picks = {name: replace(pick, tried=-1 if index == last else index) for name, pick in best.picks.items()}
+        picks = best.picks
+        if index != last:
+            picks = {name: replace(pick, tried=index) for name, pick in picks.items()}
         if best.mode is Mode.FIT:
             reasons, why = [], None
         return Try(best.mode, best.level, picks, tuple(reasons), why, tuple(attempts))

@@ -188,7 +188,8 @@ class Line:
         self.wakes += 1
         risen = list(self._by_usage)
         for fr, heap in self._short.items():
-            while heap and (_outdated(heap[0]) or heap[0][0] <= available(fr)):
+            free = available(fr) if heap else 0
+            while heap and (heap[0][0] <= free or _outdated(heap[0])):
                 _, _, group, lack = heappop(heap)
                 if group.lack is lack:
                     risen.append(group)

@@ -119,8 +119,10 @@ class Nominator:
         self, workload: Workload, queue: ClusterQueue, scope: Scope, known: FlavorAssignment | None = None
     ) -> Nomination:
         preemption = self._preemptions.about(workload)
-        search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, preemption, scope)
-        found = known or search.assign(workload)
+        found = known
+        if found is None:
+            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, preemption, scope)
+            found = search.assign(workload)
         if found.mode is Mode.NO_FIT:
             return Nomination(workload, found)
         requests = placement_requests(workload, queue, found, self._ledger.flavors, self._now)

@@ -246,10 +246,10 @@ class PendingQueues:
 
         So do those behind it of whom that is true as well. One that never had an answer is to be heard.
         """
-        line, slept = self._lines[self._items[key].workload.cluster_queue], False
+        line, slept, free = self._lines[self._items[key].workload.cluster_queue], False, _looked_up(available)
         while (order := line.head()) is not None:
             group = self._items[order[-1]].group
-            if group is None or group.short is None or order[-1] in group.untold or eased(group.short[1], available):
+            if group is None or group.short is None or order[-1] in group.untold or eased(group.short[1], free):
                 break
             reason, lack = group.short
             self.refuse(order[-1], reason, group.again, lack=lack)
@@ -417,3 +417,15 @@ class PendingQueues:
     def _sorted(self, queue: str, wanted: Callable[[Item], bool]) -> list[Workload]:
         found = (i.workload for i in self._items.values() if i.workload.cluster_queue == queue and wanted(i))
         return sorted(found, key=order_of)
+
+
+def _looked_up(available: Callable[[FlavorResource], int]) -> Callable[[FlavorResource], int]:
+    """The same, asked once for each while nothing changes."""
+    known: dict[FlavorResource, int] = {}
+
+    def look_up(fr: FlavorResource) -> int:
+        if fr not in known:
+            known[fr] = available(fr)
+        return known[fr]
+
+    return look_up
