@@ -1,9 +1,9 @@
 """Who waits, and who is worth another look: the pending workloads of all ClusterQueues.
 
 A workload is in one of three states: *active* (stands in its queue's line, will be considered), *inadmissible* (was refused,
-with all its equals: sleeps until `wake` says that something which could help changed, or until it changes itself; or waits
-for its backoff to end) or *blocked* (may not be considered; the reason comes with it). Whoever is not considered hears why,
-once, through `take_notices`.
+with all its equals: sleeps until `wake` says that something which could help changed, or `quota_freed` and `room_came` that
+what it waits for came free, or until it changes itself; or waits for its backoff to end) or *blocked* (may not be considered;
+the reason comes with it). Whoever is not considered hears why, once, through `take_notices`.
 
 Called by the shell (put, remove, wake) and by cycle.py (heads, refuse). It knows no quota and decides no admission; the
 order within a queue is line.py's.

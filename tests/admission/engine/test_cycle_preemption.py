@@ -350,3 +350,19 @@ def test_a_nomination_leaves_no_trace(coming: list[tuple[str, int, int, int, boo
                 cluster.ledger.vacate(victim.workload)
             assert cluster.ledger.quota.fits(last.cluster_queue, found.assignment.usage)
             assert cluster.ledger.fits(found.workload, found.admission())
+
+
+def test_who_may_evict_looks_again_when_a_relative_borrows() -> None:
+    a = replace(queue("a", tas=8, cohort="c"), preemption=RECLAIM)
+    cluster = Evicting(racks(), host("n1", "r1", 4), host("n2", "r2", 2), a, queue("b", tas=3, cohort="c"))
+    one_rack = TopologyAsk(required=RACK)
+    cluster.tell(workload("within", 1, 3, to="b", ask=one_rack, priority=-1))
+    assert admitted(cluster.cycle()) == ["within"]
+    cluster.tell(workload("head", 3, 1, to="a", ask=one_rack, queued=1.0))
+    assert list(waits(cluster.cycle())) == ["head"], "b has no more than its own"
+    assert cluster.cycle().decisions == ()
+    cluster.tell(workload("beyond", 1, 1, to="b", ask=one_rack, queued=2.0))
+    assert admitted(cluster.cycle()) == ["beyond"]
+    (decision,) = cluster.cycle().decisions
+    assert isinstance(decision, Preempt)
+    assert [victim.workload for victim in decision.victims] == ["within"]
