@@ -81,8 +81,9 @@ class Informer(Generic[T]):
         }
         self._decoder = decoder_for(item_type)
         self._plain = self._decoder is decode_dict
-        self._store: Store[T] = Store(resource.plural)
-        self._progress = metrics.INFORMER_VERSION.labels(resource.plural)
+        selection = " ".join(filter(None, (namespace, label_selector, field_selector)))
+        self._store: Store[T] = Store(resource.plural, selection)
+        self._progress = metrics.INFORMER_VERSION.labels(resource.plural, selection)
         self._backoff = Backoff(self._settings.backoff_base, self._settings.backoff_max)
         self._synced = asyncio.Event()
         self._version = ""

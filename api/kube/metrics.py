@@ -21,11 +21,12 @@ RETRIES: Final = Counter(
     "stowage_api_retries_total", "Requests repeated after an error that allows it.", ("verb", "resource")
 )
 
-INFORMER_OBJECTS: Final = Gauge("stowage_informer_objects", "Objects in an informer's copy.", ("resource",))
+# `selection`: the namespace and selectors of the informer, empty where it sees all; a process may have several of a resource.
+INFORMER_OBJECTS: Final = Gauge("stowage_informer_objects", "Objects in an informer's copy.", ("resource", "selection"))
 INFORMER_VERSION: Final = Gauge(
     "stowage_informer_resource_version",
     "The resourceVersion that an informer's copy has reached; bookmarks move it where nothing changes.",
-    ("resource",),
+    ("resource", "selection"),
 )
 INFORMER_EVENTS: Final = Counter("stowage_informer_events_total", "Changes shown to handlers.", ("resource", "type"))
 INFORMER_LISTS: Final = Counter("stowage_informer_lists_total", "Complete lists taken.", ("resource",))

@@ -71,10 +71,10 @@ class Index(Generic[T]):
 
 
 class Store(Generic[T]):
-    """See the module. `label` names the resource in logs and metrics."""
+    """See the module. `label` names the resource in logs and metrics, `selection` which part of it is kept."""
 
-    def __init__(self, label: str) -> None:
-        self._label = label
+    def __init__(self, label: str, selection: str = "") -> None:
+        self._label, self._selection = label, selection
         self._objects: dict[str, T] = {}
         self._handlers: list[Handler[T]] = []
         self._indexes: dict[str, Index[T]] = {}
@@ -166,7 +166,7 @@ class Store(Generic[T]):
             for index in self._indexes.values():
                 index.put(change.key, change.object)
         metrics.INFORMER_EVENTS.labels(self._label, change.type.value).inc()
-        metrics.INFORMER_OBJECTS.labels(self._label).set(len(self._objects))
+        metrics.INFORMER_OBJECTS.labels(self._label, self._selection).set(len(self._objects))
         for fn in self._handlers:
             self._show(fn, change)
         return change

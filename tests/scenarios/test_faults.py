@@ -124,14 +124,15 @@ class StormySite(Site):
         await self._seen(NODES)
 
     async def _seen(self, resource: Resource) -> None:
-        """Waits until the controller's copy has reached what the API server has now."""
+        """Waits until the controller's copies, each of another selection, have reached what the API server has now."""
         now = float((await self.kube.list(resource, limit=1)).resource_version)
-        gauge = f'stowage_informer_resource_version{{resource="{resource.plural}"}} '
+        gauge = f'stowage_informer_resource_version{{resource="{resource.plural}",'
 
         async def reached() -> bool:
             async with aiohttp.ClientSession() as session, session.get(self.metrics) as answer:
                 text = await answer.text()
-            return any(float(line.removeprefix(gauge)) >= now for line in text.splitlines() if line.startswith(gauge))
+            copies = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(gauge)]
+            return bool(copies) and min(copies) >= now
 
         await eventually(f"the controller sees the {resource.plural}", reached)
 
