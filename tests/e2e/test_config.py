@@ -100,8 +100,8 @@ def test_without_webhook_a_job_that_names_no_queue_is_made_and_changed(installed
     made = installed.api.create(jobs, job("plain", labels={"app": "x"}))
     installed.api.merge(f"{jobs}/plain", {"metadata": {"labels": {"app": "y"}}, "spec": {"suspend": True}})
     pod = {**made["spec"]["template"], "apiVersion": "v1", "kind": "Pod"}
-    pod["metadata"] = {"name": "plain", "labels": QUEUE}
-    assert installed.api.create("/api/v1/namespaces/stranger/pods", pod), "pods have no webhook at all"
+    pod["metadata"] = {"name": "plain", "labels": {"app": "x"}}
+    assert installed.api.create("/api/v1/namespaces/stranger/pods", pod), "neither queue nor gang: none of ours"
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "stowage-system"])

@@ -82,6 +82,7 @@ UNNEEDED_BUT_GRANTED = {
         f"update {group}/{resource}/finalizers"
         for group, resource in (("batch", "jobs"), ("jobset.x-k8s.io", "jobsets"))
     ),
+    "update /pods/finalizers",
     *(f"update {KUEUE}/{kind}/finalizers" for kind in ("workloads", "clusterqueues", "resourceflavors", "topologies")),
     # Whoever writes a status may read it.
     *(

@@ -93,7 +93,7 @@ ALLOWED = [
             *_each(account, ("get", *WRITE), "leases", group="coordination.k8s.io", namespace=OURS, name=account),
         )
     ),
-    *_each(WEBHOOK, READ, "namespaces"),
+    *_each(WEBHOOK, READ, "namespaces", "pods"),
     *_each(
         WEBHOOK,
         READ,
