@@ -21,7 +21,6 @@ ENVIRONMENT = SHORT_LEASE
 MakeSite = Callable[[str], Site]
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
-MANAGED = "kueue.x-k8s.io/managed-namespace"
 TWO_RACKS = {"b1": {"r1": 1, "r2": 1}}
 
 
@@ -49,9 +48,9 @@ async def strangers_run(here: Site, stage: Stage) -> None:
 
 
 async def deployment_runs(here: Site) -> None:
-    """A Deployment in a namespace that has opted in to management of its jobs."""
-    namespace = f"{here.name}-managed"
-    await here.make(NAMESPACES, {"metadata": {"name": namespace, "labels": {MANAGED: "true"}}})
+    """A Deployment in a namespace that has not opted in: where one has, its pods are ours to judge."""
+    namespace = f"{here.name}-web"
+    await here.make(NAMESPACES, {"metadata": {"name": namespace}})
     labels = {"app": "web"}
     spec = {**here.template()["spec"], "restartPolicy": "Always"}
     template = {"metadata": {"labels": labels}, "spec": spec}
