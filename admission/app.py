@@ -34,7 +34,7 @@ from admission.controllers.waits import WaitReporter
 from admission.controllers.workloads import WorkloadController
 from admission.engine.books import Books
 from admission.engine.ledger import Ledger
-from admission.engine.queue import PendingQueues
+from admission.engine.queue.queues import PendingQueues
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.registry import ADAPTERS
 from admission.settings import AdmissionSettings

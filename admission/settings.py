@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from admission.engine.charging import ResourceRules, Transformation
-from admission.engine.fairness import FairSharing, FairStrategy
 from admission.engine.model import Counting, PlacementOptions, Profile
+from admission.engine.quota.charging import ResourceRules, Transformation
+from admission.engine.quota.fairness import FairSharing, FairStrategy
 from api import duration
 from api.errors import InvalidQuantity
 from api.kube.environment import Environment, Section

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from admission.cli.connection import connect
-from admission.engine.fairness import FairSharing
 from admission.engine.model import PlacementOptions
+from admission.engine.quota.fairness import FairSharing
 from admission.simulation import picture, tables, wire
 from admission.simulation.outcome import Outcome, Run, figures
 from admission.simulation.run import Progress as Step

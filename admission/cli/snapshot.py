@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.console import Console
 
 from admission.cli.connection import connect
-from admission.engine.fairness import FairSharing
 from admission.engine.model import PlacementOptions
+from admission.engine.quota.fairness import FairSharing
 from admission.world.cluster import from_cluster
 from admission.world.files import from_files
 from admission.world.snapshot import capture_world

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from admission.controllers.feed import Feed
 from admission.controllers.readiness import Readiness
-from admission.engine.fairness import FairSharing
 from admission.engine.ledger import Ledger
-from admission.engine.queue import PendingQueues
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.quota.fairness import FairSharing
 from admission.settings import ControllerSection
 
 

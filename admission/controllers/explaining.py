@@ -23,7 +23,7 @@ from admission.engine.explain.explain import explain
 from admission.engine.explain.value import Explanation, Verdict
 from admission.engine.explain.words import headline
 from admission.engine.ledger import Ledger
-from admission.engine.queue import PendingQueues
+from admission.engine.queue.queues import PendingQueues
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

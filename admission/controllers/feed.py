@@ -23,7 +23,7 @@ from admission.controllers.situation import blocker
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, Sight
 from admission.engine import intake, model
 from admission.engine.books import Books
-from admission.engine.charging import PLAIN, ResourceRules
+from admission.engine.quota.charging import PLAIN, ResourceRules
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 
 from admission.controllers.views import Views
+from admission.engine.cycle.second import second_pass
 from admission.engine.decision import Decision
 from admission.engine.ledger import Ledger
-from admission.engine.second import second_pass
 from api import assignment
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType

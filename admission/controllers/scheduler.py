@@ -22,8 +22,8 @@ from admission.controllers.removals import Removals
 from admission.controllers.repairs import Repairs
 from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
-from admission.engine.cycle import CycleReport
-from admission.engine.deciding import decide
+from admission.engine.cycle.cycle import CycleReport
+from admission.engine.cycle.deciding import decide
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reason, Reject, Wait
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube

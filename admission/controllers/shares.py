@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from admission.engine.fairness import dominant_share
-from admission.engine.quota import QuotaTree
+from admission.engine.quota.fairness import dominant_share
+from admission.engine.quota.tree import QuotaTree
 
 
 class Shares(Protocol):

@@ -19,7 +19,7 @@ from admission.engine.model import (
     Removed,
     Workload,
 )
-from admission.engine.queue import PendingQueues
+from admission.engine.queue.queues import PendingQueues
 
 
 class Books:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from admission.engine import model
-from admission.engine.charging import PLAIN, ResourceRules
+from admission.engine.quota.charging import PLAIN, ResourceRules
 from api import assignment, constraints, pods, quantity, queues, topology, workloads
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time

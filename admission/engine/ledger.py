@@ -2,8 +2,8 @@
 
 `apply` takes what the cluster says; `place`, `replace`, `fits` and `audit` answer and change nothing; `charge` and
 `release` book an admission, inside a trial or for real. Every change can be taken back (trial.py) and costs as much as it
-touches, not as much as there is. Quota is booked in quota.py; capacity, and which pod belongs to whom, in topology/.
-Called by the feed (apply) and by cycle.py (everything else).
+touches, not as much as there is. Quota is booked in quota/tree.py; capacity, and which pod belongs to whom, in topology/.
+Called by the feed (apply) and by cycle/ (everything else).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from admission.engine.model import (
     Removed,
     Workload,
 )
-from admission.engine.quota import QuotaTree
+from admission.engine.quota.tree import QuotaTree
 from admission.engine.topology.booking import Bookings
 from admission.engine.topology.bookings_audit import differences
 from admission.engine.topology.capacity import Capacity

@@ -2,7 +2,7 @@
 
 Everything the engine reads comes in through here: wire types are parsed once into integers, tuples and plain names. Wrong
 input raises `api.errors.InvalidObject` (or InvalidQuantity) that names the field; the feed turns that into a condition.
-Not here: state (ledger.py, queue.py), answers (decision.py).
+Not here: state (ledger.py, queue/), answers (decision.py).
 """
 
 from __future__ import annotations

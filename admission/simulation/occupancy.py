@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import PODS, ClusterQueue, Cohort, FlavorResource
-from admission.engine.quota import queue_quotas
+from admission.engine.quota.tree import queue_quotas
 
 
 @dataclass(frozen=True, slots=True)

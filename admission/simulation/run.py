@@ -15,7 +15,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 
-from admission.engine.cycle import CycleReport
+from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
 from admission.engine.model import BoundPod, FlavorResource, Gone, Removed, Workload
 from admission.simulation.occupancy import nodes, quota

@@ -16,7 +16,7 @@ from admission.controllers.resources import LimitRange
 from admission.controllers.views import Sight, index
 from admission.engine import intake, model
 from admission.engine.books import Books
-from admission.engine.charging import PLAIN, ResourceRules
+from admission.engine.quota.charging import PLAIN, ResourceRules
 from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
 from api.kube.resources import (
     ADMISSION_CHECKS,

@@ -21,8 +21,6 @@ import msgspec
 
 from admission.engine.books import Books
 from admission.engine.decision import Reason
-from admission.engine.fairness import FairSharing
-from admission.engine.line import order_of
 from admission.engine.model import (
     Admission,
     BoundPod,
@@ -36,7 +34,9 @@ from admission.engine.model import (
     Quota,
     Workload,
 )
-from admission.engine.pending import Promise, Reservation
+from admission.engine.queue.line import order_of
+from admission.engine.queue.pending import Promise, Reservation
+from admission.engine.quota.fairness import FairSharing
 from admission.world.world import About, Arrival, World
 from api.errors import InvalidObject
 

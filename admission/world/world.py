@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admission.engine.books import Books
-from admission.engine.cycle import CycleReport
-from admission.engine.deciding import decide
-from admission.engine.fairness import FairSharing
+from admission.engine.cycle.cycle import CycleReport
+from admission.engine.cycle.deciding import decide
 from admission.engine.ledger import Ledger
 from admission.engine.model import Event, PlacementOptions, Workload
-from admission.engine.queue import PendingQueues
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.quota.fairness import FairSharing
 
 BUDGET = 64
 """Decisions of one cycle, unless the settings say otherwise."""

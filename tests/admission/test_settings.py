@@ -11,7 +11,7 @@ from admission.__main__ import main
 from admission.controllers.lifecycle import Rules
 from admission.controllers.options import job_options, life_rules
 from admission.controllers.timeouts import Backoff, PodsReadyRules
-from admission.engine.fairness import FairSharing, FairStrategy
+from admission.engine.quota.fairness import FairSharing, FairStrategy
 from admission.settings import AdmissionSettings
 from api.pods import Namespace
 

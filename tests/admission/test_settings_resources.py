@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from admission.__main__ import main
-from admission.engine.charging import ResourceRules, Transformation
+from admission.engine.quota.charging import ResourceRules, Transformation
 from admission.settings import AdmissionSettings
 
 FILE = """

@@ -21,8 +21,8 @@ from time import process_time
 from typing import Any
 
 from admission.engine.books import Books
-from admission.engine.cycle import CycleReport
-from admission.engine.deciding import decide
+from admission.engine.cycle.cycle import CycleReport
+from admission.engine.cycle.deciding import decide
 from admission.engine.decision import Admit
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
@@ -41,7 +41,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from admission.engine.queue import PendingQueues
+from admission.engine.queue.queues import PendingQueues
 from tests.bench.measure import cost
 
 SIZES: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text())

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import process_time
 
-from admission.engine.fairness import FairSharing
+from admission.engine.cycle.nominate import Nominator
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -36,8 +36,8 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from admission.engine.nominate import Nominator
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.quota.fairness import FairSharing
 
 GPU, RACK, TENANTS, LIMIT_MS = "nvidia.com/gpu", "rack", 10, 500.0
 NOW = 1_000_000.0

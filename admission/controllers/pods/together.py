@@ -3,7 +3,7 @@
 The engine gives all gangs of a group their quota in one cycle, but it is written Workload by Workload, and whoever writes may
 die in between. So a gang that has quota is held by a check (GANG_CHECK) until every other one has it too; the controller that
 comes after finds the group half written, and the engine gives the rest its quota, or takes back what there is
-(engine/gangs.py). Once all have it, the check of each is turned Ready, and may be so one by one: that all have quota is seen
+(cycle/gangs.py). Once all have it, the check of each is turned Ready, and may be so one by one: that all have quota is seen
 again by whoever comes after.
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from admission.engine.cycle.requests import in_force
 from admission.engine.explain.changes import (
     Change,
     DropAffinity,
@@ -20,9 +21,8 @@ from admission.engine.explain.changes import (
     Tolerate,
 )
 from admission.engine.explain.trying import Trying
-from admission.engine.flavors import topology_implied
+from admission.engine.flavors.search import topology_implied
 from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
-from admission.engine.requests import in_force
 from admission.engine.topology.match import untolerated
 
 MOST_POD_SETS = 8

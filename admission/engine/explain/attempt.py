@@ -2,7 +2,7 @@
 
 The same steps as the cycle's (flavors, quota, place, the next flavor where a placement fails), for one workload and without
 booking anything. Ask inside a trial to learn what a change would do. No queue is looked at: whether others come first is
-not the question here. Called by explain.py and remedies/; `cannot_run` also by cycle.py, with the decision that it makes.
+not the question here. Called by explain.py and remedies/; `cannot_run` also by cycle/cycle.py, with the decision that it makes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from admission.engine.assign import FlavorAssignment, Mode, NoPreemption
+from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import Reason
-from admission.engine.flavors import FlavorSearch, Scope
+from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption
+from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, StopPolicy, Workload
-from admission.engine.requests import placement_requests
 
 FOREVER = 10.0**12
 """Seconds after which every required level that gives way with time has done so."""

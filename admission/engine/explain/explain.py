@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from admission.engine.assign import FlavorAssignment, PodSetFlavors
+from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import Reason
-from admission.engine.eligible import unsuitable, wants_topology
 from admission.engine.explain.attempt import attempt, cannot_run
 from admission.engine.explain.finishing import Site
 from admission.engine.explain.quotas import Family, asked_of, quota_views
@@ -19,10 +18,11 @@ from admission.engine.explain.remedies import remedies
 from admission.engine.explain.rooms import Rooms, groups_of
 from admission.engine.explain.trying import BUDGET, Budget, Trying
 from admission.engine.explain.value import Explanation, FlavorView, PodSetView, QuotaView, Verdict
-from admission.engine.flavors import topology_implied
+from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
+from admission.engine.flavors.eligible import unsuitable, wants_topology
+from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, Workload
-from admission.engine.requests import placement_requests
 from admission.engine.topology.constraints import Group, pod_amounts, wants_of
 from admission.engine.topology.match import untolerated
 from admission.engine.topology.shares import spots

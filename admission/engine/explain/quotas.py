@@ -10,7 +10,7 @@ from heapq import nsmallest
 
 from admission.engine.explain.takers import TOP
 from admission.engine.explain.value import QuotaUser, QuotaView, Taker, TakerKind
-from admission.engine.flavors import total_requests
+from admission.engine.flavors.search import total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
 

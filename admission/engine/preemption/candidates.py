@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from admission.engine import cohorts
-from admission.engine.cohorts import Node
 from admission.engine.decision import Claim
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, PlacementRequest, PreemptionPolicy, Workload
+from admission.engine.quota import cohorts
+from admission.engine.quota.cohorts import Node
 from admission.engine.topology.shares import Booking
 
 Needed = frozenset[FlavorResource]

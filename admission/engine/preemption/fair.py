@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cmp_to_key
 
-from admission.engine.cohorts import Node
 from admission.engine.decision import Claim
-from admission.engine.fairness import FairSharing, FairStrategy, Share, Shares
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.candidates import Candidate, Question, find_for_fairness, rank
 from admission.engine.preemption.hole import Hole, Taken, room_for
+from admission.engine.quota.cohorts import Node
+from admission.engine.quota.fairness import FairSharing, FairStrategy, Share, Shares
 
 
 def fair(ledger: Ledger, question: Question, sharing: FairSharing) -> list[Taken]:

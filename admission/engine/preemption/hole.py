@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from admission.engine.cohorts import Node, change
 from admission.engine.decision import Claim, Victim
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, Question
+from admission.engine.quota.cohorts import Node, change
 from admission.engine.topology.lift import Standing
 from admission.engine.topology.relief import Relief, Site
 

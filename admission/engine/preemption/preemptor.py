@@ -2,7 +2,7 @@
 
 The cycle makes one `Preemptor` (a ledger, the time, and fair sharing if it is on) and asks it about each head:
 
-    about = preemptor.about(workload)                 # a `Preemption` (assign.py) for this workload
+    about = preemptor.about(workload)                 # a `Preemption` (flavors/assign.py) for this workload
     FlavorSearch(..., about, ...)                     # asks about.simulate(...): would evicting help, by quota alone
     victims = about.targets(workload, assignment)     # where the assignment's mode is below Fit and above NoFit
 
@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admission.engine.assign import FlavorAssignment, Mode
+from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import Certificate, Proof, Victim
-from admission.engine.fairness import FairSharing
+from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, Profile, Workload
 from admission.engine.preemption.candidates import Question
@@ -32,7 +32,7 @@ from admission.engine.preemption.classical import classical
 from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.fair import fair
 from admission.engine.preemption.hole import Taken
-from admission.engine.requests import placement_requests
+from admission.engine.quota.fairness import FairSharing
 
 BUDGET = 4_000
 """Sets of victims that one search looks at, unless told otherwise: a fifth of a second with 700 candidates."""
@@ -54,7 +54,7 @@ class Preemptor:
 
 
 class Inquiry:
-    """Whom this workload could evict. Implements `Preemption` of assign.py."""
+    """Whom this workload could evict. Implements `Preemption` of flavors/assign.py."""
 
     def __init__(
         self, ledger: Ledger, workload: Workload, now: float, sharing: FairSharing | None, budget: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from admission.engine.decision import Claim
 from admission.engine.model import Workload
-from admission.engine.quota import QuotaTree
+from admission.engine.quota.tree import QuotaTree
 
 _TEXTS = {
     Claim.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",

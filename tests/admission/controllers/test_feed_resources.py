@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from admission.engine.charging import PLAIN, ResourceRules, Transformation
 from admission.engine.decision import Admit, Wait
+from admission.engine.quota.charging import PLAIN, ResourceRules, Transformation
 from admission.world.objects import Objects
 from admission.world.world import World
 from api.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, WORKLOADS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from admission.engine.cycle import CycleReport, run_cycle
+from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Admit, Wait
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
@@ -20,7 +20,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from admission.engine.queue import PendingQueues
+from admission.engine.queue.queues import PendingQueues
 
 STRICT, BEST = QueueingStrategy.STRICT_FIFO, QueueingStrategy.BEST_EFFORT_FIFO
 RACK, HOST = "rack", "kubernetes.io/hostname"

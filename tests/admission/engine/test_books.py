@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.books import Books
-from admission.engine.cycle import CycleReport, run_cycle
+from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.ledger import Ledger
 from admission.engine.model import BoundPod, Cohort, Event, Flavor, Gone, Quota, Removed
-from admission.engine.queue import PendingQueues
+from admission.engine.queue.queues import PendingQueues
 from tests.admission.engine.making import STRICT, admitted, host, queue, racks, workload
 
 FLAVOR_QUEUE = queue(tas=2)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from admission.controllers.elastic import translation
 from admission.engine import intake
-from admission.engine.cycle import CycleReport, run_cycle
+from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Claim, Preempt, Reason, Wait
-from admission.engine.fairness import FairSharing
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -25,6 +24,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.quota.fairness import FairSharing
 from api.elastic import ElasticQuota, ElasticQuotaSpec
 from tests.admission.engine.making import Cluster, admitted, waits
 

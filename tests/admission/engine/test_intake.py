@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine import intake, model
-from admission.engine.charging import ResourceRules, Transformation
+from admission.engine.quota.charging import ResourceRules, Transformation
 from api import pods, queues, topology, workloads
 from api.errors import InvalidObject
 from api.names import PLACEMENT_PROFILE, QUOTA_RESERVED

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle import CycleReport
-from admission.engine.line import order_of
+from admission.engine.cycle.cycle import CycleReport
 from admission.engine.model import Event, QueueingStrategy, TopologyAsk, Workload
+from admission.engine.queue.line import order_of
 from admission.simulation.outcome import Outcome
 from admission.simulation.run import simulate
 from admission.world.world import About, Arrival, World

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from admission.engine.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharing
 from admission.simulation.run import simulate
 from admission.world.world import World
 from tests.admission.world.made import Manifest, job, manifest, queue, tree, world

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.engine.cycle import CycleReport
+from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Claim, Evict, Preempt, Reason, Reject, Victim
 from admission.simulation.outcome import Outcome, Run, State, figures
 from admission.simulation.run import simulate

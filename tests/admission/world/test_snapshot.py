@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle import CycleReport
+from admission.engine.cycle.cycle import CycleReport
 from admission.engine.model import (
     HOSTNAME_LABEL,
     BoundPod,

@@ -16,15 +16,15 @@ from admission.controllers import conditions
 from admission.controllers.activity import checks_of, cluster_queue_activity
 from admission.controllers.resources import Limit, defect
 from admission.engine import intake
-from admission.engine.charging import ResourceRules, Transformation
-from admission.engine.cycle import requested
+from admission.engine.cycle.cycle import requested
+from admission.engine.cycle.round import RoundOptions, RoundReport, run_round
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
-from admission.engine.fairness import FairSharing
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
-from admission.engine.queue import PendingQueues
-from admission.engine.round import RoundOptions, RoundReport, run_round
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.quota.charging import ResourceRules, Transformation
+from admission.engine.quota.fairness import FairSharing
 from api import pods as wire
 from api.assignment import decode
 from api.labels import matches

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from admission.engine import intake
-from admission.engine.assign import Attempt, FlavorAssignment, Mode, PodSetFlavors, PreemptionOracle
-from admission.engine.flavors import FlavorSearch, Scope
+from admission.engine.flavors.assign import Attempt, FlavorAssignment, Mode, PodSetFlavors, PreemptionOracle
+from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.model import Flavor, FlavorResource
-from admission.engine.quota import QuotaTree
+from admission.engine.quota.tree import QuotaTree
 from admission.engine.trial import Journal
 from api.quantity import to_int
 from api.queues import ClusterQueue, Cohort

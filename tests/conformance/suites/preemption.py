@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admission.engine import intake
-from admission.engine.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
 from admission.engine.decision import Victim
-from admission.engine.fairness import FairSharing, FairStrategy
+from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
 from admission.engine.ledger import Ledger
 from admission.engine.model import Counting, FlavorResource, PlacementOptions, Profile, Workload
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
+from admission.engine.quota.fairness import FairSharing, FairStrategy
 from api import queues, topology, workloads
 from api.meta import parse_time
 from tests.conformance.runner import Case, gates, scenarios

@@ -10,7 +10,7 @@ from admission.controllers.elastic import translation
 from admission.controllers.elastic.quotas import Quotas
 from admission.engine import intake
 from admission.engine.model import PreemptionPolicy, Quota
-from admission.engine.quota import queue_quotas
+from admission.engine.quota.tree import queue_quotas
 from api.elastic import ElasticQuota
 from api.errors import InvalidObject
 from api.kube.resources import ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS

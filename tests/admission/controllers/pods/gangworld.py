@@ -23,10 +23,10 @@ from admission.controllers.pods.views import pod_keys
 from admission.controllers.situation import Situation, blocker
 from admission.engine import intake, model
 from admission.engine.books import Books
-from admission.engine.cycle import run_cycle
+from admission.engine.cycle.cycle import run_cycle
 from admission.engine.decision import Admit, Evict
 from admission.engine.ledger import Ledger
-from admission.engine.queue import PendingQueues
+from admission.engine.queue.queues import PendingQueues
 from admission.integrations.gang import Gang
 from admission.integrations.pod import PodMeta, QueuedPod
 from admission.integrations.podgroup import Unit

@@ -9,8 +9,8 @@ from itertools import combinations
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from admission.engine.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
-from admission.engine.cohorts import Node as QuotaNode
+from admission.engine.cycle.requests import placement_requests
+from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     Admission,
@@ -33,7 +33,7 @@ from admission.engine.model import (
 )
 from admission.engine.preemption.candidates import Candidate, Question, Right, find
 from admission.engine.preemption.preemptor import needed
-from admission.engine.requests import placement_requests
+from admission.engine.quota.cohorts import Node as QuotaNode
 from admission.engine.topology.shares import Booking
 from tests.admission.engine.making import CPU, HOST, RACK, group, host, racks
 

@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decision import Claim, Proof
-from admission.engine.fairness import FairSharing, FairStrategy
 from admission.engine.model import Profile
 from admission.engine.preemption.candidates import find, find_for_fairness
 from admission.engine.preemption.cheapest import cheapest
@@ -16,6 +15,7 @@ from admission.engine.preemption.cost import FREE, Cost, cost_of
 from admission.engine.preemption.fair import fair
 from admission.engine.preemption.hole import Taken
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.quota.fairness import FairSharing, FairStrategy
 from tests.admission.engine.dump import dump
 from tests.admission.engine.preemption.scenes import NOW, Scene, scenes
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.fairness import FairStrategy
 from admission.engine.model import Profile
+from admission.engine.quota.fairness import FairStrategy
 from tests.admission.engine.preemption import test_choice as quick
 from tests.admission.engine.preemption.scenes import Scene, scenes
 

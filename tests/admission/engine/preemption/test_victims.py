@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from admission.engine.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
 from admission.engine.decision import Claim, Proof
+from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     Admission,

@@ -1,0 +1,328 @@
+"""Backfill with reservation: who may start before the head of a queue that waits for room, so that it does not wait longer.
+
+A queue that asks for it gives a reservation to its *head*, the foremost of its workloads that does not fit: the earliest
+moment at which it would, were nobody else let in and did everybody who runs end at the limit of its time
+(`Workload.ends`; whoever has no limit never ends). Others start before it only if that moment does not move:
+
+- they end before it, by their own limit; or
+- with them booked, and those gone who will have ended by then, the head still fits: they do not touch what it needs, or
+  leave it something else. Quota and nodes both count: it is searched for as it will be when its turn comes.
+
+So the cluster does not idle behind a large head, and a stream of small workloads does not starve it. This is the classical
+aggressive backfill: one reservation a queue, so the second in line may be overtaken at its cost.
+
+A reservation binds whoever comes after the head: all behind it in its own queue, and of other queues that use a flavor of its
+those whose turn comes later in a cycle (turns.py); under fair sharing all of these. Who comes before it may take its room; the
+head is then given another moment. A head that another reservation binds is reckoned to find that one's place taken always.
+
+The moment is searched for by releasing those who run in the order of their ends, in growing strides, then by bisection in
+the last stride: as many placements as the logarithm of the ends before it, and each booking is lifted at most twice. More room
+never hurts the exact placement; under the other profiles the moment may not be the very earliest one. It is searched for when
+the head is refused, which happens once until something that could help it changes (queue/queues.py), and is kept meanwhile. If
+everybody keeps his limit the head starts no later than at the first moment it was given: those gone by then are at least those
+that were reckoned with, and whoever was let in was tested against it.
+
+Looking ahead costs as much as there is to be lifted, so it is done seldom. A moment that was found is kept for `_KEPT` seconds
+though it might have come nearer since. Who takes of none of the places that are kept for the head, and of no quota that it
+needs then, is let in without a look at the nodes; a search for other places for the head is made for `_SEARCHES` of the others
+in one cycle, and the rest wait, who might not have delayed it.
+
+Nothing is changed but the reservations. Called by cycle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import ceil
+
+from admission.engine.cycle.gangs import is_grouped
+from admission.engine.cycle.nominate import Nomination
+from admission.engine.cycle.requests import placement_requests
+from admission.engine.decision import PlacementResult, Reason
+from admission.engine.flavors.assign import Mode, NoPreemption
+from admission.engine.flavors.search import FlavorSearch, Scope
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
+from admission.engine.queue.line import order_of
+from admission.engine.queue.pending import Reservation
+from admission.engine.queue.queues import PendingQueues
+
+BEHIND = Reason.PENDING_EVALUATION
+"""Why whoever would delay a head waits: others come first."""
+
+_MAY_PASS = (Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, BEHIND)
+
+_KEPT = 60.0
+_SEARCHES = 2
+
+Step = tuple[float, frozenset[str]]
+"""A moment, and who has ended by then that had not before."""
+
+
+def _expected(start: float) -> str:
+    """Whole seconds, rounded up."""
+    at = datetime.fromtimestamp(ceil(start), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"expected to start at {at} or before"
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """Of a workload that was just refused: when it starts at the latest, where that is reserved for it.
+
+    `overtaken`: somebody of its queue has a reservation, so that those behind may be considered.
+    """
+
+    start: float | None = None
+    overtaken: bool = False
+
+    def told(self, message: str) -> str:
+        """The message of the wait with the moment added."""
+        return message if self.start is None else f"{message}; {_expected(self.start)}"
+
+    def look_again(self, again: float | None, now: float) -> float | None:
+        """When time alone makes it worth another look: at `again`, or when it is to start; that moment may be now already."""
+        if self.start is None or self.start <= now:
+            return again
+        return self.start if again is None else min(again, self.start)
+
+
+def running(workload: Workload, queue: ClusterQueue, now: float) -> Workload:
+    """The workload as it is booked when it is admitted now; where checks come first nobody knows when it will run."""
+    return workload if workload.time_limit is None or queue.checks else replace(workload, admitted=now)
+
+
+class Backfill:
+    """The reservations during one cycle at `now` (epoch seconds). `fair`: fair sharing is on."""
+
+    def __init__(self, ledger: Ledger, queues: PendingQueues, now: float, *, fair: bool) -> None:
+        self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
+        self._known: list[Step] | None = None
+        self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
+        self._searches = _SEARCHES
+
+    def taken(self, workload: Workload, admission: Admission) -> bool:
+        """The workload, as it is booked, is admitted: the ends are others now. Whether it had the reservation of its queue."""
+        self._known = None
+        self._leaving.clear()
+        for head, reservation in tuple(self._queues.reservations()):
+            if workload.ends is not None and workload.ends <= reservation.start:
+                continue
+            if reservation.firm and head.key != workload.key and not _apart(reservation.admission, admission):
+                self._queues.reserve(head.key, replace(reservation, firm=False))
+        held = self._queues.reservation(workload.cluster_queue)
+        return held is not None and held[0].key == workload.key
+
+    # ---- the head
+
+    def refused(
+        self, workload: Workload, queue: ClusterQueue, reason: Reason, level: int, *, hopeless: bool = False
+    ) -> Prospect:
+        """The workload of a queue that asks for backfill was just refused; it would borrow as far as `level`.
+
+        Is it the first of its queue, its start is reserved, where there is one. `hopeless`: no nodes would ever hold it.
+        """
+        held = self._queues.reservation(queue.name)
+        if held is not None and order_of(held[0]) < order_of(workload):
+            return Prospect(overtaken=True)
+        if held is not None and held[0].key == workload.key and self._stands(held[1]):
+            return Prospect(held[1].start, overtaken=True)
+        passing = reason in _MAY_PASS and not (hopeless and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
+        found = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
+        if found is None:
+            self._queues.reserve(workload.key, None)
+            return Prospect(overtaken=self._queues.reservation(queue.name) is not None)
+        start, nomination = found
+        admission, borrows = nomination.admission(), nomination.assignment.level
+        self._queues.reserve(workload.key, Reservation(start, admission, borrows, self._now))
+        return Prospect(start, overtaken=True)
+
+    def _stands(self, reservation: Reservation) -> bool:
+        """Whether the moment need not be looked for again."""
+        return reservation.firm and reservation.start > self._now and self._now - reservation.found < _KEPT
+
+    def _earliest(self, workload: Workload, queue: ClusterQueue, level: int) -> tuple[float, Nomination] | None:
+        with self._ledger.trial():
+            ahead = self._hold_ahead(workload, level)
+            steps = self._steps()
+            later = [(max(end, self._now), frozenset((key,))) for end, key in ahead]
+            return self._stride(workload, queue, sorted([*steps, *later], key=lambda step: step[0]), 0, 1)
+
+    def _stride(
+        self, workload: Workload, queue: ClusterQueue, steps: Sequence[Step], low: int, size: int
+    ) -> tuple[float, Nomination] | None:
+        """It does not fit when `steps[:low]` are gone, and they are."""
+        if low == len(steps):
+            return None
+        high = min(low + size, len(steps))
+        with self._gone(steps[low:high]):
+            found = self._fit(workload, queue, steps[high - 1][0])
+            if found is None:
+                return self._stride(workload, queue, steps, high, 2 * size)
+        return self._bisect(workload, queue, steps, low, high, found)
+
+    def _bisect(
+        self, workload: Workload, queue: ClusterQueue, steps: Sequence[Step], low: int, high: int, found: Nomination
+    ) -> tuple[float, Nomination]:
+        """It does not fit when `steps[:low]` are gone, and they are; it does, as `found` says, after `steps[:high]`."""
+        if high - low == 1:
+            return steps[low][0], found
+        middle = (low + high) // 2
+        with self._gone(steps[low:middle]):
+            earlier = self._fit(workload, queue, steps[middle - 1][0])
+            if earlier is None:
+                return self._bisect(workload, queue, steps, middle, high, found)
+        return self._bisect(workload, queue, steps, low, middle, earlier)
+
+    # ---- those behind
+
+    def delays(self, queue: ClusterQueue, found: Nomination) -> str | None:
+        """Whose reservation would not hold if this one started now; None if all do."""
+        level = found.assignment.level
+        held = sorted(self._queues.reservations(), key=lambda each: (each[1].start, each[0].key))
+        for head, reservation in held:
+            bound = self._binds(head, reservation, found.workload, level) and _meet(reservation, found)
+            if bound and not self._holds(head, reservation, queue, found):
+                return f"would delay {head.key}, which comes before it and is {_expected(reservation.start)}"
+        return None
+
+    def _binds(self, head: Workload, reservation: Reservation, workload: Workload, level: int) -> bool:
+        if head.key == workload.key:
+            return False
+        if head.cluster_queue == workload.cluster_queue:
+            return order_of(head) < order_of(workload)
+        return self._fair or (reservation.level, order_of(head)) < (level, order_of(workload))
+
+    def _holds(self, head: Workload, reservation: Reservation, queue: ClusterQueue, found: Nomination) -> bool:
+        ends = running(found.workload, queue, self._now).ends
+        if ends is not None and ends <= reservation.start:
+            return True
+        target = self._ledger.quota.spec(head.cluster_queue)
+        if target is None:
+            return True
+        steps = [step for step in self._steps() if step[0] <= reservation.start]
+        admission = found.admission()
+        apart = reservation.firm and not found.victims and _apart(reservation.admission, admission)
+        if apart and self._quota_suffices(head, reservation, admission, steps):
+            return True
+        if self._searches <= 0:
+            return False
+        self._searches -= 1
+        with self._ledger.trial():
+            for victim in found.victims:
+                self._ledger.vacate(victim.workload)
+            self._ledger.charge(found.workload, admission)
+            self._hold_ahead(head, reservation.level, besides=found.workload.key)
+            with self._gone(steps):
+                other = self._fit(head, target, reservation.start)
+        if other is None:
+            return False
+        self._queues.reserve(head.key, replace(reservation, admission=other.admission(), firm=True))
+        return True
+
+    def _quota_suffices(
+        self, head: Workload, reservation: Reservation, admission: Admission, steps: Sequence[Step]
+    ) -> bool:
+        """Whether there is the quota that the head is to get, with this one in."""
+        with self._ledger.trial():
+            self._ledger.quota.add(admission.cluster_queue, admission.usage())
+            for _, other in self._ahead(head, reservation.level):
+                self._ledger.quota.add(other.admission.cluster_queue, other.admission.usage())
+            if reservation.start not in self._leaving:
+                self._leaving[reservation.start] = self._usage(_keys(steps))
+            for name, usage in self._leaving[reservation.start].items():
+                self._ledger.quota.remove(name, usage)
+            return self._ledger.quota.fits(head.cluster_queue, reservation.admission.usage())
+
+    # ---- the book as it will be
+
+    def _hold_ahead(self, workload: Workload, level: int, besides: str = "") -> list[tuple[float, str]]:
+        """In a trial: what is reserved for others that bind the workload is taken; when they end that do."""
+        ends = []
+        for head, reservation in self._ahead(workload, level):
+            if head.key == besides:
+                continue
+            self._ledger.hold(head, reservation.admission)
+            if head.time_limit is not None:
+                ends.append((reservation.start + head.time_limit, head.key))
+        return ends
+
+    def _ahead(self, workload: Workload, level: int) -> list[tuple[Workload, Reservation]]:
+        held = sorted(self._queues.reservations(), key=lambda each: order_of(each[0]))
+        return [each for each in held if self._binds(*each, workload, level)]
+
+    def _steps(self) -> list[Step]:
+        """Who ends when, first to end first; who should have ended ends now."""
+        if self._known is None:
+            at: dict[float, set[str]] = {}
+            for key, booking in self._ledger.bookings.by_workload.items():
+                if (end := booking.workload.ends) is not None:
+                    at.setdefault(max(end, self._now), set()).add(key)
+            self._known = [(end, frozenset(at[end])) for end in sorted(at)]
+        return self._known
+
+    @contextmanager
+    def _gone(self, steps: Sequence[Step]) -> Iterator[None]:
+        """Inside, these have left the nodes and given their quota back."""
+        keys = _keys(steps)
+        with self._ledger.away(keys):
+            for name, usage in self._usage(keys).items():
+                self._ledger.quota.remove(name, usage)
+            yield
+
+    def _usage(self, keys: frozenset[str]) -> dict[str, dict[FlavorResource, int]]:
+        total: dict[str, dict[FlavorResource, int]] = {}
+        for key in keys:
+            if (admission := self._ledger.admission(key)) is not None:
+                usage = total.setdefault(admission.cluster_queue, {})
+                for fr, amount in admission.usage().items():
+                    usage[fr] = usage.get(fr, 0) + amount
+        return total
+
+    def _fit(self, workload: Workload, queue: ClusterQueue, at: float) -> Nomination | None:
+        """What the workload would get in the book as it stands, evicting nobody; as cycle.py finds it."""
+        refused: dict[tuple[str, str], str] = {}
+        nobody = NoPreemption(self._ledger.quota)
+        while True:
+            scope = Scope(dict(refused), fair=self._fair)
+            found = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, nobody, scope).assign(workload)
+            if found.mode is not Mode.FIT:
+                return None
+            requests = placement_requests(workload, queue, found, self._ledger.flavors, at)
+            result = self._ledger.place(requests) if requests else PlacementResult({}, {})
+            if result.fits:
+                return Nomination(workload, found, result.assignments)
+            more = {(r.pod_set.name, r.flavor): "" for r in requests if r.pod_set.name in result.failures}
+            if more.keys() <= refused.keys():
+                return None
+            refused |= more
+
+
+def _keys(steps: Sequence[Step]) -> frozenset[str]:
+    return frozenset().union(*(ended for _, ended in steps))
+
+
+def _apart(one: Admission, other: Admission) -> bool:
+    """Whether the two have no place in common. Quota is another matter."""
+    return _places(one).isdisjoint(_places(other))
+
+
+def _places(admission: Admission) -> set[tuple[str, tuple[str, ...]]]:
+    return {
+        (flavor, domain.values)
+        for pod_set in admission.pod_sets
+        if pod_set.assignment is not None
+        for domain in pod_set.assignment.domains
+        for flavor in set(pod_set.flavors.values())
+    }
+
+
+def _flavors(admission: Admission) -> set[str]:
+    return {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
+
+
+def _meet(reservation: Reservation, found: Nomination) -> bool:
+    """Whether both take of one flavor."""
+    return not _flavors(reservation.admission).isdisjoint(_flavors(found.admission()))

@@ -1,0 +1,356 @@
+"""One admission cycle: who of the pending workloads starts now, in which flavors, on which nodes, and who has to go for it.
+
+The steps, repeated until nothing more fits or the budget is used up:
+
+1. *heads*: the foremost workload of each queue that is worth considering (queue/).
+2. *order*: the head that borrows least, then has the highest priority, then is the oldest; or by fair shares (turns.py).
+3. *flavors* and *quota*: flavors/search.py. No fit: step 6.
+4. *place*: domains for its pod sets (ledger.place). No place: the flavor that failed is refused and step 3 tries the next
+   one. Where even an empty cluster would not hold it, the message counts what an empty cluster would.
+5. *admit*: charged to the ledger at once, and the next workload of that queue is a head. Workloads that start together with
+   others (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py).
+6. *make room*: where its queue may evict others, or it can start with fewer pods, it is nominated for that (nominate.py), as
+   things will stand when the victims of earlier ones have left and what those were promised is taken.
+   - *preempt*: its victims have to leave; what it then gets is promised to it, in this cycle and the next ones, until
+     something changes that lets it be considered anew. Whoever comes after it starts only if it fits now and also then.
+   - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops. Where the queue asks for backfill
+     its head is told when it will start, and nobody behind it starts who would delay that (backfill.py).
+
+Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
+moment. Usage only grows during a cycle, so who does not fit now will not fit later in it. The shell writes the decisions;
+if that fails it calls `ledger.release` and puts the workload back into the queues. The peer's own cycle is round.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from admission.engine.cycle.backfill import BEHIND, Backfill, running
+from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, Refused, is_grouped, turn_of
+from admission.engine.cycle.nominate import DEFERRED, Nomination, Nominator
+from admission.engine.cycle.promises import Promises
+from admission.engine.cycle.requests import next_step, placement_requests, relaxation, relaxed
+from admission.engine.cycle.turns import FairTurns, Head, LazyTurns, Turns
+from admission.engine.decision import Admit, Decision, Evict, PlacementResult, Preempt, Reason, Wait
+from admission.engine.explain.attempt import cannot_run
+from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
+from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
+from admission.engine.ledger import Ledger
+from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
+from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Lack, lack_of
+from admission.engine.queue.queues import Notice, PendingQueues
+
+NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
+_MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class CycleReport:
+    """What a cycle decided, in order. `more`: the budget ended it, there are heads left to consider.
+
+    `notices` are for workloads that were not considered: blocked, or equal to one that was just refused.
+    """
+
+    decisions: tuple[Decision, ...]
+    notices: tuple[Notice, ...]
+    more: bool
+
+    @property
+    def admitted(self) -> int:
+        """How many workloads got in."""
+        return sum(isinstance(decision, Admit) for decision in self.decisions)
+
+    @property
+    def waiting(self) -> int:
+        """How many were considered in vain."""
+        return sum(isinstance(decision, Wait) for decision in self.decisions)
+
+
+def run_cycle(
+    ledger: Ledger,
+    queues: PendingQueues,
+    now: float,
+    budget: int,
+    preemptions: Preemptions | None = None,
+    *,
+    fair: bool = False,
+    startable: int | None = None,
+) -> CycleReport:
+    """Decide on up to `budget` workloads (at least one), admissions and waits together; `now` is epoch seconds.
+
+    Without `preemptions` nobody is evicted. `fair`: fair sharing is on. `startable`: no more than so many may start, since
+    each has to have its pods ready before the next one (lifecycle.md 3.6); None: any number.
+    """
+    queues.due(now)
+    cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota), fair, startable)
+    decisions = cycle.run(max(1, budget))
+    return CycleReport(tuple(decisions), tuple(queues.take_notices()), cycle.more())
+
+
+class _Cycle:
+    def __init__(
+        self,
+        ledger: Ledger,
+        queues: PendingQueues,
+        now: float,
+        preemptions: Preemptions,
+        fair: bool,
+        startable: int | None,
+    ) -> None:
+        self._ledger, self._queues, self._now, self._preemptions = ledger, queues, now, preemptions
+        self._fair, self._startable, self._woke = fair, startable, False
+        self._nobody = NoPreemption(ledger.quota)
+        self._nominator = Nominator(ledger, preemptions, now)
+        self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger)
+        self._promises = Promises(ledger, queues)
+        self._backfill = Backfill(ledger, queues, now, fair=fair)
+        if fair:
+            self._promises.keep_all()
+        self._groups = GangGroups(
+            ledger, queues, now, self._closed, self._promises.leave_quota_for, self._backfill.delays, fair=fair
+        )
+        self._with_it: list[Decision] = []
+        self._borrowers: set[str] = set()
+        for workload in queues.heads():
+            self._enter(workload)
+
+    def more(self) -> bool:
+        return len(self._turns) > 0 or self._woke
+
+    def run(self, budget: int) -> list[Decision]:
+        decisions: list[Decision] = []
+        try:
+            while len(decisions) < budget and (head := self._turns.next()) is not None:
+                self._promises.keep_until(head.level, head.order)
+                decision = self._consider(head)
+                if decision is not None:
+                    decisions += (decision, *self._with_it)
+                    self._with_it.clear()
+        finally:
+            self._promises.end()
+            for relatives in {self._ledger.quota.relatives(name) for name in self._borrowers}:
+                self._queues.quota_taken(relatives)
+        return decisions
+
+    def _settle(self, head: Head) -> None:
+        """The next workload of its queue takes its place."""
+        self._turns.leave(head)
+        if (workload := self._queues.head(head.queue)) is not None:
+            self._enter(workload)
+
+    def _enter(self, workload: Workload) -> None:
+        head = Head.of(workload)
+        if is_grouped(workload):
+            head.order = turn_of(workload, self._queues)
+        self._turns.enter(head)
+
+    # ---- step 3: flavors and quota
+
+    def _consider(self, head: Head) -> Decision | None:
+        """The decision on a head whose turn it may be; None if it turns out that others come first."""
+        workload = head.workload
+        if self._ledger.admission(workload.key) is not None:
+            self._queues.remove(workload.key)
+            self._settle(head)
+            return None
+        queue = self._ledger.quota.spec(workload.cluster_queue)
+        if queue is None:
+            return self._wait(head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
+        if (closed := self._closed(workload, queue)) is not None:
+            return self._wait(head, queue, *closed, lack=NOTHING_HELPS)
+        if is_grouped(workload):
+            return self._together(head, queue)
+        if self._queues.sleeps_on(workload.key, partial(self._ledger.quota.available, queue.name)):
+            self._settle(head)
+            return None
+        assignment = self._assign(head, queue)
+        if assignment.mode < Mode.FIT or not self._promises.leave_quota_for(queue.name, assignment):
+            return self._make_room(head, queue, assignment)
+        if self._turns.yields(head, assignment.level):
+            return None
+        return self._place(head, queue, assignment)
+
+    def _closed(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
+        """Why the workload cannot be considered, whatever room there is."""
+        if queue.stop is not StopPolicy.NONE:
+            return Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped"
+        if queue.inactive is not None or self._ledger.quota.cyclic(queue.name):
+            return Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive"
+        return None if workload.defect is None else (Reason.MISCONFIGURED, workload.defect)
+
+    def _look(self, head: Head) -> None:
+        """Find its flavors before its turn, unless it has to be told something else."""
+        workload, queue = head.workload, self._ledger.quota.spec(head.queue)
+        booked = self._ledger.admission(workload.key) is not None
+        if queue is not None and not booked and self._closed(workload, queue) is None:
+            self._assign(head, queue)
+
+    def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:
+        """Its flavors in the ledger as it stands. Kept until its turn comes or `Turns.taken` drops it."""
+        if head.assignment is None:
+            oracle = self._preemptions.about(head.workload) if _evicts(queue) else self._nobody
+            search = FlavorSearch(
+                queue, self._ledger.flavors, self._ledger.quota, oracle, Scope(head.refused, fair=self._fair)
+            )
+            head.assignment = search.assign(head.workload)
+        return head.assignment
+
+    # ---- step 4: place
+
+    def _place(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
+        requests = placement_requests(head.workload, queue, assignment, self._ledger.flavors, self._now)
+        result = self._ledger.place(requests) if requests else PlacementResult({}, {})
+        if result.fits:
+            return self._admit(head, queue, assignment, result.assignments)
+        empty = self._ledger.place(requests, simulate_empty=True)
+        head.hopeless &= not empty.fits
+        for request in requests:
+            name = request.pod_set.name
+            if (failure := result.failures.get(name)) is not None:
+                head.refused[name, request.flavor] = empty.failures.get(name, failure).message
+        head.assignment = None
+        self._turns.again(head)
+        return None
+
+    # ---- step 5: admit
+
+    def _admit(
+        self, head: Head, queue: ClusterQueue, flavors: FlavorAssignment, places: Mapping[str, Assignment]
+    ) -> Decision:
+        return self._start(head, queue, Nomination(head.workload, flavors, places))
+
+    def _start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+        if (why := self._backfill.delays(queue, found)) is not None:
+            return self._wait(head, queue, BEHIND, why)
+        if self._startable is not None:
+            if self._startable <= 0:
+                return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
+            self._startable -= 1
+        workload, admission = found.workload, found.admission()
+        booked = running(workload, queue, self._now)
+        self._ledger.charge(booked, admission)
+        self._woke |= self._backfill.taken(booked, admission)
+        self._queues.remove(workload.key)
+        self._settle(head)
+        self._taken(found)
+        note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
+        return Admit(workload.key, admission, note, found.assignment.considered())
+
+    def _taken(self, found: Nomination) -> None:
+        """Who borrows makes itself, and others of its queue, somebody whom relatives may evict."""
+        self._turns.taken(found.workload.cluster_queue)
+        if found.assignment.level:
+            self._borrowers.add(found.workload.cluster_queue)
+
+    def _together(self, head: Head, queue: ClusterQueue) -> Decision:
+        """All of its group, or none; the decisions on the others go with the one on it."""
+        key = head.workload.key
+        if self._startable is not None and self._startable <= 0:
+            return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
+        found = self._groups.start(head.workload)
+        if isinstance(found, Refused):
+            self._with_it += (Evict(one, INCOMPLETE, found.told_to(one)) for one in found.stranded)
+            return self._wait(head, queue, found.reason, found.told_to(key))
+        if self._startable is not None:
+            self._startable -= 1  # together they are one
+        admits = {each.workload.key: self._fetched(each) for each in found}
+        self._with_it += (admit for other, admit in admits.items() if other != key)
+        return admits[key]
+
+    def _fetched(self, found: Nomination) -> Admit:
+        """It starts, from wherever it stood in its line; it is charged already."""
+        workload, name = found.workload, found.workload.cluster_queue
+        first = self._queues.head(name)
+        self._queues.remove(workload.key)
+        if first is not None and first.key == workload.key:
+            self._turns.leave(Head.of(workload))
+        if first is None or first.key == workload.key:
+            following = self._queues.head(name)
+            if following is not None:
+                self._enter(following)
+        self._taken(found)
+        return Admit(workload.key, found.admission(), considered=found.assignment.considered())
+
+    # ---- step 6: make room, or wait
+
+    def _make_room(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
+        workload = head.workload
+        fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
+        # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
+        may_help = _evicts(queue) and (assignment.mode > Mode.NO_FIT or bool(head.refused))
+        if assignment.mode < Mode.FIT and not fewer and not may_help:
+            lack = USAGE_MAY_HELP if _evicts(queue) else lack_of(queue, assignment)
+            return self._wait(head, queue, assignment.reason, assignment.message(), lack=lack)
+        known = None if head.refused or self._promises or not _evicts(queue) else assignment
+        with self._promises.afterwards():
+            found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
+        if not found.starts:
+            told = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
+            reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else told.reason
+            by_usage = known is not None and known.mode is Mode.NO_CANDIDATES and len(known.usage) == 1
+            lack = USAGE_MAY_HELP if by_usage and not (found.homeless or fewer) else None
+            return self._wait(head, queue, reason, told.message(), lack=lack)
+        if self._turns.yields(head, found.assignment.level):
+            return None
+        if found.victims:
+            return self._preempt(head, queue, found)
+        if self._promises.must_wait(found):
+            self._promise(head, found, self._promises.leaving)
+            return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
+        return self._start(head, queue, found)
+
+    def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+        if (why := self._backfill.delays(queue, found)) is not None:
+            return self._wait(head, queue, BEHIND, why)
+        victims = frozenset(victim.workload for victim in found.victims)
+        self._promise(head, found, victims)
+        message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
+        return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
+
+    def _promise(self, head: Head, found: Nomination, victims: frozenset[str]) -> None:
+        """It gets this once the victims have left; until then nobody behind it does."""
+        self._promises.make(head.workload.key, found, victims)
+        self._settle(head)
+        self._turns.taken(head.queue)
+
+    def _wait(
+        self, head: Head, queue: ClusterQueue | None, reason: Reason, message: str, *, lack: Lack | None = None
+    ) -> Wait:
+        workload = head.workload
+        again = None
+        if queue is not None:
+            message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
+            again = next_step(workload, queue, self._ledger.flavors, self._now)
+        overtaken = False
+        if queue is not None and queue.backfill:
+            level = 0 if head.assignment is None else head.assignment.level
+            expected = self._backfill.refused(workload, queue, reason, level, hopeless=head.hopeless)
+            message, again = expected.told(message), expected.look_again(again, self._now)
+            lack = None  # its expected start moves with everything that ends
+            overtaken = expected.overtaken
+        if self._queues.lapsed(workload.key):
+            self._free_again(workload.cluster_queue)
+        stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, lack=lack)
+        self._settle(head)
+        never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
+        return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
+
+    def _free_again(self, name: str) -> None:
+        """What was promised to its head is free: whoever was refused because of that is worth another look."""
+        others = self._ledger.quota.relatives(name) | self._queues.sharing_flavors(name)
+        self._queues.wake(others - {name})
+        self._woke = True
+
+
+def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:
+    """Totals per pod set, for the status."""
+    target = queue or ClusterQueue(workload.cluster_queue)
+    return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}
+
+
+def _evicts(queue: ClusterQueue) -> bool:
+    """Whether the queue's workloads may ever evict others."""
+    policy = queue.preemption
+    return policy.within_cluster_queue != "Never" or policy.reclaim_within_cohort != "Never"

@@ -1,0 +1,26 @@
+"""One cycle as the running system makes it: with preemption, and by fair shares where those are on.
+
+The controller and every world that plays one decide through here, so that they decide alike.
+"""
+
+from __future__ import annotations
+
+from admission.engine.cycle.cycle import CycleReport, run_cycle
+from admission.engine.ledger import Ledger
+from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.quota.fairness import FairSharing
+
+
+def decide(
+    ledger: Ledger,
+    queues: PendingQueues,
+    now: float,
+    budget: int,
+    sharing: FairSharing | None = None,
+    *,
+    startable: int | None = None,
+) -> CycleReport:
+    """As `run_cycle`; `sharing` is None where fair sharing is off."""
+    preemptor = Preemptor(ledger, now, sharing)
+    return run_cycle(ledger, queues, now, budget, preemptor, fair=sharing is not None, startable=startable)

@@ -1,0 +1,194 @@
+"""What a workload would get as things stand: flavors, domains, whom to evict for it; and with fewer pods, if it can do so.
+
+1. *flavors* that fit the quota (flavors/search.py).
+2. *domains*: where they fit, the pod sets are placed. Where they do not, or the nodes do not hold them, the workload needs
+   others to leave; if not even a cluster without admitted workloads would hold it, it fits nowhere.
+3. *victims*: whom the preemption engine would evict; and the domains that the workload would take then. Where nobody can be
+   evicted these are the domains of an empty cluster: to keep them free of later workloads, if the cycle wants that.
+4. *fewer pods*: where none of it helped, pod sets with a `minCount` give pods up, evenly, the fewest that suffice, found by
+   bisection (cycle.md 4.7).
+
+Nothing is changed: cycle.py and round.py book what they take. Source: cycle.md 4.2, 4.5, 4.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from admission.engine.cycle.requests import placement_requests
+from admission.engine.decision import NoPlacement, PlacementResult, Reason, Victim
+from admission.engine.flavors.assign import FlavorAssignment, Mode, PodSetFlavors, Preemption, Preemptions
+from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, Scope
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    Admission,
+    Assignment,
+    ClusterQueue,
+    PlacementRequest,
+    PodSetAdmission,
+    Workload,
+)
+
+OVERLAP = "Workload has overlapping preemption targets with another workload"
+DEFERRED = f"{OVERLAP}, but will fit after these preemptions complete"
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """What a workload would get. `workload` has the pod counts that this is for; `victims` have to leave first.
+
+    `places`: domains by pod set; of a nomination that is no Fit, those that it would take once others have left.
+    `homeless`: not even nodes without any workload hold it.
+    """
+
+    workload: Workload
+    assignment: FlavorAssignment
+    places: Mapping[str, Assignment] = field(default_factory=dict)
+    victims: tuple[Victim, ...] = ()
+    homeless: bool = False
+
+    @property
+    def mode(self) -> Mode:
+        """How well it fits."""
+        return self.assignment.mode
+
+    @property
+    def starts(self) -> bool:
+        """Whether it can start, at once or after its victims."""
+        return self.mode is Mode.FIT or bool(self.victims)
+
+    def admission(self) -> Admission:
+        """As a booking."""
+        got = {pod_set.name: pod_set for pod_set in self.assignment.pod_sets}
+        return Admission(
+            self.workload.cluster_queue,
+            tuple(
+                PodSetAdmission(
+                    name=pod_set.name,
+                    flavors={resource: pick.flavor for resource, pick in got[pod_set.name].picks.items()},
+                    usage={resource: got[pod_set.name].requests[resource] for resource in got[pod_set.name].picks},
+                    count=pod_set.count,
+                    assignment=self.places.get(pod_set.name),
+                )
+                for pod_set in self.workload.pod_sets
+                if pod_set.name in got
+            ),
+        )
+
+
+class Nominator:
+    """Nominates against the ledger as it stands. `partial`: pod sets may start with fewer pods."""
+
+    def __init__(self, ledger: Ledger, preemptions: Preemptions, now: float, *, partial: bool = True) -> None:
+        self._ledger, self._preemptions, self._now, self._partial = ledger, preemptions, now, partial
+
+    def nominate(
+        self,
+        workload: Workload,
+        queue: ClusterQueue,
+        scope: Scope = EVERYWHERE,
+        known: FlavorAssignment | None = None,
+    ) -> Nomination:
+        """The best for all pods, or else the most pods that can start; for all pods again where no number can.
+
+        `known`: what a search for all pods finds in this scope, where it was made already.
+        """
+        full = self._attempt(workload, queue, scope, known)
+        if full.starts or not self._partial:
+            return full
+        return self._fewer(workload, queue, scope) or full
+
+    def _fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope) -> Nomination | None:
+        deltas = [0 if p.min_count is None else max(0, p.count - p.min_count) for p in workload.pod_sets]
+        total = sum(deltas)
+        best = None
+        low, high = 0, total + 1 if total else 0
+        while low < high:
+            middle = (low + high) // 2
+            cut = [delta * middle // total for delta in deltas]
+            pod_sets = tuple(replace(p, count=p.count - less) for p, less in zip(workload.pod_sets, cut, strict=True))
+            found = self._attempt(replace(workload, pod_sets=pod_sets), queue, scope)
+            if found.starts:
+                best, high = found, middle
+            else:
+                low = middle + 1
+        return best
+
+    def _attempt(
+        self, workload: Workload, queue: ClusterQueue, scope: Scope, known: FlavorAssignment | None = None
+    ) -> Nomination:
+        preemption = self._preemptions.about(workload)
+        found = known
+        if found is None:
+            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, preemption, scope)
+            found = search.assign(workload)
+        if found.mode is Mode.NO_FIT:
+            return Nomination(workload, found)
+        requests = placement_requests(workload, queue, found, self._ledger.flavors, self._now)
+        if found.mode is Mode.FIT:
+            placed = self._ledger.place(requests) if requests else PlacementResult({}, {})
+            if placed.fits:
+                return Nomination(workload, found, placed.assignments)
+            found = _unplaced(found, placed.failures, Mode.PREEMPT)
+        return self._behind_others(workload, found, requests, preemption)
+
+    def _behind_others(
+        self,
+        workload: Workload,
+        found: FlavorAssignment,
+        requests: Sequence[PlacementRequest],
+        preemption: Preemption,
+    ) -> Nomination:
+        """It fits only when others leave: whom, and what it would take then."""
+        empty = self._ledger.place(requests, simulate_empty=True) if requests else PlacementResult({}, {})
+        if not empty.fits:
+            return Nomination(workload, _unplaced(found, empty.failures, Mode.NO_FIT), homeless=True)
+        found = _all_placed_preempt(found)
+        victims = tuple(preemption.targets(workload, found))
+        places = self._places_without(victims, requests) if victims and requests else empty.assignments
+        return Nomination(workload, found, places, victims)
+
+    def _places_without(
+        self, victims: Sequence[Victim], requests: Sequence[PlacementRequest]
+    ) -> Mapping[str, Assignment]:
+        with self._ledger.trial():
+            for victim in victims:
+                self._ledger.lift(victim.workload)
+            return self._ledger.place(requests).assignments
+
+
+def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode: Mode) -> FlavorAssignment:
+    """The placement's words for the first pod set that has no place, and what that makes of it.
+
+    What an empty cluster does not hold is said instead of what this one does not: it is the lack that stays.
+    """
+    name = next(p.name for p in found.pod_sets if p.name in failures)
+    message = failures[name].message
+
+    def told(pod_set: PodSetFlavors) -> PodSetFlavors:
+        if pod_set.name != name:
+            return pod_set
+        picks = {resource: replace(pick, mode=min(pick.mode, mode)) for resource, pick in pod_set.picks.items()}
+        reasons = tuple(text for text in pod_set.reasons if text != pod_set.unplaced)
+        return replace(
+            pod_set,
+            picks=picks,
+            reasons=(*reasons, message),
+            reason=pod_set.reason or Reason.TOPOLOGY_PLACEMENT_FAILED,
+            unplaced=message,
+        )
+
+    return replace(found, pod_sets=tuple(told(pod_set) for pod_set in found.pod_sets))
+
+
+def _all_placed_preempt(found: FlavorAssignment) -> FlavorAssignment:
+    """Pod sets on a topology compete with the victims for nodes, whether or not their quota fits."""
+
+    def at_most(pod_set: PodSetFlavors) -> PodSetFlavors:
+        if pod_set.topology is None:
+            return pod_set
+        picks = {name: replace(pick, mode=min(pick.mode, Mode.PREEMPT)) for name, pick in pod_set.picks.items()}
+        return replace(pod_set, picks=picks)
+
+    return replace(found, pod_sets=tuple(at_most(pod_set) for pod_set in found.pod_sets))

@@ -1,0 +1,113 @@
+"""What a cycle keeps for workloads whose victims have not left yet: promises of earlier cycles and of this one.
+
+A promise is kept from everybody whose turn comes after its owner's. On the nodes it counts at once: nobody else is placed
+there. In quota it cannot, since until the victims leave they have it: so whoever starts has to fit twice, now, and
+`afterwards`, when the victims are gone and all promises kept. Who comes before the owner may take what was promised; the
+owner finds that out when it is considered anew. The book is as it was when the cycle has ended. Called by cycle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from admission.engine.cycle.nominate import Nomination
+from admission.engine.flavors.assign import FlavorAssignment
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, FlavorResource, Workload
+from admission.engine.queue.line import Order, order_of
+from admission.engine.queue.pending import Promise
+from admission.engine.queue.queues import PendingQueues
+
+
+class Promises:
+    """The promises of one cycle. `leaving`: the victims (by key) of all of them.
+
+    `_shift` is by how much each queue's usage will have changed afterwards.
+    """
+
+    def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
+        self._ledger, self._queues = ledger, queues
+        self.leaving: frozenset[str] = frozenset()
+        self._shift: dict[str, dict[FlavorResource, int]] = {}
+        self._held: list[str] = []
+        self._due: list[tuple[int, Order, Workload, Admission]] = []
+        for workload, promise in queues.promises():
+            self._count_out(promise.victims)
+            self._due.append((promise.level, order_of(workload), workload, promise.admission))
+        self._due.sort(key=lambda each: each[:2], reverse=True)
+
+    def __bool__(self) -> bool:
+        """Whether any promise is kept, so that afterwards differs from now."""
+        return bool(self._shift)
+
+    def keep_until(self, level: int, order: Order) -> None:
+        """Keep what was promised to those whose turn is before this one."""
+        while self._due and self._due[-1][:2] < (level, order):
+            self._keep_next()
+
+    def keep_all(self) -> None:
+        """Keep everything that was promised: where fair shares decide, whoever was promised something had won his turn."""
+        while self._due:
+            self._keep_next()
+
+    def _keep_next(self) -> None:
+        *_, workload, admission = self._due.pop()
+        self._keep(workload, admission)
+
+    def make(self, key: str, found: Nomination, victims: frozenset[str]) -> None:
+        """The pending workload of that key gets this once the victims have left."""
+        self._count_out(victims)
+        admission = found.admission()
+        self._queues.promise(key, Promise(admission, victims, found.assignment.level))
+        self._keep(found.workload, admission)
+
+    def _keep(self, workload: Workload, admission: Admission) -> None:
+        places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
+        self._ledger.hold(workload, replace(admission, pod_sets=places))
+        self._held.append(workload.key)
+        self._count(admission, +1)
+
+    def _count_out(self, victims: frozenset[str]) -> None:
+        for key in victims - self.leaving:
+            if (admission := self._ledger.admission(key)) is not None:
+                self._count(admission, -1)
+        self.leaving |= victims
+
+    def _count(self, admission: Admission, sign: int) -> None:
+        shift = self._shift.setdefault(admission.cluster_queue, {})
+        for fr, amount in admission.usage().items():
+            shift[fr] = shift.get(fr, 0) + sign * amount
+
+    @contextmanager
+    def afterwards(self) -> Iterator[None]:
+        """Inside, the ledger is as it will be when all promises so far are kept."""
+        with self._ledger.away(self.leaving):
+            self._shift_quota()
+            yield
+
+    def leave_quota_for(self, queue: str, assignment: FlavorAssignment) -> bool:
+        """Whether the quota suffices afterwards as well."""
+        if not self._shift:
+            return True
+        with self._ledger.trial():
+            self._shift_quota()
+            return self._ledger.quota.fits(queue, assignment.usage)
+
+    def _shift_quota(self) -> None:
+        for name, shift in self._shift.items():
+            self._ledger.quota.add(name, shift)
+
+    def must_wait(self, found: Nomination) -> bool:
+        """Whether what fits afterwards does not fit now, because of those that are still to leave."""
+        if not self._shift:
+            return False
+        if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
+            return True
+        return not self._ledger.fits(found.workload, found.admission())
+
+    def end(self) -> None:
+        """The cycle is over: nothing is held in the book any more."""
+        for key in self._held:
+            self._ledger.unhold(key)

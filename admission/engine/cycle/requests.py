@@ -1,0 +1,92 @@
+"""What a workload asks of the placement at this moment: its pod sets on the flavors found for them, as one request each.
+
+Three things are settled here that the Workload alone does not say: how far its required levels have given way by now
+(relax.py), which placement profile holds (the workload's own, else its queue's, else that of the settings), and whether
+topology is implied by the queue. Called by cycle.py, and by whatever asks the same question on a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from admission.engine.cycle.relax import Standing, standing
+from admission.engine.flavors.assign import FlavorAssignment
+from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, Workload
+
+Flavors = Mapping[str, Flavor]
+
+
+def placement_requests(
+    workload: Workload, queue: ClusterQueue, found: FlavorAssignment, flavors: Flavors, now: float
+) -> list[PlacementRequest]:
+    """One request for each pod set that is to be placed on a topology, in order; `now` is epoch seconds."""
+    by_name = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+    return [
+        _request(workload, queue, by_name[got.name], got.topology, flavors, now)
+        for got in found.pod_sets
+        if got.topology is not None
+    ]
+
+
+def _request(
+    workload: Workload, queue: ClusterQueue, pod_set: PodSet, flavor: str, flavors: Flavors, now: float
+) -> PlacementRequest:
+    implied = pod_set.topology is None or not pod_set.topology.explicit
+    profile = workload.profile or queue.profile
+    asked = in_force(pod_set, flavors.get(flavor), now - workload.queued)
+    return PlacementRequest(asked, flavor, pod_set.count, implied=implied, profile=profile)
+
+
+def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:
+    """The pod set with its topology request as it stands after `waited` seconds."""
+    ask, levels = pod_set.topology, None if flavor is None else flavor.levels
+    if ask is None or ask.relax_after is None or levels is None:
+        return pod_set
+    return replace(pod_set, topology=standing(ask, levels, waited).ask)
+
+
+def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> str:
+    """What of the workload's required levels holds now and what comes next; empty where nothing is to be relaxed.
+
+    Told by the levels of the first flavor of the queue that has the level.
+    """
+    texts: dict[str, list[str]] = {}
+    for pod_set, found in _standings(workload, queue, flavors, now):
+        if pod_set.topology is not None and (text := found.text(pod_set.topology)):
+            texts.setdefault(pod_set.name, []).append(text)
+    return "; ".join(f"pod set {name}: {each[0]}" for name, each in texts.items())
+
+
+def relaxed(workload: Workload, queue: ClusterQueue, flavors: Flavors, found: FlavorAssignment, now: float) -> str:
+    """On which levels the workload was placed that it did not ask for at first; empty where on none."""
+    placed = {got.name: got.topology for got in found.pod_sets}
+    texts: list[str] = []
+    for pod_set in workload.pod_sets:
+        ask, flavor = pod_set.topology, flavors.get(placed.get(pod_set.name) or "")
+        if ask is None or flavor is None or flavor.levels is None:
+            continue
+        at = standing(ask, flavor.levels, now - workload.queued)
+        if at.steps:
+            texts.append(f"pod set {pod_set.name}: {replace(at, next_at=None).text(ask)}")
+    return "; ".join(texts)
+
+
+def next_step(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> float | None:
+    """When (epoch seconds) one of its required levels gives way next, on whichever flavor of the queue; None: never."""
+    steps = (found.next_at for _, found in _standings(workload, queue, flavors, now))
+    first = min((at for at in steps if at is not None), default=None)
+    return None if first is None else workload.queued + first
+
+
+def _standings(
+    workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float
+) -> Iterator[tuple[PodSet, Standing]]:
+    known = [flavor for name in queue.flavors if (flavor := flavors.get(name)) is not None]
+    for pod_set in workload.pod_sets:
+        ask = pod_set.topology
+        if ask is None or ask.relax_after is None:
+            continue
+        for flavor in known:
+            if flavor.levels is not None and ask.required in flavor.levels:
+                yield pod_set, standing(ask, flavor.levels, now - workload.queued)

@@ -1,0 +1,262 @@
+"""One round of the peer's scheduler: one head a queue, all nominated against the same state, then processed in order.
+
+The steps (cycle.md 4.2):
+
+1. *heads*: the foremost workload of each active queue; before them those that hold quota and lost a node (second pass).
+2. *nominate*: each by itself, as if it were alone (nominate.py); the search over flavors goes on where its last one ended.
+3. *order*: classical, or by fair shares (tournament.py).
+4. *process*, one by one. What was nominated may no longer hold: victims that an earlier one evicts already, or places that
+   it took, are looked for again on the same flavors. Then it is admitted, or evicts others, or waits. Who evicts, or would if
+   there were anybody to evict, keeps its room from those behind it until the round ends.
+5. *requeue*: who lost to another of the same round, or waits for its victims, stays where it is in line; who fits nowhere
+   sleeps with its equals, unless flavors are left that it has not tried.
+
+Placement alone differs from cycle.py: there a cycle goes on with the next heads at once. Used where the peer's answer is
+wanted to the letter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nomination, Nominator
+from admission.engine.cycle.second import second_pass
+from admission.engine.cycle.tournament import classical, fair
+from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
+from admission.engine.flavors.assign import Mode, Preemptions
+from admission.engine.flavors.search import Scope, total_requests
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, ClusterQueue, FlavorResource, StopPolicy, Workload
+from admission.engine.queue.queues import Notice, PendingQueues
+
+LOST = "Workload no longer fits after processing another workload"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOptions:
+    """The peer's gates, with its defaults."""
+
+    fair: bool = False
+    partial: bool = True  # PartialAdmission
+    victims_again: bool = True  # RecomputeAssignmentUponPreemptionTargetsOverlap
+    places_again: bool = True  # TASRecomputeAssignmentWithinSchedulingCycle
+    fail_fast: bool = True  # TASFailedNodeReplacementFailFast
+    by_priority: bool = True  # PrioritySortingWithinCohort
+    nominal_first: bool = True  # FairSharingPrioritizeNonBorrowing
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """What a round decided, in order, and what the peer counts of it, by queue.
+
+    `skipped`: preemptions not carried out; `recomputed`: what came of looking for victims again.
+    """
+
+    decisions: tuple[Decision, ...]
+    notices: tuple[Notice, ...]
+    skipped: Mapping[str, int]
+    recomputed: Mapping[str, Mapping[str, int]]
+
+
+def run_round(
+    ledger: Ledger,
+    queues: PendingQueues,
+    preemptions: Preemptions,
+    now: float,
+    options: RoundOptions = RoundOptions(),
+    failed: Mapping[str, Sequence[str]] | None = None,
+) -> RoundReport:
+    """One round; `now` is epoch seconds. `failed`: the failed nodes (hostnames) of workloads that hold quota, by key."""
+    queues.due(now)
+    turn = _Round(ledger, queues, Nominator(ledger, preemptions, now, partial=options.partial), options)
+    return turn.run(failed or {})
+
+
+@dataclass(slots=True, eq=False)
+class _Round:
+    _ledger: Ledger
+    _queues: PendingQueues
+    _nominator: Nominator
+    _options: RoundOptions
+    _evicted: set[str] = field(default_factory=set)
+    _held: list[str] = field(default_factory=list)
+    _decisions: list[Decision] = field(default_factory=list)
+    _skipped: Counter[str] = field(default_factory=Counter)
+    _recomputed: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def run(self, failed: Mapping[str, Sequence[str]]) -> RoundReport:
+        for key in sorted(failed):
+            self._decisions += second_pass(self._ledger, key, failed[key], self._options.fail_fast)
+        entries = [entry for workload in list(self._queues.heads()) if (entry := self._nominate(workload))]
+        order = classical(entries, self._options.by_priority)
+        if self._options.fair:
+            order = fair(entries, self._ledger, self._options.nominal_first)
+        for entry in order:
+            self._decisions.append(self._process(entry))
+        for key in self._held:
+            self._ledger.unhold(key)
+        return RoundReport(
+            tuple(self._decisions),
+            tuple(self._queues.take_notices()),
+            self._skipped,
+            self._recomputed,
+        )
+
+    # ---- step 2: nominate
+
+    def _nominate(self, workload: Workload) -> Nomination | None:
+        queue = self._queue_of(workload)
+        if queue is None or self._ledger.admission(workload.key) is not None:
+            return None
+        if workload.defect is not None:
+            stays = self._queues.refuse(workload.key, Reason.MISCONFIGURED)
+            asked = self._requested(workload)
+            self._decisions.append(Wait(workload.key, Reason.MISCONFIGURED, workload.defect, stays, asked))
+            return None
+        scope = Scope(tried=self._queues.tried(workload.key), fair=self._options.fair)
+        return self._nominator.nominate(workload, queue, scope)
+
+    def _queue_of(self, workload: Workload) -> ClusterQueue | None:
+        """Its queue, while that is active."""
+        queue = self._ledger.quota.spec(workload.cluster_queue)
+        if queue is None or queue.inactive is not None or self._ledger.quota.cyclic(queue.name):
+            return None
+        return queue if queue.stop is StopPolicy.NONE else None
+
+    # ---- step 4: process
+
+    def _process(self, nominated: Nomination) -> Decision:
+        entry, deferred = self._refreshed(nominated)
+        name = entry.workload.cluster_queue
+        if entry.mode is Mode.NO_FIT:
+            return self._sleep(entry, entry.assignment.reason)
+        if entry.mode < Mode.FIT and not entry.victims:
+            self._hold_without_victims(entry)
+            return self._sleep(entry, Reason.WAITING_FOR_QUOTA)
+        if deferred:
+            self._hold(entry, entry.admission())
+            return self._stay(entry, Reason.WAITING_FOR_PREEMPTED, DEFERRED)
+        if self._overlaps(entry):
+            self._skipped[name] += 1
+            return self._stay(entry, Reason.WAITING_FOR_QUOTA, OVERLAP)
+        if not all(self._room(entry)):
+            self._skipped[name] += entry.mode < Mode.FIT
+            return self._stay(entry, Reason.WAITING_FOR_QUOTA, LOST)
+        return self._preempt(entry) if entry.victims else self._admit(entry)
+
+    def _overlaps(self, entry: Nomination) -> bool:
+        return any(victim.workload in self._evicted for victim in entry.victims)
+
+    def _room(self, entry: Nomination) -> tuple[bool, bool]:
+        """Whether its quota and its places are still there, once all victims so far and its own have left."""
+        admission = entry.admission()
+        with self._ledger.trial():
+            for key in sorted(self._evicted.union(victim.workload for victim in entry.victims)):
+                self._ledger.vacate(key)
+            return (
+                self._ledger.quota.fits(admission.cluster_queue, entry.assignment.usage),
+                self._ledger.fits(entry.workload, admission),
+            )
+
+    def _refreshed(self, entry: Nomination) -> tuple[Nomination, bool]:
+        """The nomination as it has to be now; and whether it fits as soon as earlier ones' victims have left."""
+        if not entry.starts:
+            return entry, False
+        if self._options.victims_again and self._overlaps(entry):
+            with self._ledger.trial():
+                for key in sorted(self._evicted):
+                    self._ledger.vacate(key)
+                again = self._again(entry)
+            deferred = again.mode is Mode.FIT
+            outcome = "deferred_fit" if deferred else "new_targets" if again.victims else "skipped"
+            self._recomputed.setdefault(entry.workload.cluster_queue, Counter())[outcome] += 1
+            return again, deferred
+        if self._options.places_again and entry.places:
+            quota, places = self._room(entry)
+            if quota and not places:
+                return self._again(entry), False
+        return entry, False
+
+    def _again(self, entry: Nomination) -> Nomination:
+        """Nominated anew, on the flavors that it was nominated for."""
+        [workload] = [w for w in (self._queues.head(entry.workload.cluster_queue),) if w is not None]
+        queue = self._ledger.quota.spec(workload.cluster_queue)
+        if queue is None:
+            return entry
+        pinned = {
+            (pod_set.name, resource): pick.flavor
+            for pod_set in entry.assignment.pod_sets
+            for resource, pick in pod_set.picks.items()
+        }
+        return self._nominator.nominate(workload, queue, Scope(pinned=pinned, fair=self._options.fair))
+
+    # ---- outcomes
+
+    def _admit(self, entry: Nomination) -> Admit:
+        admission = entry.admission()
+        self._ledger.charge(entry.workload, admission)
+        self._queues.remove(entry.workload.key)
+        return Admit(entry.workload.key, admission, considered=entry.assignment.considered())
+
+    def _preempt(self, entry: Nomination) -> Preempt:
+        self._evicted.update(victim.workload for victim in entry.victims)
+        self._hold(entry, entry.admission())
+        self._queues.remember(entry.workload.key, {})
+        message = f"{entry.assignment.message()}. Pending the preemption of {len(entry.victims)} workload(s)"
+        return Preempt(entry.workload.key, entry.victims, message, self._requested(entry.workload))
+
+    def _stay(self, entry: Nomination, reason: Reason, message: str) -> Wait:
+        """It keeps its place in line; the next search begins at the first flavor again."""
+        self._queues.remember(entry.workload.key, {})
+        return Wait(entry.workload.key, reason, message, True, self._requested(entry.workload))
+
+    def _sleep(self, entry: Nomination, reason: Reason) -> Wait:
+        key, tried = entry.workload.key, entry.assignment.tried
+        self._queues.remember(key, tried)
+        more = any(index >= 0 for index in tried.values())
+        stays = True if more else self._queues.refuse(key, reason)
+        return Wait(key, reason, entry.assignment.message(), stays, self._requested(entry.workload))
+
+    def _requested(self, workload: Workload) -> dict[str, dict[str, int]]:
+        queue = self._ledger.quota.spec(workload.cluster_queue) or ClusterQueue(workload.cluster_queue)
+        asked = self._queues.workload(workload.key) or workload
+        return {pod_set.name: total_requests(queue, pod_set) for pod_set in asked.pod_sets}
+
+    # ---- room that is kept until the round ends
+
+    def _hold(self, entry: Nomination, admission: Admission) -> None:
+        self._ledger.hold(entry.workload, admission)
+        self._held.append(entry.workload.key)
+
+    def _hold_without_victims(self, entry: Nomination) -> None:
+        """Keep what it could get without evicting anybody, unless it can have that back from its relatives at any time."""
+        queue = self._ledger.quota.spec(entry.workload.cluster_queue)
+        if queue is None or queue.preemption.reclaim_within_cohort == "Any":
+            return
+        amounts = {fr: self._reservable(entry, fr, amount) for fr, amount in entry.assignment.usage.items()}
+        self._hold(entry, _limited(entry.admission(), amounts))
+
+    def _reservable(self, entry: Nomination, fr: FlavorResource, amount: int) -> int:
+        name, limit = entry.workload.cluster_queue, None
+        own, used = self._ledger.quota.nominal(name, fr), self._ledger.quota.usage(name).get(fr, 0)
+        if entry.assignment.level > 0:
+            limit = self._ledger.quota.borrowing_limit(name, fr)
+            if limit is None:
+                return amount
+        return max(0, min(amount, own + (limit or 0) - used))
+
+
+def _limited(admission: Admission, amounts: Mapping[FlavorResource, int]) -> Admission:
+    """The admission with no more usage than these amounts in all."""
+    left = dict(amounts)
+    pod_sets = []
+    for pod_set in admission.pod_sets:
+        usage = {}
+        for resource, amount in pod_set.usage.items():
+            fr = (pod_set.flavors[resource], resource)
+            usage[resource] = min(amount, left[fr])
+            left[fr] -= usage[resource]
+        pod_sets.append(replace(pod_set, usage=usage))
+    return replace(admission, pod_sets=tuple(pod_sets))

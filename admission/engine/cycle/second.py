@@ -1,0 +1,50 @@
+"""The second pass: a node failed under a workload that runs; its lost pods get another place, or the workload goes.
+
+One node at a time, the first of those that failed; flavors stay, and nobody is evicted for it (cycle.md 4.11). The search
+is topology/replace.py. Called by round.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from admission.engine.cycle.requests import in_force
+from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Reason, Wait
+from admission.engine.flavors.search import topology_implied
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, ClusterQueue, PlacementRequest, Workload
+
+
+def second_pass(ledger: Ledger, key: str, nodes: Sequence[str], fail_fast: bool) -> list[Decision]:
+    """The decision on a workload that lost these nodes (hostnames), none if it has no place on them."""
+    workload, admission = ledger.workload(key), ledger.admission(key)
+    if workload is None or admission is None or not nodes:
+        return []
+    requests = list(_requests(ledger, workload, admission))
+    found = ledger.replace(requests, nodes[0])
+    if found.fits:
+        pod_sets = tuple(replace(p, assignment=found.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
+        moved = replace(admission, pod_sets=pod_sets)
+        ledger.charge(workload, moved)
+        return [Admit(key, moved)]
+    if fail_fast:
+        text = f"Workload was evicted as there was no replacement for unhealthy node(s): {','.join(nodes)}"
+        return [Evict(key, NODE_FAILURES, text)]
+    text = "; ".join(f"couldn't assign flavors to pod set {n}: {why.message}" for n, why in found.failures.items())
+    return [Wait(key, Reason.TOPOLOGY_PLACEMENT_FAILED, text, retry=True)]
+
+
+def _requests(ledger: Ledger, workload: Workload, admission: Admission) -> Iterator[PlacementRequest]:
+    pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+    queue = ledger.quota.spec(admission.cluster_queue) or ClusterQueue(admission.cluster_queue)
+    implied = topology_implied(queue, ledger.flavors)
+    for got in admission.pod_sets:
+        if got.assignment is None or (pod_set := pod_sets.get(got.name)) is None:
+            continue
+        unasked = implied and (pod_set.topology is None or not pod_set.topology.explicit)
+        flavor = ledger.bookings.flavor_of(got)
+        # a level that had given way when the workload got its place does not come back
+        waited = 0.0 if workload.reserved is None else workload.reserved - workload.queued
+        asked = in_force(pod_set, ledger.flavors.get(flavor), waited)
+        yield PlacementRequest(asked, flavor, got.count, unasked, got.assignment, workload.profile or queue.profile)

@@ -1,0 +1,82 @@
+"""In which order the queues' heads are processed: classical, or by fair shares (cycle.md 4.2).
+
+Classical: who holds quota already (a second pass), then who borrows least far up, has the higher priority, is older. Fair:
+from the root of each cohort tree down, the child whose dominant share is smallest once its candidate has what it asks for
+wins; a subtree that stays within its quota of what is asked for comes before any that borrows. What was taken meanwhile
+counts, so each pick is a tournament of its own. Ties go by name. Called by round.py and turns.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from admission.engine.cycle.nominate import Nomination
+from admission.engine.ledger import Ledger
+from admission.engine.queue.line import Order, order_of
+from admission.engine.quota.cohorts import Node
+from admission.engine.quota.fairness import Share, dominant_share
+
+Standing = tuple[bool, Share, Order]
+"""How a candidate does in a cohort; less is better: whether its subtree borrows what it asks for, its share, its age."""
+
+
+def classical(nominations: list[Nomination], by_priority: bool = True) -> Iterator[Nomination]:
+    """All of them, first to be processed first. `by_priority`: between queues as well as within."""
+
+    def turn(each: Nomination) -> tuple[int, Order]:
+        priority, since, uid, key = order_of(each.workload)
+        return each.assignment.level, (priority if by_priority else 0, since, uid, key)
+
+    yield from sorted(nominations, key=turn)
+
+
+def fair(nominations: list[Nomination], ledger: Ledger, nominal_first: bool = True) -> Iterator[Nomination]:
+    """All of them, at most one a queue; each pick sees what became of the ones before.
+
+    `nominal_first`: who stays within quota comes before who borrows, whatever the shares.
+    """
+    left = {each.workload.cluster_queue: each for each in nominations}
+    while left:
+        best = winner(left, ledger, nominal_first)
+        del left[best.workload.cluster_queue]
+        yield best
+
+
+def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool = True) -> Nomination:
+    """Whose turn it is in the tree of the first queue by name; `left`: a candidate a queue, not empty."""
+    first = min(left)
+    node = ledger.quota.node(first)
+    if node is None or node.parent is None:
+        return left[first]
+    root = node.root()
+    standings = {
+        (at.name, name): (nominal_first and standing[0], *standing[1:])
+        for name, each in left.items()
+        if (own := ledger.quota.node(name)) is not None and own.root() is root
+        for at, standing in _standings(own, each, ledger)
+    }
+    found = _best(root, left, standings)
+    return found or left[first]
+
+
+def _standings(queue: Node, candidate: Nomination, ledger: Ledger) -> Iterator[tuple[Node, Standing]]:
+    """The candidate's standing in each cohort above its queue, its usage added."""
+    usage, order = candidate.assignment.usage, order_of(candidate.workload)
+    found: list[tuple[Node, Standing]] = []
+    with ledger.trial():
+        ledger.quota.add(queue.name, usage)
+        node = queue
+        for above in queue.ancestors():
+            borrows = any(node.usage.get(fr, 0) > node.subtree.get(fr, 0) for fr, amount in usage.items() if amount)
+            found.append((above, (borrows, dominant_share(node), order)))
+            node = above
+    yield from found
+
+
+def _best(
+    cohort: Node, left: Mapping[str, Nomination], standings: Mapping[tuple[str, str], Standing]
+) -> Nomination | None:
+    below = [_best(child, left, standings) for child in sorted(cohort.cohorts, key=lambda node: node.name)]
+    queues = [left[node.name] for node in sorted(cohort.queues, key=lambda node: node.name) if node.name in left]
+    candidates = [each for each in below if each is not None] + queues
+    return min(candidates, key=lambda each: standings[cohort.name, each.workload.cluster_queue], default=None)

@@ -1,0 +1,190 @@
+"""Whose turn it is in a cycle: the heads of the queues in order, found out as late as possible.
+
+`LazyTurns` is the classical order: who borrows least, then the higher priority, then the older. How far a head borrows is
+only known once its flavors have been looked for; until then it counts as not borrowing, which is the least it can be. So
+only heads that could be next are looked at; one that turns out to borrow queues up again.
+
+`FairTurns` goes by fair shares in each cohort tree (tournament.py): every head of a tree is looked at, and again whenever
+something was taken in the tree. Called by cycle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Protocol
+
+from admission.engine.cycle.nominate import Nomination
+from admission.engine.cycle.tournament import winner
+from admission.engine.flavors.assign import FlavorAssignment
+from admission.engine.ledger import Ledger
+from admission.engine.model import Workload
+from admission.engine.queue.line import Order, order_of
+
+
+@dataclass(slots=True, eq=False)
+class Head:
+    """A queue's head. `level` is how far it borrows, or the least it could while `assignment` is None.
+
+    `refused`: flavors whose nodes did not hold a pod set, with the placement's message; `hopeless`: not even empty ones.
+    """
+
+    workload: Workload
+    order: Order
+    level: int = 0
+    assignment: FlavorAssignment | None = None
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)
+    hopeless: bool = True
+
+    @classmethod
+    def of(cls, workload: Workload) -> Head:
+        """One that was not looked at yet."""
+        return cls(workload, order_of(workload))
+
+    @property
+    def queue(self) -> str:
+        """Its ClusterQueue."""
+        return self.workload.cluster_queue
+
+
+class Turns(Protocol):
+    """The heads of a cycle, at most one a queue."""
+
+    def enter(self, head: Head) -> None:
+        """It is a head from now on."""
+
+    def again(self, head: Head) -> None:
+        """It was next and is not settled: it has its turn again."""
+
+    def leave(self, head: Head) -> None:
+        """It is settled."""
+
+    def next(self) -> Head | None:
+        """Whose turn it is."""
+
+    def yields(self, head: Head, level: int) -> bool:
+        """It borrows as far as `level`: whether others may come first; then it has queued up again."""
+
+    def taken(self, queue: str) -> None:
+        """Usage of the queue has grown: its relatives may do better or worse than they thought."""
+
+    def __len__(self) -> int:
+        """How many heads there are."""
+
+
+class LazyTurns:
+    """By borrowing, priority and age."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._heads: dict[str, Head] = {}
+        self._borrowers: dict[str, set[str]] = {}
+        self._line: list[tuple[int, Order, str]] = []
+
+    def __len__(self) -> int:
+        """How many heads there are."""
+        return len(self._heads)
+
+    def enter(self, head: Head) -> None:
+        """It is a head from now on."""
+        self._heads[head.queue] = head
+        self.again(head)
+
+    def again(self, head: Head) -> None:
+        """It queues up."""
+        heappush(self._line, (head.level, head.order, head.queue))
+
+    def leave(self, head: Head) -> None:
+        """It is settled."""
+        del self._heads[head.queue]
+
+    def next(self) -> Head | None:
+        """The foremost; what became outdated in the line drops out here."""
+        while self._line:
+            level, order, queue = heappop(self._line)
+            head = self._heads.get(queue)
+            if head is not None and head.order == order and head.level == level:
+                return head
+        return None
+
+    def yields(self, head: Head, level: int) -> bool:
+        """Borrowing further than was thought, it goes behind those that borrow less."""
+        if level <= head.level:
+            return False
+        head.level = level
+        self._borrowers.setdefault(self._ledger.quota.tree_of(head.queue), set()).add(head.queue)
+        self.again(head)
+        return True
+
+    def taken(self, queue: str) -> None:
+        """Less is left for the relatives: one that meant to borrow might now do better in another flavor."""
+        for name in self._borrowers.pop(self._ledger.quota.tree_of(queue), ()):
+            head = self._heads.get(name)
+            if head is not None and head.level > 0:
+                head.level, head.assignment = 0, None
+                self.again(head)
+
+
+class FairTurns:
+    """By fair shares within each tree; between trees, which share no quota, by priority and age.
+
+    `look` finds the head's flavors (kept in it), or leaves it as it is: then its turn comes at once.
+    """
+
+    def __init__(self, ledger: Ledger, look: Callable[[Head], None]) -> None:
+        self._ledger, self._look = ledger, look
+        self._trees: dict[str, dict[str, Head]] = {}
+        self._winners: dict[str, Head] = {}
+
+    def __len__(self) -> int:
+        """How many heads there are."""
+        return sum(map(len, self._trees.values()))
+
+    def enter(self, head: Head) -> None:
+        """It is a head from now on."""
+        tree = self._ledger.quota.tree_of(head.queue)
+        self._trees.setdefault(tree, {})[head.queue] = head
+        self._winners.pop(tree, None)
+
+    def again(self, head: Head) -> None:
+        """It still is."""
+        self._winners.pop(self._ledger.quota.tree_of(head.queue), None)
+
+    def leave(self, head: Head) -> None:
+        """It is settled."""
+        tree = self._ledger.quota.tree_of(head.queue)
+        self._winners.pop(tree, None)
+        del self._trees[tree][head.queue]
+        if not self._trees[tree]:
+            del self._trees[tree]
+
+    def next(self) -> Head | None:
+        """The foremost of the trees' winners."""
+        for tree, heads in self._trees.items():
+            if tree not in self._winners:
+                self._winners[tree] = self._winner(heads)
+        return min(self._winners.values(), key=lambda head: head.order, default=None)
+
+    def _winner(self, heads: dict[str, Head]) -> Head:
+        candidates = {}
+        for name in sorted(heads):
+            head = heads[name]
+            if head.assignment is None:
+                self._look(head)
+            if head.assignment is None:
+                return head
+            candidates[name] = Nomination(head.workload, head.assignment)
+        return heads[winner(candidates, self._ledger).workload.cluster_queue]
+
+    def yields(self, head: Head, level: int) -> bool:
+        """How far it borrows has been counted already."""
+        head.level = level
+        return False
+
+    def taken(self, queue: str) -> None:
+        """Whoever was looked at in the tree is looked at anew."""
+        tree = self._ledger.quota.tree_of(queue)
+        self._winners.pop(tree, None)
+        for head in self._trees.get(tree, {}).values():
+            head.assignment = None

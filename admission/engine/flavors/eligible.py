@@ -1,0 +1,93 @@
+"""Whether a flavor suits a pod set at all, whatever room there is: topology, taints, node labels.
+
+What does not suit is said in the field's words (cycle.md 4.4, step 2) and never changes by waiting. Flavors are judged by
+their own node labels and taints, not by nodes: which nodes serve is the placement's question (topology/match.py).
+Called by search.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from admission.engine.model import AUTO_LEVEL, Flavor, NodeSelectorTerm, PodSet, Requirement, TopologyAsk
+from admission.engine.topology.match import untolerated
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def wants_topology(pod_set: PodSet, implied: bool) -> bool:
+    """Whether the pod set is placed on a topology: it asks for one, or its queue has nothing else."""
+    return implied or (pod_set.topology is not None and pod_set.topology.explicit)
+
+
+def unsuitable(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...], implied: bool) -> str | None:
+    """Why the pod set can never use the flavor, None if it can. `covered`: the resources of the flavor's group."""
+    reason = _topology_mismatch(pod_set, flavor, covered, implied)
+    if reason is not None:
+        return reason
+    taint = untolerated(flavor.taints, (*pod_set.tolerations, *flavor.tolerations))
+    if taint is not None:
+        # the field prints the Go value of the taint
+        return f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {flavor.name}"
+    if not _labels_match(pod_set, flavor.node_labels):
+        return f"flavor {flavor.name} doesn't match node affinity"
+    return None
+
+
+def _topology_mismatch(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...], implied: bool) -> str | None:
+    ask = pod_set.topology
+    if ask is None or not ask.explicit:
+        if implied or flavor.topology is None:
+            return None
+        return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
+    if flavor.topology is None:
+        if not any(pod_set.requests.get(resource) for resource in covered):
+            return None
+        return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
+    if flavor.levels is None:
+        return f'Flavor "{flavor.name}" information missing in TAS cache'
+    if not _has_levels(ask, flavor.levels):
+        return f'Flavor "{flavor.name}" does not contain the requested level'
+    return None
+
+
+def _has_levels(ask: TopologyAsk, levels: tuple[str, ...]) -> bool:
+    """Whether the topology has every level that is named; a request that names none at all has nothing to match."""
+    named = ask.required or ask.preferred
+    if named is None and not ask.unconstrained and not ask.slices:
+        return False
+    wanted = {layer.level for layer in ask.slices} | ({named} if named else set())
+    return wanted - {AUTO_LEVEL} <= set(levels)
+
+
+def _labels_match(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
+    """Node selector and required affinity, as far as they speak of the flavor's labels."""
+    if any(key in labels and labels[key] != value for key, value in pod_set.node_selector.items()):
+        return False
+    return not pod_set.affinity or any(_term_matches(term, labels) for term in pod_set.affinity)
+
+
+def _term_matches(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
+    return all(_holds(one, labels[one.key]) for one in term.match_expressions if one.key in labels)
+
+
+def _holds(requirement: Requirement, value: str) -> bool:
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return True
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+        case _:
+            return False
+
+
+def _compares(requirement: Requirement, value: str) -> bool:
+    if len(requirement.values) != 1 or not all(_INTEGER.fullmatch(text) for text in (value, *requirement.values)):
+        return False
+    left, right = int(value), int(requirement.values[0])
+    return left > right if requirement.operator == "Gt" else left < right

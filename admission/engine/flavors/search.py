@@ -1,0 +1,289 @@
+"""Which flavor each pod set would use, and how well that fits the quota: cycle.md 4.4, with its messages (4.6).
+
+Pod sets are taken in order, those of one placement group together; each resource group of the queue gives them one flavor.
+The flavors are tried in the queue's order, and the search ends where the fungibility policy says. What earlier pod sets of
+the workload took counts against the quota. It looks at quota only: whether the nodes of the flavor hold the pods is asked
+afterwards (cycle/). A flavor that failed there comes back in `refused` and is passed over like one without quota, its
+message among the reasons; so a workload gets into the second flavor when the first is too full or too torn to hold it,
+and hears of both when neither does. (The peer tries no other flavor in that case.)
+
+A request beyond the free quota might be met by evicting others: the `oracle` is asked. What comes of it is in assign.py,
+the policy in fungibility.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from admission.engine.decision import Reason
+from admission.engine.flavors.assign import (
+    Attempt,
+    FlavorAssignment,
+    Mode,
+    Pick,
+    PodSetFlavors,
+    PreemptionOracle,
+    mildest,
+    most_severe,
+)
+from admission.engine.flavors.eligible import unsuitable, wants_topology
+from admission.engine.flavors.fungibility import Try, rank, search_ends
+from admission.engine.model import (
+    LARGEST,
+    PODS,
+    ClusterQueue,
+    Flavor,
+    FlavorResource,
+    PodSet,
+    ResourceGroup,
+    Workload,
+    to_text,
+)
+from admission.engine.quota.tree import QuotaTree
+
+Refused = Mapping[tuple[str, str], str]
+"""(pod set, flavor) to the placement's message, where it was tried in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a search looks.
+
+    `refused`: flavors that are passed over, with what the placement said. `tried`: where the last search ended, by pod set
+    and resource (`FlavorAssignment.tried`); this one goes on behind it. `pinned`: the only flavor that is looked at, by pod
+    set and resource. `fair`: fair sharing is on, which lets a queue that reclaims preempt while it borrows.
+    """
+
+    refused: Refused = field(default_factory=dict)
+    tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    pinned: Mapping[tuple[str, str], str] | None = None
+    fair: bool = False
+
+
+EVERYWHERE = Scope()
+
+
+def topology_implied(queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> bool:
+    """Whether all of the queue's flavors have a topology, so that whoever comes here is placed on one."""
+    names = queue.flavors
+    return bool(names) and all(name in flavors and flavors[name].topology is not None for name in names)
+
+
+def total_requests(queue: ClusterQueue, pod_set: PodSet) -> dict[str, int]:
+    """What the whole pod set requests, as far as 64 bits hold it; pods are counted where the queue gives quota for them."""
+    single = pod_set.requests if pod_set.charged is None else pod_set.charged
+    totals = {resource: min(LARGEST, amount * pod_set.count) for resource, amount in single.items()}
+    if queue.group_of(PODS) is not None:
+        totals[PODS] = pod_set.count
+    return totals
+
+
+class FlavorSearch:
+    """One workload's search through the flavors of its queue."""
+
+    def __init__(
+        self,
+        queue: ClusterQueue,
+        flavors: Mapping[str, Flavor],
+        quota: QuotaTree,
+        oracle: PreemptionOracle,
+        scope: Scope = EVERYWHERE,
+    ) -> None:
+        self.queue, self.flavors, self.quota, self.oracle, self.scope = queue, flavors, quota, oracle, scope
+        self.implied = topology_implied(queue, flavors)
+
+    def assign(self, workload: Workload) -> FlavorAssignment:
+        """Flavors for the workload's pod sets."""
+        usage: dict[FlavorResource, int] = {}
+        found: list[PodSetFlavors] = []
+        for members in _groups(workload.pod_sets):
+            found += self._assign_group(members, usage)
+            if found[-1].mode is Mode.NO_FIT:
+                break
+        return FlavorAssignment(tuple(found), usage)
+
+    def _assign_group(self, members: Sequence[PodSet], usage: dict[FlavorResource, int]) -> list[PodSetFlavors]:
+        requests = {member.name: total_requests(self.queue, member) for member in members}
+        total = _sum(requests.values())
+        sum_ = Try(Mode.FIT)
+        for resource in sorted(total):
+            if resource in sum_.picks:
+                continue
+            group = self.queue.group_of(resource)
+            if group is None:
+                if not total[resource] or self.queue.ignores_uncovered:
+                    continue
+                lacking = f"resource {resource} unavailable in ClusterQueue"
+                return self._failed(members, requests, Try.refusal(lacking, Reason.NO_MATCHING_FLAVOR))
+            outcome = self._search(group, resource, members, total, usage)
+            if not outcome.picks:
+                return self._failed(members, requests, outcome)
+            sum_ = _both(sum_, outcome)
+        for resource, pick in sum_.picks.items():
+            key = (pick.flavor, resource)
+            usage[key] = usage.get(key, 0) + total[resource]
+        return [self._member(member, requests[member.name], sum_) for member in members]
+
+    def _failed(
+        self, members: Sequence[PodSet], requests: Mapping[str, Mapping[str, int]], why: Try
+    ) -> list[PodSetFlavors]:
+        reason = why.reason or Reason.NO_MATCHING_FLAVOR
+        return [
+            PodSetFlavors(m.name, {}, requests[m.name], why.reasons, reason, attempts=why.attempts) for m in members
+        ]
+
+    def _member(self, member: PodSet, requests: Mapping[str, int], found: Try) -> PodSetFlavors:
+        own = {resource: pick for resource, pick in found.picks.items() if resource in requests}
+        got = PodSetFlavors(member.name, own, requests, found.reasons, found.reason, attempts=found.attempts)
+        if not wants_topology(member, self.implied) or not member.count:
+            return got
+        # a member that requests nothing goes where its group goes
+        names = sorted({p.flavor for p in (own or found.picks).values() if self.flavors[p.flavor].topology is not None})
+        if len(names) == 1:
+            return replace(got, topology=names[0])
+        error = f"more than one TAS flavor assigned: {', '.join(names)}" if names else "no TAS flavor assigned"
+        return replace(got, reason=Reason.NO_MATCHING_FLAVOR, error=error)
+
+    # ---- one resource group
+
+    def _search(
+        self,
+        group: ResourceGroup,
+        resource: str,
+        members: Sequence[PodSet],
+        total: Mapping[str, int],
+        usage: Mapping[FlavorResource, int],
+    ) -> Try:
+        """The flavor for the group's resources; `resource` is the one that is looked at first."""
+        wanted = {name: total[name] for name in sorted(group.resources) if name in total}
+        policy, best, reasons, why = self.queue.fungibility, Try(Mode.NO_FIT), list[str](), None
+        attempts: list[Attempt] = []
+        index, last = -1, len(group.flavors) - 1
+        for index in range(self.scope.tried.get((members[0].name, resource), -1) + 1, last + 1):
+            name = group.flavors[index].flavor
+            tried = self._try(name, group, members, wanted, usage)
+            attempts.append(Attempt(name, tried.mode, tried.level, tried.reasons, tried.reason, tried.lack))
+            reasons += tried.reasons
+            why = mildest((why, tried.reason))
+            if search_ends(tried, policy):
+                best = tried
+                break
+            if rank(tried, policy) > rank(best, policy):
+                best = tried
+        picks = best.picks
+        if index != last:
+            picks = {name: replace(pick, tried=index) for name, pick in picks.items()}
+        if best.mode is Mode.FIT:
+            reasons, why = [], None
+        return Try(best.mode, best.level, picks, tuple(reasons), why, tuple(attempts))
+
+    def _try(
+        self,
+        name: str,
+        group: ResourceGroup,
+        members: Sequence[PodSet],
+        wanted: Mapping[str, int],
+        usage: Mapping[FlavorResource, int],
+    ) -> Try:
+        if (elsewhere := self._pinned_elsewhere(name, members, wanted)) is not None:
+            return Try(Mode.NO_FIT, reasons=(elsewhere,))
+        flavor = self.flavors.get(name)
+        if flavor is None:
+            return Try.refusal(f"flavor {name} not found", Reason.NO_MATCHING_FLAVOR)
+        for member in members:
+            if (mismatch := unsuitable(member, flavor, group.resources, self.implied)) is not None:
+                return Try.refusal(mismatch, Reason.NO_MATCHING_FLAVOR)
+            if (no_place := self.scope.refused.get((member.name, name))) is not None:
+                return Try.refusal(no_place, Reason.TOPOLOGY_PLACEMENT_FAILED)
+        return self._try_quota(name, wanted, usage)
+
+    def _pinned_elsewhere(self, name: str, members: Sequence[PodSet], wanted: Iterable[str]) -> str | None:
+        pinned = self.scope.pinned
+        if pinned is None:
+            return None
+        for resource in wanted:
+            if not any(pinned.get((member.name, resource)) == name for member in members):
+                return f"skipping flavor {name} as it is not found in the nomination mapping for resource {resource}"
+        return None
+
+    def _try_quota(self, name: str, wanted: Mapping[str, int], usage: Mapping[FlavorResource, int]) -> Try:
+        worst = Try(Mode.FIT)
+        picks: dict[str, Pick] = {}
+        reasons: list[str] = []
+        lack: tuple[FlavorResource, int] | None = None
+        for resource, amount in wanted.items():
+            one = self._fit((name, resource), amount, usage.get((name, resource), 0))
+            reasons += one.reasons
+            lack = lack or one.lack
+            if rank(one, self.queue.fungibility) < rank(worst, self.queue.fungibility):
+                worst = one
+            if one.mode is Mode.NO_FIT:
+                return Try(Mode.NO_FIT, one.level, reasons=tuple(reasons), reason=one.reason, lack=lack)
+            picks[resource] = Pick(name, one.mode, one.level)
+        return Try(worst.mode, worst.level, picks, tuple(reasons), worst.reason, lack=lack)
+
+    def _fit(self, fr: FlavorResource, amount: int, assumed: int) -> Try:
+        flavor, resource = fr
+        queue, needed = self.queue.name, assumed + amount
+        most = self.quota.potential(queue, fr)
+        if needed > most:
+            return Try.refusal(
+                f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
+                f"({to_text(resource, assumed)}) + current podset request ({to_text(resource, amount)}) "
+                f"> maximum capacity ({to_text(resource, most)})",
+                Reason.EXCEEDS_MAX_QUOTA,
+            )
+        borrowing = self.quota.borrowing(queue, fr, needed)
+        lacking = needed - self.quota.available(queue, fr)
+        if lacking <= 0:
+            return Try(Mode.FIT, borrowing.level)
+        more = to_text(resource, lacking)
+        text = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
+        if not (self.quota.nominal(queue, fr) >= needed or borrowing.below_root or self._preempts_while_borrowing()):
+            return Try(
+                Mode.NO_FIT, borrowing.level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA, lack=(fr, needed)
+            )
+        mode, level = self.oracle.simulate(queue, fr, needed)
+        return Try(mode, level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA, lack=(fr, needed))
+
+    def _preempts_while_borrowing(self) -> bool:
+        policy = self.queue.preemption
+        if policy.borrow_policy != "Never" or policy.elastic:
+            return True
+        return self.scope.fair and policy.reclaim_within_cohort != "Never"
+
+
+def _both(one: Try, other: Try) -> Try:
+    """Two resource groups of the same pod sets together."""
+    return Try(
+        min(one.mode, other.mode),
+        max(one.level, other.level),
+        {**one.picks, **other.picks},
+        one.reasons + other.reasons,
+        most_severe((one.reason, other.reason)),
+        one.attempts + other.attempts,
+    )
+
+
+def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for resource, amount in part.items():
+            total[resource] = min(LARGEST, total.get(resource, 0) + amount)
+    return total
+
+
+def _groups(pod_sets: Sequence[PodSet]) -> Iterator[list[PodSet]]:
+    """Pod sets of one placement group together, where the first of them stands."""
+    keys: dict[str, int] = {}
+
+    def place(item: tuple[int, PodSet]) -> int:
+        index, pod_set = item
+        group = pod_set.topology.group if pod_set.topology else None
+        return index if group is None else keys.setdefault(group, index)
+
+    ordered = sorted(enumerate(pod_sets), key=place)
+    for _, members in groupby(ordered, key=place):
+        yield [pod_set for _, pod_set in members]

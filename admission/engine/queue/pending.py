@@ -1,0 +1,61 @@
+"""One pending workload: what is kept of it beside its place in line. Called by queues.py, which moves it about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from admission.engine.model import Admission, Workload
+from admission.engine.queue.line import EqualClass, order_of, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a workload gets once its victims (by key) have left; `level` is how far it borrows then."""
+
+    admission: Admission
+    victims: frozenset[str]
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """When (epoch seconds) the head of a queue with backfill starts at the latest, what it gets then, how far it borrows.
+
+    `found`: when that was found out. `firm`: nobody has taken of the places since.
+    """
+
+    start: float
+    admission: Admission
+    level: int = 0
+    found: float = 0.0
+    firm: bool = True
+
+
+@dataclass(slots=True)
+class Item:
+    """A pending workload; without a class it is blocked, or waits for its backoff to end or for its victims to leave."""
+
+    workload: Workload
+    group: EqualClass | None = None
+    tried: tuple[int, Mapping[tuple[str, str], int]] | None = None
+    promise: Promise | None = None
+    lapsed: bool = False
+
+    @property
+    def active(self) -> bool:
+        return self.promise is not None or (self.group is not None and self.group.refused is None)
+
+
+def same_standing(old: Workload, new: Workload, *, timed: bool = False) -> bool:
+    """Whether the change leaves the workload where it is: same queue, order, shape, and nothing else that holds it.
+
+    `timed`: as `shape_of` takes it.
+    """
+    return old == new or (
+        old.cluster_queue == new.cluster_queue
+        and order_of(old) == order_of(new)
+        and old.blocked == new.blocked
+        and old.not_before == new.not_before
+        and shape_of(old, timed=timed) == shape_of(new, timed=timed)
+    )

@@ -1,0 +1,182 @@
+"""The arithmetic of one node of the cohort tree: what it has, what it holds back, what it passes up to its parent.
+
+A node is a ClusterQueue or a Cohort. Every node keeps two sums per (flavor, resource): `subtree`, the quota it can dispose
+of with all its children, and `usage`. What a child adds to its parent's sums is its *contribution*: the quota beyond what
+its lending limit holds back, and the usage beyond that held-back part. So a change anywhere costs one walk to the root
+(`change`), whatever the number of siblings, and adding is undone exactly by subtracting.
+
+Zeros are never stored: equal trees have equal dictionaries, which is what rollback and audit compare.
+Called by tree.py only, which knows the nodes by name. Source of the formulas: cycle.md 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from admission.engine.model import FlavorResource, Quota
+
+Sums = dict[FlavorResource, int]
+NO_QUOTA = Quota(0)
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A ClusterQueue or Cohort. `declared`: an object of that name exists; else it is implied by its members or usage.
+
+    `wants` is the name of the parent cohort as declared; `parent` the link in force (None at a root, and on a cycle).
+    """
+
+    name: str
+    declared: bool = False
+    wants: str | None = None
+    parent: Node | None = None
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    weight_milli: int = 1000
+    subtree: Sums = field(default_factory=dict)
+    usage: Sums = field(default_factory=dict)
+    queues: set[Node] = field(default_factory=set)
+    cohorts: set[Node] = field(default_factory=set)
+
+    def quota(self, fr: FlavorResource) -> Quota:
+        """Its own quota of the flavor's resource."""
+        return self.quotas.get(fr, NO_QUOTA)
+
+    def ancestors(self) -> Iterator[Node]:
+        """Parent first, root last."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def root(self) -> Node:
+        """The top of its tree (itself without a cohort)."""
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def height(self) -> int:
+        """Distance to the furthest leaf: 0 for a queue, 1 for a cohort of queues only."""
+        if not self.queues and not self.cohorts:
+            return 0
+        return 1 + max((child.height() for child in self.cohorts), default=0)
+
+    def members(self) -> Iterator[Node]:
+        """All queues below it."""
+        yield from self.queues
+        for child in self.cohorts:
+            yield from child.members()
+
+
+def held_back(node: Node, fr: FlavorResource) -> int:
+    """localQuota: what the lending limit keeps from the relatives."""
+    limit = node.quota(fr).lending_limit
+    return 0 if limit is None else max(0, node.subtree.get(fr, 0) - limit)
+
+
+def local_available(node: Node, fr: FlavorResource) -> int:
+    """What is still free of the held-back part."""
+    return max(0, held_back(node, fr) - node.usage.get(fr, 0))
+
+
+def contribution(node: Node, fr: FlavorResource) -> tuple[int, int]:
+    """(quota, usage) that the node adds to its parent's sums."""
+    kept = held_back(node, fr)
+    return node.subtree.get(fr, 0) - kept, max(0, node.usage.get(fr, 0) - kept)
+
+
+def bump(sums: Sums, fr: FlavorResource, by: int) -> None:
+    """Add to a sum; a sum of zero leaves the dictionary."""
+    total = sums.get(fr, 0) + by
+    if total:
+        sums[fr] = total
+    else:
+        sums.pop(fr, None)
+
+
+def change(node: Node | None, fr: FlavorResource, *, quota: int = 0, usage: int = 0) -> None:
+    """Shift the node's sums, and those of its ancestors by as much as reaches them."""
+    if not quota:
+        _use(node, fr, usage)
+        return
+    while node is not None and (quota or usage):
+        before = contribution(node, fr)
+        bump(node.subtree, fr, quota)
+        bump(node.usage, fr, usage)
+        after = contribution(node, fr)
+        quota, usage = after[0] - before[0], after[1] - before[1]
+        node = node.parent
+
+
+def _use(node: Node | None, fr: FlavorResource, amount: int) -> None:
+    """The same for usage alone: searches for victims do this tens of thousands of times."""
+    while node is not None and amount:
+        before = node.usage.get(fr, 0)
+        after = before + amount
+        if after:
+            node.usage[fr] = after
+        else:
+            node.usage.pop(fr, None)
+        kept = held_back(node, fr)
+        amount = max(0, after - kept) - max(0, before - kept)
+        node = node.parent
+
+
+def _pass_up(node: Node, sign: int) -> None:
+    for fr in node.subtree.keys() | node.usage.keys():
+        quota, usage = contribution(node, fr)
+        change(node.parent, fr, quota=sign * quota, usage=sign * usage)
+
+
+def set_quotas(node: Node, quotas: Mapping[FlavorResource, Quota]) -> None:
+    """Replace the node's own quota and limits; usage stays."""
+    old = node.quotas
+    _pass_up(node, -1)
+    node.quotas = quotas
+    for fr in old.keys() | quotas.keys():
+        bump(node.subtree, fr, quotas.get(fr, NO_QUOTA).nominal - old.get(fr, NO_QUOTA).nominal)
+    _pass_up(node, +1)
+
+
+def set_parent(node: Node, parent: Node | None) -> None:
+    """Move the node with all below it. The caller keeps the parents' sets of children."""
+    _pass_up(node, -1)
+    node.parent = parent
+    _pass_up(node, +1)
+
+
+def available(node: Node, fr: FlavorResource) -> int:
+    """What may still be used here, borrowing included; negative where more is used than there is."""
+    free = node.subtree.get(fr, 0) - node.usage.get(fr, 0)
+    if node.parent is None:
+        return free
+    from_above = available(node.parent, fr)
+    if (limit := node.quota(fr).borrowing_limit) is not None:
+        lent, used_above = contribution(node, fr)
+        from_above = min(from_above, lent - used_above + limit)
+    return local_available(node, fr) + from_above
+
+
+def potential(node: Node, fr: FlavorResource) -> int:
+    """The most that could ever be used here, if nobody else used anything."""
+    total = node.subtree.get(fr, 0)
+    if node.parent is None:
+        return total
+    reach = held_back(node, fr) + potential(node.parent, fr)
+    limit = node.quota(fr).borrowing_limit
+    return reach if limit is None else min(reach, total + limit)
+
+
+def expected_sums(node: Node) -> tuple[Sums, Sums]:
+    """(subtree, usage) of a cohort, added up anew from its own quota and its children."""
+    subtree: Sums = {}
+    usage: Sums = {}
+    for fr, quota in node.quotas.items():
+        bump(subtree, fr, quota.nominal)
+    for child in node.queues | node.cohorts:
+        for fr in child.subtree.keys() | child.usage.keys():
+            lent, used = contribution(child, fr)
+            bump(subtree, fr, lent)
+            bump(usage, fr, used)
+    return subtree, usage

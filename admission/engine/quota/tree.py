@@ -1,0 +1,305 @@
+"""The cohort tree by name: who may use how much of which flavor's resource, and who uses it now.
+
+Holds quota and usage of ClusterQueues and Cohorts with nominal quota, lending and borrowing limits on any number of levels;
+a queue without a cohort is a tree of its own. Cohorts that are only named by their members exist all the same. Quota may be
+edited at any time: usage stays, and usage may be charged to a queue that is not known yet (objects arrive in any order).
+Cohorts whose parents run in a circle, and all below them, are `cyclic`: linked to nobody, to be kept inactive.
+
+Every change is told to the journal, so that a trial can be taken back. It decides nothing: the search over flavors asks, the
+ledger charges. The formulas are in cohorts.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from admission.engine.model import ClusterQueue, Cohort, FlavorResource, Quota
+from admission.engine.quota import cohorts
+from admission.engine.quota.cohorts import Node
+from admission.engine.trial import Journal
+
+Usage = Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowing:
+    """How far up a request has to borrow: 0 not at all, else the height of the lowest cohort whose quota covers it.
+
+    `below_root`: that cohort is not the top of the tree, so what its members lent out could be reclaimed.
+    """
+
+    level: int
+    below_root: bool
+
+
+class QuotaTree:
+    """The tree. Names of queues and of cohorts are separate: a queue and a cohort may be called the same."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._queues: dict[str, Node] = {}
+        self._cohorts: dict[str, Node] = {}
+        self._specs: dict[str, ClusterQueue] = {}
+        self._cohort_specs: dict[str, Cohort] = {}
+        self._on_cycle: frozenset[str] = frozenset()
+
+    # ---- structure
+
+    def set_queue(self, queue: ClusterQueue) -> None:
+        """Make or change a queue; its usage stays."""
+        self._journal.record(partial(self._put_queue, queue.name, self._specs.get(queue.name)))
+        self._put_queue(queue.name, queue)
+
+    def drop_queue(self, name: str) -> None:
+        """Forget a queue's quota and cohort. Usage that is still charged to it stays until it is removed."""
+        if name in self._specs:
+            self._journal.record(partial(self._put_queue, name, self._specs[name]))
+            self._put_queue(name, None)
+
+    def set_cohort(self, cohort: Cohort) -> None:
+        """Make or change a cohort."""
+        self._journal.record(partial(self._put_cohort, cohort.name, self._cohort_specs.get(cohort.name)))
+        self._put_cohort(cohort.name, cohort)
+
+    def drop_cohort(self, name: str) -> None:
+        """Forget a cohort's quota and parent. While it has members it goes on without."""
+        if name in self._cohort_specs:
+            self._journal.record(partial(self._put_cohort, name, self._cohort_specs[name]))
+            self._put_cohort(name, None)
+
+    def _put_queue(self, name: str, spec: ClusterQueue | None) -> None:
+        if spec is None:
+            self._specs.pop(name, None)
+        else:
+            self._specs[name] = spec
+        node = self._queues.setdefault(name, Node(name))
+        self._move(node, spec.cohort if spec else None)
+        node.declared, node.weight_milli = spec is not None, spec.weight_milli if spec else 1000
+        cohorts.set_quotas(node, queue_quotas(spec) if spec else {})
+        self._forget_if_idle(node)
+
+    def _put_cohort(self, name: str, spec: Cohort | None) -> None:
+        if spec is None:
+            self._cohort_specs.pop(name, None)
+        else:
+            self._cohort_specs[name] = spec
+        node = self._cohort(name)
+        node.declared, node.weight_milli = spec is not None, spec.weight_milli if spec else 1000
+        cohorts.set_quotas(node, spec.quotas if spec else {})
+        old, node.wants = node.wants, spec.parent if spec else None
+        if old != node.wants:
+            self._relink()
+        self._forget_unused(node)
+        if old is not None and old in self._cohorts:
+            self._forget_unused(self._cohorts[old])
+
+    def _cohort(self, name: str) -> Node:
+        return self._cohorts.setdefault(name, Node(name))
+
+    def _move(self, queue: Node, cohort: str | None) -> None:
+        old = queue.parent
+        if (old.name if old else None) == cohort:
+            return
+        queue.wants = cohort
+        parent = self._cohort(cohort) if cohort is not None else None
+        cohorts.set_parent(queue, parent)
+        if parent is not None:
+            parent.queues.add(queue)
+        if old is not None:
+            old.queues.discard(queue)
+            self._forget_unused(old)
+
+    def _relink(self) -> None:
+        """Bring the links between cohorts in line with what they declare; none along a cycle."""
+        for node in list(self._cohorts.values()):
+            if node.wants is not None:
+                self._cohort(node.wants)
+        self._on_cycle = frozenset(name for name in self._cohorts if self._returns_to(name))
+        for node in list(self._cohorts.values()):
+            linked = node.wants is not None and node.name not in self._on_cycle
+            parent = self._cohorts[node.wants] if linked and node.wants is not None else None
+            if node.parent is not parent:
+                self._link(node, parent)
+
+    def _link(self, node: Node, parent: Node | None) -> None:
+        if node.parent is not None:
+            node.parent.cohorts.discard(node)
+        cohorts.set_parent(node, parent)
+        if parent is not None:
+            parent.cohorts.add(node)
+
+    def _returns_to(self, name: str) -> bool:
+        seen: set[str] = set()
+        at = self._cohorts[name].wants
+        while at is not None and at not in seen:
+            if at == name:
+                return True
+            seen.add(at)
+            at = self._cohorts[at].wants if at in self._cohorts else None
+        return False
+
+    def _forget_unused(self, cohort: Node) -> None:
+        if cohort.declared or cohort.queues or any(node.wants == cohort.name for node in self._cohorts.values()):
+            return
+        self._cohorts.pop(cohort.name, None)
+
+    def _forget_if_idle(self, queue: Node) -> None:
+        if not queue.declared and not queue.usage:
+            self._queues.pop(queue.name, None)
+
+    # ---- usage
+
+    def add(self, queue: str, usage: Usage) -> None:
+        """Charge usage to the queue and, beyond what it holds back, to its ancestors. Never refused: ask `fits` first."""
+        self._journal.record(partial(self._charge, queue, usage, -1))
+        self._charge(queue, usage, +1)
+
+    def remove(self, queue: str, usage: Usage) -> None:
+        """Give back what `add` charged."""
+        self._journal.record(partial(self._charge, queue, usage, +1))
+        self._charge(queue, usage, -1)
+
+    def _charge(self, queue: str, usage: Usage, sign: int) -> None:
+        node = self._queues.setdefault(queue, Node(queue))
+        for fr, amount in usage.items():
+            cohorts.change(node, fr, usage=sign * amount)
+        self._forget_if_idle(node)
+
+    # ---- questions
+
+    def specs(self) -> Iterator[Cohort | ClusterQueue]:
+        """Everything that was set, by name."""
+        yield from (self._cohort_specs[name] for name in sorted(self._cohort_specs))
+        yield from (self._specs[name] for name in sorted(self._specs))
+
+    def node(self, queue: str) -> Node | None:
+        """The queue's node in the tree, to be read only."""
+        return self._queues.get(queue)
+
+    def cohort(self, name: str) -> Node | None:
+        """The cohort's node in the tree, to be read only."""
+        return self._cohorts.get(name)
+
+    def spec(self, queue: str) -> ClusterQueue | None:
+        """The queue as last set, None if there is none of that name."""
+        return self._specs.get(queue)
+
+    def available(self, queue: str, fr: FlavorResource) -> int:
+        """What the queue may still use, borrowing included; never negative."""
+        node = self._queues.get(queue)
+        return max(0, cohorts.available(node, fr)) if node else 0
+
+    def potential(self, queue: str, fr: FlavorResource) -> int:
+        """The most the queue could use if nobody else used anything."""
+        node = self._queues.get(queue)
+        return cohorts.potential(node, fr) if node else 0
+
+    def fits(self, queue: str, usage: Usage) -> bool:
+        """Whether all of it may be charged now."""
+        return all(amount <= self.available(queue, fr) for fr, amount in usage.items())
+
+    def nominal(self, queue: str, fr: FlavorResource) -> int:
+        """The queue's own quota."""
+        node = self._queues.get(queue)
+        return node.quota(fr).nominal if node else 0
+
+    def borrowing_limit(self, queue: str, fr: FlavorResource) -> int | None:
+        """How much the queue may borrow, None where nothing is set."""
+        node = self._queues.get(queue)
+        return node.quota(fr).borrowing_limit if node else None
+
+    def usage(self, queue: str) -> dict[FlavorResource, int]:
+        """What is charged to the queue (zeros left out)."""
+        node = self._queues.get(queue)
+        return dict(node.usage) if node else {}
+
+    def cohort_usage(self, cohort: str) -> dict[FlavorResource, int]:
+        """What the cohort's members use beyond what they hold back."""
+        node = self._cohorts.get(cohort)
+        return dict(node.usage) if node else {}
+
+    def borrowing(self, queue: str, fr: FlavorResource, amount: int) -> Borrowing:
+        """How far up the tree the queue would have to borrow for `amount` more."""
+        node = self._queues.get(queue)
+        if node is None or node.parent is None or not _exceeds(node, fr, amount):
+            return Borrowing(0, node is not None and node.parent is not None)
+        left = amount - cohorts.local_available(node, fr)
+        for ancestor in node.ancestors():
+            if not _exceeds(ancestor, fr, left):
+                return Borrowing(ancestor.height(), ancestor.parent is not None)
+            left -= cohorts.local_available(ancestor, fr)
+        return Borrowing(node.root().height(), False)
+
+    def cyclic(self, queue: str) -> bool:
+        """Whether the queue hangs below cohorts that are each other's parents."""
+        node = self._queues.get(queue)
+        return node is not None and any(ancestor.name in self._on_cycle for ancestor in node.ancestors())
+
+    def cyclic_cohorts(self) -> frozenset[str]:
+        """The cohorts that are their own ancestors."""
+        return self._on_cycle
+
+    def tree_of(self, queue: str) -> str:
+        """A name for the queue's whole tree: equal for queues that can affect each other's quota."""
+        node = self._queues.get(queue)
+        root = node.root() if node else None
+        return f"queue {queue}" if root is None or root is node else f"cohort {root.name}"
+
+    def relatives(self, queue: str) -> frozenset[str]:
+        """The queues of the queue's tree, itself among them."""
+        node = self._queues.get(queue)
+        if node is None or node.parent is None:
+            return frozenset((queue,))
+        return frozenset(member.name for member in node.root().members())
+
+    def cohort_queues(self, cohort: str) -> frozenset[str]:
+        """The queues of the whole tree that the cohort is part of."""
+        node = self._cohorts.get(cohort)
+        return frozenset(member.name for member in node.root().members()) if node else frozenset()
+
+    # ---- checks
+
+    def state(self) -> dict[str, object]:
+        """Everything that counts, comparable: equal states behave alike."""
+        return {
+            kind + name: (
+                node.wants,
+                node.parent and node.parent.name,
+                *map(dict, (node.quotas, node.subtree, node.usage)),
+            )
+            for kind, nodes in (("queue ", self._queues), ("cohort ", self._cohorts))
+            for name, node in nodes.items()
+        }
+
+    def audit(self) -> list[str]:
+        """Recompute every sum from the quotas and the queues' usage; one line per disagreement."""
+        return [line for node in self._cohorts.values() for line in _disagreements(node)] + [
+            f"queue {name}: usage of {flavor}/{resource} is negative: {amount}"
+            for name, node in self._queues.items()
+            for (flavor, resource), amount in node.usage.items()
+            if amount < 0
+        ]
+
+
+def queue_quotas(queue: ClusterQueue) -> dict[FlavorResource, Quota]:
+    """A queue's quotas per (flavor, resource)."""
+    return {
+        (quotas.flavor, resource): quota
+        for group in queue.groups
+        for quotas in group.flavors
+        for resource, quota in quotas.quotas.items()
+    }
+
+
+def _exceeds(node: Node, fr: FlavorResource, amount: int) -> bool:
+    return node.subtree.get(fr, 0) < node.usage.get(fr, 0) + amount
+
+
+def _disagreements(cohort: Node) -> Iterator[str]:
+    subtree, usage = cohorts.expected_sums(cohort)
+    if subtree != cohort.subtree:
+        yield f"cohort {cohort.name}: quota is {cohort.subtree}, its parts add up to {subtree}"
+    if usage != cohort.usage:
+        yield f"cohort {cohort.name}: usage is {cohort.usage}, its parts add up to {usage}"

@@ -1,0 +1,368 @@
+"""The cycle makes room: who is evicted for whom, what is kept free meanwhile, who starts with fewer pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.engine.cycle.cycle import CycleReport, run_cycle
+from admission.engine.cycle.nominate import Nominator
+from admission.engine.cycle.promises import Promises
+from admission.engine.decision import Admit, Preempt
+from admission.engine.model import (
+    ClusterQueue,
+    Cohort,
+    Event,
+    Flavor,
+    PodSet,
+    PreemptionPolicy,
+    QueueingStrategy,
+    TopologyAsk,
+    Workload,
+)
+from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.quota import cohorts
+from tests.admission.engine.dump import dump
+from tests.admission.engine.making import (
+    BEST,
+    CPU,
+    RACK,
+    STRICT,
+    Cluster,
+    admitted,
+    domains,
+    host,
+    queue,
+    racks,
+    waits,
+    workload,
+)
+
+ANY = Flavor("any")
+LOWER = PreemptionPolicy(within_cluster_queue="LowerPriority")
+RECLAIM = PreemptionPolicy("Any", "LowerPriority")
+
+
+class Evicting(Cluster):
+    """A cluster whose queues may evict; victims leave when they are told to."""
+
+    def cycle(
+        self, budget: int = 100, now: float = 0.0, *, fair: bool = False, startable: int | None = None
+    ) -> CycleReport:
+        before = dump(self.ledger)
+        preemptor = Preemptor(self.ledger, now)
+        report = run_cycle(self.ledger, self.queues, now, budget, preemptor, fair=fair, startable=startable)
+        if not any(isinstance(decision, Admit) for decision in report.decisions):
+            assert dump(self.ledger) == before, "what is kept free is not booked"
+        assert self.ledger.audit() == []
+        return report
+
+    def leave(self, key: str) -> None:
+        """An evicted workload has stopped."""
+        self.finish(key)
+
+
+def evicting(spec: ClusterQueue, policy: PreemptionPolicy = LOWER) -> ClusterQueue:
+    return replace(spec, preemption=policy)
+
+
+def preempted(report: CycleReport) -> dict[str, list[str]]:
+    """Who is evicted for whom."""
+    return {d.workload: [v.workload for v in d.victims] for d in report.decisions if isinstance(d, Preempt)}
+
+
+def started(*events: Event, first: Iterable[Workload]) -> Evicting:
+    """A cluster in which these run."""
+    cluster = Evicting(*events, *first)
+    cluster.cycle()
+    return cluster
+
+
+def test_the_higher_evicts_the_lower_and_starts_when_it_has_left() -> None:
+    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 4)])
+    cluster.tell(workload("high", 3, priority=1))
+    report = cluster.cycle()
+    assert preempted(report) == {"high": ["low"]}
+    [decision] = report.decisions
+    assert isinstance(decision, Preempt)
+    assert decision.message == (
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor any, 3 more needed. "
+        "Pending the preemption of 1 workload(s)"
+    )
+    assert decision.requested == {"main": {"cpu": 3 * CPU}}
+    assert cluster.cycle().decisions == (), "it is not asked again before something changes"
+    cluster.leave("low")
+    assert admitted(cluster.cycle()) == ["high"]
+
+
+def test_what_it_waits_for_is_not_given_to_those_behind_it() -> None:
+    shared = [evicting(queue(name, cohort="all", any=2), RECLAIM) for name in ("a", "b")]
+    cluster = started(ANY, *shared, first=[workload("low", 4, to="a")])
+    cluster.tell(workload("owner", 2, to="b", priority=1))
+    assert preempted(cluster.cycle()) == {"owner": ["low"]}
+    cluster.tell(workload("sneaks", to="a", queued=1))
+    assert admitted(cluster.cycle()) == []
+    cluster.finish("low")
+    assert admitted(cluster.cycle()) == ["owner", "sneaks"]
+
+
+@pytest.mark.parametrize(("strategy", "others"), [(BEST, ["small"]), (STRICT, [])], ids=["best effort", "strict"])
+def test_who_may_overtake_it(strategy: QueueingStrategy, others: list[str]) -> None:
+    cluster = started(ANY, evicting(queue(any=5, strategy=strategy)), first=[workload("low", 4)])
+    cluster.tell(workload("high", 4, priority=1), workload("small", queued=9))
+    report = cluster.cycle()
+    assert preempted(report) == {"high": ["low"]}
+    assert admitted(report) == others
+
+
+def test_one_that_comes_before_it_takes_what_was_promised() -> None:
+    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
+    cluster.tell(workload("high", 3, priority=1))
+    assert preempted(cluster.cycle()) == {"high": ["low"]}
+    cluster.tell(workload("higher", 2, priority=2))
+    assert admitted(cluster.cycle()) == ["higher"]
+    cluster.leave("low")
+    assert waits(cluster.cycle())["high"].startswith("WaitingForQuota")
+
+
+def test_one_that_evicted_others_is_considered_before_those_it_waited_behind() -> None:
+    """Else what became free goes to the evicted one again, which is evicted again, and so on."""
+    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 1, queued=1), workload("old", 3, queued=0)])
+    cluster.tell(workload("wide", 5, priority=2, queued=2), workload("high", 4, priority=1, queued=3))
+    assert preempted(cluster.cycle()) == {"high": ["low", "old"]}
+    cluster.tell(workload("older", 1, priority=2, queued=1))
+    cluster.leave("low")
+    cluster.leave("old")
+    assert admitted(cluster.cycle()) == ["high"]
+
+
+def test_two_in_one_cycle_do_not_count_on_the_same_victim() -> None:
+    cluster = started(ANY, evicting(queue(any=4)), first=[workload(f"low{i}", 2, queued=i) for i in (1, 2)])
+    cluster.tell(workload("high1", 2, priority=1), workload("high2", 2, 1, priority=1, queued=1))
+    victims = preempted(cluster.cycle())
+    assert sorted(victims["high1"] + victims["high2"]) == ["low1", "low2"]
+
+
+def test_who_fits_beside_the_others_victims_waits_for_them_too() -> None:
+    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 4)])
+    cluster.tell(workload("high", 3, priority=2), workload("next", 1, priority=1))
+    report = cluster.cycle()
+    assert preempted(report) == {"high": ["low"]}
+    assert waits(report) == {
+        "next": "WaitingForPreemptedWorkloads: Workload has overlapping preemption targets with another workload, but will "
+        "fit after these preemptions complete"
+    }
+    cluster.leave("low")
+    assert admitted(cluster.cycle()) == ["high", "next"]
+
+
+def test_the_hole_has_the_shape_that_is_asked_for() -> None:
+    nodes = [host(f"{rack}-{i}", rack, 2) for rack in ("r1", "r2") for i in (1, 2)]
+    low = [workload(f"low{i}", 2, priority=0, queued=i, ask=TopologyAsk(required=RACK)) for i in range(4)]
+    cluster = started(racks(), *nodes, evicting(queue(tas=8)), first=low)
+    cluster.tell(workload("gang", 4, priority=1, ask=TopologyAsk(required=RACK)))
+    victims = preempted(cluster.cycle())["gang"]
+    assert len(victims) == 2
+    for victim in victims:
+        cluster.leave(victim)
+    report = cluster.cycle()
+    assert len({name.split("-")[0] for name in domains(report, "gang")}) == 1
+
+
+def test_nobody_is_evicted_where_it_would_not_help() -> None:
+    nodes = [host(f"{rack}-1", rack, 2) for rack in ("r1", "r2")]
+    cluster = started(racks(), *nodes, evicting(queue(tas=8)), first=[workload("low", 4)])
+    cluster.tell(workload("wide", 3, priority=1, ask=TopologyAsk(required=RACK)))
+    report = cluster.cycle()
+    assert preempted(report) == {}
+    assert waits(report)["wide"].startswith("TopologyPlacementFailed")
+
+
+def waiting_behind() -> Evicting:
+    """`high` evicts `low`; `other`, of a relative that borrows, waits for what is kept for it."""
+    shared = [evicting(queue("a", cohort="all", any=4)), queue("b", cohort="all", any=0)]
+    cluster = started(ANY, *shared, first=[workload("low", 3, to="a")])
+    cluster.tell(workload("high", 4, to="a", priority=1))
+    assert preempted(cluster.cycle()) == {"high": ["low"]}
+    cluster.tell(workload("other", to="b"))
+    assert admitted(cluster.cycle()) == []
+    return cluster
+
+
+def test_what_was_kept_for_one_that_is_gone_is_free_again() -> None:
+    cluster = waiting_behind()
+    cluster.queues.remove("high")
+    assert admitted(cluster.cycle()) == ["other"]
+
+
+def test_what_was_kept_for_one_whose_chance_is_over_is_free_again() -> None:
+    cluster = waiting_behind()
+    cluster.tell(queue("a", cohort="all", any=4))
+    report = cluster.cycle()
+    assert "high" in waits(report)
+    assert report.more
+    assert admitted(cluster.cycle()) == ["other"]
+
+
+def test_quota_afterwards_is_counted_without_emptying_the_book() -> None:
+    shared = [evicting(queue(name, cohort="all", any=4), RECLAIM) for name in ("a", "b")]
+    cluster = started(ANY, *shared, first=[workload(f"low{i}", 2, to="a", queued=i) for i in range(4)])
+    cluster.tell(workload("own", 3, to="b", priority=1), workload("up", 2, to="a", priority=2))
+    assert set(preempted(cluster.cycle())) == {"own", "up"}
+    promises = Promises(cluster.ledger, cluster.queues)
+    promises.keep_all()
+    with cluster.ledger.trial():
+        for key in promises.leaving:
+            cluster.ledger.vacate(key)
+        for _, promise in cluster.queues.promises():
+            cluster.ledger.quota.add(promise.admission.cluster_queue, promise.admission.usage())
+        emptied = cluster.ledger.quota.state()
+    with promises.afterwards():
+        assert cluster.ledger.quota.state() == emptied
+        holders = {booking.workload.key for name in ("a", "b") for booking in cluster.ledger.holders(name)}
+        assert holders == {f"low{i}" for i in range(4)} - promises.leaving
+    promises.end()
+    assert cluster.ledger.audit() == []
+
+
+# ---- fewer pods
+
+
+def fewer(key: str, pods: int, least: int, **more: int) -> Workload:
+    pod_set = PodSet("main", pods, {"cpu": CPU}, min_count=least)
+    return replace(workload(key, priority=more.get("priority", 0)), pod_sets=(pod_set,))
+
+
+def count_of(report: CycleReport, key: str) -> int:
+    [decision] = [d for d in report.decisions if isinstance(d, Admit) and d.workload == key]
+    return decision.admission.pod_sets[0].count
+
+
+@pytest.mark.parametrize(
+    ("quota", "least", "got"),
+    [(10, 2, 10), (7, 2, 7), (2, 2, 2), (1, 2, None)],
+    ids=["all fit", "some", "just enough", "too few"],
+)
+def test_it_starts_with_as_many_pods_as_fit(quota: int, least: int, got: int | None) -> None:
+    report = Cluster(ANY, queue(any=quota), fewer("w", 10, least)).cycle()
+    if got is None:
+        assert waits(report)["w"].startswith("ExceedsMaxQuota")
+    else:
+        assert count_of(report, "w") == got
+
+
+def test_it_starts_with_as_many_as_a_rack_holds() -> None:
+    spread = PodSet("main", 9, {"cpu": CPU}, min_count=2, topology=TopologyAsk(required=RACK))
+    asked = replace(workload("w"), pod_sets=(spread,))
+    report = Cluster(racks(), host("a", "r1", 4), host("b", "r2", 3), queue(tas=99), asked).cycle()
+    assert domains(report, "w") == {"a": 4}
+
+
+def test_nodes_are_emptied_where_quota_would_do() -> None:
+    """There is quota for all; but only the second rack can be made free."""
+    hosts = [host(f"{rack}-1", rack, 4) for rack in ("r1", "r2")]
+    everybody = [
+        workload(key, 4, priority=priority, ask=TopologyAsk(required=RACK), queued=priority)
+        for key, priority in (("mighty", 9), ("low", 0))
+    ]
+    cluster = started(racks(), *hosts, evicting(queue(tas=99)), first=everybody)
+    cluster.tell(workload("high", 4, priority=5, ask=TopologyAsk(required=RACK)))
+    assert preempted(cluster.cycle()) == {"high": ["low"]}
+    cluster.leave("low")
+    assert admitted(cluster.cycle()) == ["high"]
+
+
+def test_evicting_for_all_pods_comes_before_starting_with_fewer() -> None:
+    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
+    cluster.tell(fewer("high", 4, 1, priority=1))
+    assert preempted(cluster.cycle()) == {"high": ["low"]}
+
+
+# ---- any history
+
+
+QUEUES = ("a", "b", "c")
+arrivals = st.tuples(
+    st.sampled_from(QUEUES), st.integers(1, 4), st.integers(1, 2), st.integers(0, 3), st.booleans(), st.booleans()
+)
+steps = st.lists(st.one_of(arrivals, st.integers(0, 20), st.just("cycle"), st.just("leave")), max_size=25)
+
+
+def tenants() -> Evicting:
+    nodes = [host(f"{rack}-{i}", rack, 4) for rack in ("r1", "r2") for i in (1, 2)]
+    specs = [evicting(queue(name, cohort="all" if name != "c" else "half", tas=5), RECLAIM) for name in QUEUES]
+    return Evicting(racks(), *nodes, Cohort("half", "all"), *specs)
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps)
+def test_no_history_over_books_anything_or_evicts_in_vain(history: list[object]) -> None:
+    """Usage is the sum over the admitted (audit, each cycle), no quota is exceeded, and victims suffice."""
+    cluster, evicted = tenants(), dict[str, frozenset[str]]()
+    for index, step in enumerate(history):
+        match step:
+            case (str() as name, int() as pods, int() as cpus, int() as priority, bool() as rack, bool() as few):
+                ask = TopologyAsk(required=RACK) if rack else None
+                new = workload(f"w{index}", pods, cpus, to=name, priority=priority, queued=index, ask=ask)
+                if few:
+                    new = replace(new, pod_sets=(replace(new.pod_sets[0], min_count=1),))
+                cluster.tell(new)
+            case int() as which:
+                running = sorted(cluster.ledger.admissions)
+                if running:
+                    cluster.finish(running[which % len(running)])
+            case "leave":
+                for key in sorted(set[str]().union(*evicted.values())):
+                    cluster.leave(key)
+                evicted.clear()
+            case _:
+                report = cluster.cycle(now=index)
+                evicted.update({key: frozenset(victims) for key, victims in preempted(report).items()})
+        for name in QUEUES:
+            node = cluster.ledger.quota.node(name)
+            assert node is not None
+            for fr in node.root().subtree:
+                assert cohorts.available(node, fr) >= 0
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(arrivals, min_size=1, max_size=9))
+def test_a_nomination_leaves_no_trace(coming: list[tuple[str, int, int, int, bool, bool]]) -> None:
+    cluster = tenants()
+    for index, (name, pods, cpus, priority, rack, _) in enumerate(coming):
+        cluster.cycle()
+        ask = TopologyAsk(required=RACK) if rack else None
+        cluster.tell(workload(f"w{index}", pods, cpus, to=name, priority=priority, queued=index, ask=ask))
+    last = cluster.queues.workload(f"w{len(coming) - 1}")
+    assert last is not None
+    spec = cluster.ledger.quota.spec(last.cluster_queue)
+    assert spec is not None
+    before = dump(cluster.ledger)
+    found = Nominator(cluster.ledger, Preemptor(cluster.ledger, 0.0), 0.0).nominate(last, spec)
+    assert dump(cluster.ledger) == before
+    if found.starts:
+        with cluster.ledger.trial():
+            for victim in found.victims:
+                cluster.ledger.vacate(victim.workload)
+            assert cluster.ledger.quota.fits(last.cluster_queue, found.assignment.usage)
+            assert cluster.ledger.fits(found.workload, found.admission())
+
+
+def test_who_may_evict_looks_again_when_a_relative_borrows() -> None:
+    a = replace(queue("a", tas=8, cohort="c"), preemption=RECLAIM)
+    cluster = Evicting(racks(), host("n1", "r1", 4), host("n2", "r2", 2), a, queue("b", tas=3, cohort="c"))
+    one_rack = TopologyAsk(required=RACK)
+    cluster.tell(workload("within", 1, 3, to="b", ask=one_rack, priority=-1))
+    assert admitted(cluster.cycle()) == ["within"]
+    cluster.tell(workload("head", 3, 1, to="a", ask=one_rack, queued=1.0))
+    assert list(waits(cluster.cycle())) == ["head"], "b has no more than its own"
+    assert cluster.cycle().decisions == ()
+    cluster.tell(workload("beyond", 1, 1, to="b", ask=one_rack, queued=2.0))
+    assert admitted(cluster.cycle()) == ["beyond"]
+    (decision,) = cluster.cycle().decisions
+    assert isinstance(decision, Preempt)
+    assert [victim.workload for victim in decision.victims] == ["within"]
