@@ -1,24 +1,12 @@
-"""What the job controller may do, as values: `plan` lists them, `jobs` performs them in that order.
-
-Each action carries the events to record once it has succeeded; the job is what they are about.
-"""
+"""What the job controller may do besides what it does to Workloads (../actions.py), as values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from api.workloads import Workload, WorkloadStatus
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event on the job."""
-
-    reason: str
-    message: str
-    type: str = "Normal"
+from admission.controllers.actions import Event, Planned, WorkloadAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,55 +34,6 @@ class PatchChild:
     events: tuple[Event, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreateWorkload:
-    """A new Workload; that it is there already is no failure."""
-
-    workload: Workload
-    events: tuple[Event, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PatchWorkload:
-    """A merge patch of metadata and spec, on condition that the Workload is still as seen."""
-
-    workload: Workload
-    patch: dict[str, Any]
-    events: tuple[Event, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SetStatus:
-    """The Workload's next status."""
-
-    workload: Workload
-    status: WorkloadStatus
-    events: tuple[Event, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteWorkload:
-    """Deletes it, and no successor of its name."""
-
-    workload: Workload
-    events: tuple[Event, ...] = ()
-
-
-Action = PatchJob | DeleteJob | PatchChild | CreateWorkload | PatchWorkload | SetStatus | DeleteWorkload
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Actions in order; events that no action causes; when to look again at the latest (seconds); why, for the log."""
-
-    actions: tuple[Action, ...] = ()
-    events: tuple[Event, ...] = ()
-    again_in: float | None = None
-    note: str = ""
-
-    def then(self, *actions: Action) -> Plan:
-        """With further actions at the end."""
-        return Plan((*self.actions, *actions), self.events, self.again_in, self.note)
-
-
-NOTHING = Plan()
+Action = PatchJob | DeleteJob | PatchChild | WorkloadAction
+Plan = Planned[Action]
+NOTHING: Final = Plan()

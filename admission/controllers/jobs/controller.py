@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.jobs.endings import plan_orphaned
-from admission.controllers.jobs.executor import Executor, Recorder
+from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.family import Family, parent_uids
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
@@ -32,6 +32,7 @@ from admission.controllers.jobs.views import (
     owner_uid,
 )
 from admission.controllers.jobs.workload import prebuilt_key
+from admission.controllers.writing import Recorder, WorkloadWriter
 from admission.integrations.base import Job, JobKind
 from api.errors import NotFound
 from api.kube.client import Kube
@@ -82,7 +83,8 @@ class JobController:
         self._latest_workloads: Latest[Workload] = Latest()
         self._expected = Expected(EXPECTATION, wall)
         resources = {framework: adapter.resource for framework, adapter in self._adapters.items()}
-        self._act = Executor(kube, recorder, resources, self._latest_jobs, self._latest_workloads, self._expected)
+        writer = WorkloadWriter(kube, self._latest_workloads, self._expected)
+        self._act = Executor(kube, recorder, resources, self._latest_jobs, writer)
         self._settled: dict[str, tuple[object, ...]] = {}
         self._missing: dict[str, float] = {}
         self._classless: set[str] = set()

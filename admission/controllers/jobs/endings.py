@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.controllers import conditions
-from admission.controllers.jobs.actions import NOTHING, DeleteJob, Event, PatchWorkload, Plan, SetStatus
+from admission.controllers.actions import Event, PatchWorkload, SetStatus
+from admission.controllers.jobs.actions import NOTHING, DeleteJob, Plan
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.integrations.base import Finish
 from api import names

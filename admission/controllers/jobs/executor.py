@@ -1,55 +1,33 @@
 """Performs a plan of the job controller through the API server, in order, and records its events.
 
 Every write carries the version it was planned for. One that meets somebody else's change, or nothing, ends the plan
-quietly: the change itself brings the job back. What the writes were answered is noted, so that the next plan sees it
-before the informers do.
+quietly: the change itself brings the job back. What is done to Workloads is writing.py's.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any
 
-from admission.controllers.jobs.actions import (
-    Action,
-    CreateWorkload,
-    DeleteJob,
-    DeleteWorkload,
-    Event,
-    PatchChild,
-    PatchJob,
-    PatchWorkload,
-    Plan,
-    SetStatus,
-)
-from admission.controllers.jobs.views import Expected, Latest, job_key
-from admission.controllers.status import patch_status
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.jobs.actions import Action, DeleteJob, PatchChild, PatchJob, Plan
+from admission.controllers.jobs.views import Latest, job_key
+from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.base import JobKind
-from api.errors import AlreadyExists, Conflict, Invalid, NotFound
+from api.errors import Conflict, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
-from api.kube.resources import WORKLOADS, Resource
+from api.kube.resources import Resource
 from api.meta import object_key, split_key
-from api.workloads import Workload
 
 log = logging.getLogger(__name__)
-
-# The change that caused a conflict brings the key back by itself; this is for a watch that has fallen silent.
-CONFLICT_RETRY: Final = 1.0
-
-
-class Recorder(Protocol):
-    """What is used of api.kube.events.EventRecorder."""
-
-    def record(self, ref: ObjectRef, event_type: str, reason: str, message: str) -> None:
-        """Never blocks."""
 
 
 class Executor:
     """See the module.
 
-    `resources` by framework; `jobs` and `workloads` are the answers so far, `expected` the Workloads created and not seen.
+    `resources` by framework; `jobs` are the answers so far; `workloads` performs what concerns those.
     """
 
     def __init__(
@@ -58,11 +36,10 @@ class Executor:
         recorder: Recorder,
         resources: Mapping[str, Resource],
         jobs: Latest[dict[str, Any]],
-        workloads: Latest[Workload],
-        expected: Expected,
+        workloads: WorkloadWriter,
     ) -> None:
         self._kube, self._recorder, self._resources = kube, recorder, resources
-        self._jobs, self._workloads, self._expected = jobs, workloads, expected
+        self._jobs, self._workloads = jobs, workloads
 
     async def perform(self, key: str, kind: JobKind | None, job: dict[str, Any] | None, made: Plan) -> float | None:
         """Seconds after which to look again, as the plan says or because it was cut short. Raises other ApiErrors.
@@ -108,27 +85,5 @@ class Executor:
                 )
                 name = object_key(meta.get("namespace"), meta["name"])
                 self._jobs.note(job_key(framework, name), dict(child), answer)
-            case CreateWorkload(workload=workload):
-                await self._create(key, workload)
-            case PatchWorkload(workload=workload, patch=patch):
-                await self._patch_workload(workload, patch)
-            case SetStatus(workload=workload, status=status):
-                now = self._workloads.of(workload.key, workload)
-                self._workloads.note(workload.key, now, await patch_status(self._kube, now, status))
-            case DeleteWorkload(workload=workload):
-                meta = workload.metadata
-                await self._kube.delete(WORKLOADS, meta.name, meta.namespace, uid=meta.uid)
-
-    async def _create(self, key: str, workload: Workload) -> None:
-        try:
-            await self._kube.create(WORKLOADS, workload)
-        except AlreadyExists:
-            log.debug("Workload is there already", extra={"workload": workload.key})
-        self._expected.expect(key, workload.key)
-
-    async def _patch_workload(self, workload: Workload, patch: Mapping[str, Any]) -> None:
-        now = self._workloads.of(workload.key, workload)
-        meta = now.metadata
-        body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": meta.resource_version}}
-        answer = await self._kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
-        self._workloads.note(workload.key, now, Workload.from_wire(answer))
+            case CreateWorkload() | PatchWorkload() | SetStatus() | DeleteWorkload():
+                await self._workloads.perform(key, action)

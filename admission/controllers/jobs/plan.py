@@ -17,16 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.controllers import conditions
-from admission.controllers.jobs.actions import (
-    NOTHING,
-    CreateWorkload,
-    DeleteWorkload,
-    Event,
-    PatchJob,
-    PatchWorkload,
-    Plan,
-    SetStatus,
-)
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.jobs.actions import NOTHING, PatchJob, Plan
 from admission.controllers.jobs.endings import finish, kept_until, let_go, plan_ended, plan_orphaned, stop_keeping
 from admission.controllers.jobs.fit import (
     same_pod_sets,

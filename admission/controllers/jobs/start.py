@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from admission.controllers.jobs.actions import Event, PatchChild, PatchJob, Plan
+from admission.controllers.actions import Event
+from admission.controllers.jobs.actions import PatchChild, PatchJob, Plan
 from admission.controllers.jobs.endings import finish
 from admission.controllers.jobs.fit import same_templates, unfinished_start
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos

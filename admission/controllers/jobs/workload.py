@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.controllers.jobs.actions import PatchWorkload
+from admission.controllers.actions import PatchWorkload
 from admission.controllers.jobs.fit import normal
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.integrations.base import Job, JobKind, Prioritized
@@ -89,9 +89,16 @@ def copied_annotations(job: Job) -> dict[str, str]:
 
 
 def wanted_spec(
-    job: Job, kind: JobKind, pod_sets: tuple[PodSet, ...], surroundings: Surroundings, now: WorkloadSpec | None = None
+    job: Job,
+    kind: JobKind | None,
+    pod_sets: tuple[PodSet, ...],
+    surroundings: Surroundings,
+    now: WorkloadSpec | None = None,
 ) -> WorkloadSpec:
-    """The spec that the job asks for; `now` is its Workload's, if there. Raises PriorityClassMissing."""
+    """The spec that the job asks for; `now` is its Workload's, if there. Raises PriorityClassMissing.
+
+    Pods are of no kind of job: what they ask for is in their labels and their templates.
+    """
     ref, priority = resolved_priority(job, kind, pod_sets, surroundings, now)
     fields: dict[str, Any] = {"pod_sets": pod_sets}
     if priority is not None:
@@ -113,7 +120,7 @@ def max_execution_seconds(job: Job) -> int | None:
 
 def resolved_priority(
     job: Job,
-    kind: JobKind,
+    kind: JobKind | None,
     pod_sets: tuple[PodSet, ...],
     surroundings: Surroundings,
     now: WorkloadSpec | None = None,

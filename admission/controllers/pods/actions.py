@@ -1,4 +1,4 @@
-"""What the controller of plain pods may do besides what that of jobs does, as values.
+"""What the controller of plain pods may do besides what it does to Workloads (../actions.py), as values.
 
 Each action carries the events to record once it has succeeded: about the pod, or about the Workload where it says so.
 """
@@ -6,9 +6,9 @@ Each action carries the events to record once it has succeeded: about the pod, o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.actions import Event, Planned, WorkloadAction
 from admission.integrations.pod import QueuedPod
 from api.workloads import Workload
 
@@ -58,27 +58,8 @@ class AdoptWorkload:
 
 
 PodAction = StartPod | StopPod | ReleasePod | DeletePod
-Action = PodAction | AdoptWorkload | CreateWorkload | PatchWorkload | SetStatus | DeleteWorkload
+Action = PodAction | AdoptWorkload | WorkloadAction
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Actions in order; events on the first pod that no action causes; when to look again (seconds); why, for the log."""
-
-    actions: tuple[Action, ...] = ()
-    events: tuple[Event, ...] = ()
-    again_in: float | None = None
-    note: str = ""
-
-    def then(self, *actions: Action) -> Plan:
-        """With further actions at the end."""
-        return Plan((*self.actions, *actions), self.events, self.again_in, self.note)
-
-    def followed(self, rest: Plan) -> Plan:
-        """Both, one after the other."""
-        again = [seconds for seconds in (self.again_in, rest.again_in) if seconds is not None]
-        note = "; ".join(filter(None, (self.note, rest.note)))
-        return Plan((*self.actions, *rest.actions), (*self.events, *rest.events), min(again, default=None), note)
-
-
-NOTHING = Plan()
+Plan = Planned[Action]
+NOTHING: Final = Plan()

@@ -11,52 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from admission.controllers.jobs.actions import Event
+from admission.controllers.actions import Event
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import adopted, copied_annotations, labels_of, wanted_spec
 from admission.controllers.pods.actions import Action, AdoptWorkload
-from admission.integrations.base import Job, Patch
 from admission.integrations.names import workload_name
-from admission.integrations.pod import FRAMEWORK, QueuedPod
+from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import Unit
-from admission.integrations.podset import PodSetInfo
 from api import names
-from api.kube.resources import PODS, Resource
+from api.kube.resources import PODS
 from api.meta import ObjectMeta, OwnerReference
 from api.workloads import PodSet, Workload, WorkloadSpec
 
 MAX_OWNERS: Final = 256
-
-
-class _PlainPod:
-    """The part of a job kind that composing a Workload asks for."""
-
-    framework: Final = FRAMEWORK
-    resource: Final[Resource] = PODS
-
-    def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
-        raise NotImplementedError("pods become pod sets together: see Unit.pod_sets")
-
-    def is_suspended(self, job: Job) -> bool:
-        raise NotImplementedError
-
-    def is_active(self, job: Job) -> bool:
-        raise NotImplementedError
-
-    def finished(self, job: Job) -> None:
-        raise NotImplementedError
-
-    def pods_ready(self, job: Job) -> bool:
-        raise NotImplementedError
-
-    def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
-        raise NotImplementedError
-
-    def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
-        raise NotImplementedError
-
-
-PLAIN_POD: Final = _PlainPod()
 
 
 def composed(unit: Unit, owners: Sequence[QueuedPod], surroundings: Surroundings) -> Workload:
@@ -81,7 +48,7 @@ def spec_of(
     unit: Unit, pod_sets: tuple[PodSet, ...], surroundings: Surroundings, now: WorkloadSpec | None = None
 ) -> WorkloadSpec:
     """The spec that the pods ask for; `now` is their Workload's, if there. Raises PriorityClassMissing."""
-    return wanted_spec(unit.as_job(), PLAIN_POD, pod_sets, surroundings, now)
+    return wanted_spec(unit.as_job(), None, pod_sets, surroundings, now)
 
 
 def priority_label(unit: Unit) -> str | None:

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from admission.controllers.jobs.actions import Event
-from admission.controllers.jobs.executor import Executor, Recorder
+from admission.controllers.actions import Event
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import Expected, Latest, View, controller_of
 from admission.controllers.pods.actions import Plan
@@ -36,6 +35,7 @@ from admission.controllers.pods.views import (
     pod_keys,
     unit_key,
 )
+from admission.controllers.writing import Recorder, WorkloadWriter
 from admission.integrations.gang import from_text
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import Unit, UnlikePods
@@ -93,8 +93,8 @@ class PodController:
         self._latest: Latest[Workload] = Latest()
         self._expected = Expected(EXPECTATION, wall)
         self._going = Going()
-        on_workloads = Executor(kube, recorder, {}, Latest(), self._latest, self._expected)
-        self._act = PodExecutor(kube, recorder, pods, self._going, on_workloads, self._latest, wall, at_once)
+        writer = WorkloadWriter(kube, self._latest, self._expected)
+        self._act = PodExecutor(kube, recorder, pods, self._going, writer, wall, at_once)
         self._told: dict[str, tuple[Event, ...]] = {}
         self._missing: dict[str, float] = {}
         self._classless: set[str] = set()

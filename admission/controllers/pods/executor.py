@@ -15,10 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.jobs.actions import Event
-from admission.controllers.jobs.actions import Plan as JobPlan
-from admission.controllers.jobs.executor import CONFLICT_RETRY, Executor, Recorder
-from admission.controllers.jobs.views import Latest
+from admission.controllers.actions import CreateWorkload, Event, WorkloadAction
 from admission.controllers.pods.actions import (
     Action,
     AdoptWorkload,
@@ -30,6 +27,7 @@ from admission.controllers.pods.actions import (
     StopPod,
 )
 from admission.controllers.pods.views import Going, PodView
+from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.errors import Conflict, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
@@ -37,7 +35,6 @@ from api.kube.events import ObjectRef, ref_to
 from api.kube.resources import PODS, WORKLOADS
 from api.meta import rfc3339
 from api.names import MANAGED_FINALIZER
-from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +42,7 @@ TERMINATION_TARGET: Final = "TerminationTarget"
 
 
 class PodExecutor:
-    """See the module. `workloads` performs what jobs do as well; `at_once` bounds the writes on pods in flight."""
+    """See the module. `workloads` performs what concerns those; `at_once` bounds the writes on pods in flight."""
 
     def __init__(
         self,
@@ -53,13 +50,12 @@ class PodExecutor:
         recorder: Recorder,
         pods: PodView,
         going: Going,
-        workloads: Executor,
-        latest: Latest[Workload],
+        workloads: WorkloadWriter,
         wall: Callable[[], float],
         at_once: int = 32,
     ) -> None:
         self._kube, self._recorder, self._pods, self._going = kube, recorder, pods, going
-        self._workloads, self._latest, self._wall = workloads, latest, wall
+        self._workloads, self._wall = workloads, wall
         self._slots = asyncio.Semaphore(at_once)
         self._read = QueuedPodReader()
 
@@ -87,28 +83,24 @@ class PodExecutor:
         if isinstance(step[0], PodAction):
             return await self._together([action for action in step if isinstance(action, PodAction)])
         (action,) = step
-        if isinstance(action, AdoptWorkload):
-            return await self._adopt(action)
         try:
-            cut = await self._workloads.perform(key, None, None, JobPlan((action,)))  # type: ignore[arg-type]
-        except Invalid as error:
-            self.record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
-            raise
-        if cut is None:
-            self.record(ref, action.events)
-        return cut is None
-
-    async def _adopt(self, action: AdoptWorkload) -> bool:
-        now = self._latest.of(action.workload.key, action.workload)
-        meta = now.metadata
-        body = {"metadata": {**action.patch["metadata"], "resourceVersion": meta.resource_version}}
-        try:
-            answer = await self._kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
-        except (Conflict, NotFound):
+            about = await self._on_workload(key, action)
+        except (Conflict, NotFound) as error:
+            log.debug("changed meanwhile", extra={"pods": key, "error": str(error)})
             return False
-        self._latest.note(now.key, now, Workload.from_wire(answer))
-        self.record(ref_to(WORKLOADS, now), action.events)
+        except Invalid as error:
+            if isinstance(action, CreateWorkload):
+                self.record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
+            raise
+        self.record(about or ref, action.events)
         return True
+
+    async def _on_workload(self, key: str, action: AdoptWorkload | WorkloadAction) -> ObjectRef | None:
+        """What the action's events are about, where it is not the first pod."""
+        if isinstance(action, AdoptWorkload):
+            return ref_to(WORKLOADS, await self._workloads.patch(action.workload, action.patch))
+        await self._workloads.perform(key, action)
+        return None
 
     # ---- pods
 

@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Final
 
 from admission.controllers import conditions
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
 from admission.controllers.evictions import Eviction, evicted
-from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
 from admission.controllers.jobs.endings import let_go
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods.actions import NOTHING, Plan, ReleasePod

@@ -19,20 +19,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from admission.controllers import conditions
-from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
 from admission.controllers.jobs.endings import finish, kept_until, let_go
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.ready import with_pods_ready
 from admission.controllers.jobs.start import FLAVOR_RETRY
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key, spec_patch
-from admission.controllers.pods.actions import (
-    NOTHING,
-    DeletePod,
-    Plan,
-    ReleasePod,
-    StopPod,
-)
+from admission.controllers.pods.actions import NOTHING, DeletePod, Plan, ReleasePod, StopPod
 from admission.controllers.pods.compose import adopt, composed, is_group_workload, priority_label, spec_of
 from admission.controllers.pods.replacements import with_replacements
 from admission.controllers.pods.start import starts

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from admission.controllers.jobs.actions import Event
+from admission.controllers.actions import Event
 from admission.controllers.pods.actions import StartPod
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import MAIN, Unit

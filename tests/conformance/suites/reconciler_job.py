@@ -13,15 +13,8 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.jobs.actions import (
-    CreateWorkload,
-    DeleteJob,
-    DeleteWorkload,
-    PatchJob,
-    PatchWorkload,
-    Plan,
-    SetStatus,
-)
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
+from admission.controllers.jobs.actions import DeleteJob, PatchJob, Plan
 from admission.controllers.jobs.endings import plan_orphaned
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import is_group_workload

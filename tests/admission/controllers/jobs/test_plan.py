@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.jobs.actions import Action, DeleteJob, PatchJob, PatchWorkload, Plan, SetStatus
+from admission.controllers.actions import PatchWorkload, SetStatus
+from admission.controllers.jobs.actions import Action, DeleteJob, PatchJob, Plan
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.workload import composed

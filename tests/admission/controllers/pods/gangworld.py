@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from admission.controllers import conditions, lifecycle
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.checks import own_checks
 from admission.controllers.evictions import Eviction, evicted
-from admission.controllers.jobs.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.gang import terms_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.jobs.actions import CreateWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, SetStatus
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import MAX_OWNERS, adopt
