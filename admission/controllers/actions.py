@@ -6,8 +6,8 @@ has succeeded; they are about the job, the pod, or what the action says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
 from api.workloads import Workload, WorkloadStatus
 
@@ -69,12 +69,16 @@ class Planned(Generic[A]):
     again_in: float | None = None
     note: str = ""
 
-    def then(self, *actions: A) -> Planned[A]:
+    def then(self, *actions: A) -> Self:
         """With further actions at the end."""
-        return Planned((*self.actions, *actions), self.events, self.again_in, self.note)
+        return replace(self, actions=(*self.actions, *actions))
 
-    def followed(self, rest: Planned[A]) -> Planned[A]:
+    def followed(self, rest: Self) -> Self:
         """Both, one after the other."""
         again = [seconds for seconds in (self.again_in, rest.again_in) if seconds is not None]
-        note = "; ".join(filter(None, (self.note, rest.note)))
-        return Planned((*self.actions, *rest.actions), (*self.events, *rest.events), min(again, default=None), note)
+        return replace(
+            self.then(*rest.actions),
+            events=(*self.events, *rest.events),
+            again_in=min(again, default=None),
+            note="; ".join(filter(None, (self.note, rest.note))),
+        )

@@ -35,5 +35,11 @@ class PatchChild:
 
 
 Action = PatchJob | DeleteJob | PatchChild | WorkloadAction
-Plan = Planned[Action]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Planned[Action]):
+    """What is due now."""
+
+
 NOTHING: Final = Plan()

@@ -61,5 +61,9 @@ PodAction = StartPod | StopPod | ReleasePod | DeletePod
 Action = PodAction | AdoptWorkload | WorkloadAction
 
 
-Plan = Planned[Action]
+@dataclass(frozen=True, slots=True)
+class Plan(Planned[Action]):
+    """What is due now."""
+
+
 NOTHING: Final = Plan()

@@ -38,6 +38,9 @@ from api.names import MANAGED_FINALIZER
 
 log = logging.getLogger(__name__)
 
+_OnWorkload = AdoptWorkload | WorkloadAction
+_Step = list[PodAction] | _OnWorkload
+
 TERMINATION_TARGET: Final = "TerminationTarget"
 
 
@@ -78,11 +81,11 @@ class PodExecutor:
             for event in events:
                 self._recorder.record(ref, event.type, event.reason, event.message)
 
-    async def _step(self, key: str, ref: ObjectRef | None, step: Sequence[Action]) -> bool:
+    async def _step(self, key: str, ref: ObjectRef | None, step: _Step) -> bool:
         """Whether all of it was done."""
-        if isinstance(step[0], PodAction):
-            return await self._together([action for action in step if isinstance(action, PodAction)])
-        (action,) = step
+        return await (self._together(step) if isinstance(step, list) else self._whole(key, ref, step))
+
+    async def _whole(self, key: str, ref: ObjectRef | None, action: _OnWorkload) -> bool:
         try:
             about = await self._on_workload(key, action)
         except (Conflict, NotFound) as error:
@@ -95,7 +98,7 @@ class PodExecutor:
         self.record(about or ref, action.events)
         return True
 
-    async def _on_workload(self, key: str, action: AdoptWorkload | WorkloadAction) -> ObjectRef | None:
+    async def _on_workload(self, key: str, action: _OnWorkload) -> ObjectRef | None:
         """What the action's events are about, where it is not the first pod."""
         if isinstance(action, AdoptWorkload):
             return ref_to(WORKLOADS, await self._workloads.patch(action.workload, action.patch))
@@ -162,13 +165,16 @@ class PodExecutor:
         self._going.told(pod)
 
 
-def _steps(actions: Sequence[Action]) -> Iterator[list[Action]]:
+def _steps(actions: Sequence[Action]) -> Iterator[_Step]:
     """Neighbours that are all about pods, and of one kind, as one step; every other action on its own."""
-    step: list[Action] = []
+    pods: list[PodAction] = []
     for action in actions:
-        if step and not (isinstance(action, PodAction) and type(action) is type(step[0])):
-            yield step
-            step = []
-        step.append(action)
-    if step:
-        yield step
+        if pods and type(action) is not type(pods[0]):
+            yield pods
+            pods = []
+        if isinstance(action, PodAction):
+            pods.append(action)
+        else:
+            yield action
+    if pods:
+        yield pods
