@@ -225,3 +225,12 @@ GANG_UID: Final = f"{STOWAGE}/gang-uid"
 GANG_GROUP: Final = f"{STOWAGE}/gang-group"
 GANG_WAITING: Final = "GangWaiting"  # reason: the gang lacks pods, and how many
 GANG_CHECK: Final = f"{STOWAGE}/gang-group"  # the admission check that holds until all gangs of a GangGroup have quota
+
+# ---- Sakkara: groups and trees told in ConfigMaps
+SAKKARA_TOPOLOGY: Final = "sakkara.topology"  # label key (any value) of a ConfigMap that holds a tree of nodes
+SAKKARA_GROUP: Final = "sakkara.group"  # label key (any value) of a ConfigMap that describes a group
+SAKKARA_GROUP_NAME: Final = "sakkara.group.name"  # label of pods: the group
+SAKKARA_RANK: Final = "sakkara.member.rank"  # labels that placed pods get
+SAKKARA_RETRIES: Final = "sakkara.member.retries"
+SAKKARA_STATUS: Final = "sakkara.member.status"
+SAKKARA_GROUP_ANNOTATION: Final = f"{STOWAGE}/sakkara-group"  # on the group's Workload: the name of its ConfigMap
