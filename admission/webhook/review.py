@@ -181,7 +181,7 @@ def _validate_deployment(request: Request, _: Lookups, __: Rules) -> Errors:
 
 
 ENDPOINTS: Final = (
-    Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB)),
+    Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB), at_once=True),
     Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
     Endpoint(resources.PODS, _mutate_pod, _validate_pod, at_once=True),
     Endpoint(resources.DEPLOYMENTS, _mutate_deployment, _validate_deployment, updates=True),

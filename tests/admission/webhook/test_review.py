@@ -78,9 +78,10 @@ def test_only_creation_is_patched(operation: str) -> None:
     assert response == {"uid": "u-1", "allowed": True}
 
 
-def test_a_refusal_names_every_field() -> None:
+@pytest.mark.parametrize("path", [MUTATE_JOB, VALIDATE_JOB], ids=["in the call that completes it", "by itself"])
+def test_a_refusal_names_every_field(path: str) -> None:
     bad = job(labels={names.QUEUE_NAME_LABEL: "No"}, annotations={names.REQUIRE_TOPOLOGY: "auto"})
-    response = answer(VALIDATE_JOB, body(bad))
+    response = answer(path, body(bad))
     status = response["status"]
     assert not response["allowed"]
     assert (status["code"], status["reason"]) == (422, "Invalid")
