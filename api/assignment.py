@@ -11,9 +11,13 @@ one slice of the plain folding is the shorter JSON. Source of the rules: the pla
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any
 
 import msgspec
 
@@ -30,24 +34,24 @@ from api.workloads import (
 )
 
 Domain = tuple[tuple[str, ...], int]
+Wire = dict[str, Any]
 
 
 def encode(levels: Sequence[str], domains: Sequence[Domain], *, by_hostname_prefix: bool = True) -> TopologyAssignment:
     """The compact form. `by_hostname_prefix` is the gate TASAssignmentsEncodingByHostnamePrefix."""
-    levels = tuple(levels)
     if not by_hostname_prefix:
-        return _assignment(levels, [domains] if domains else [])
-    runs = encode_prefix_runs(levels, domains)
-    if len(runs.slices) <= 1 or len(domains) > MAX_DOMAINS:
-        return runs
-    single = _assignment(levels, [domains])
-    return single if _json_size(single) < _json_size(runs) else runs
+        return _assignment(levels, [_Run.of(domains)] if domains else [])
+    runs = _prefix_runs(levels, domains)
+    if len(runs) > 1 and len(domains) <= MAX_DOMAINS:
+        single = _Run.joined(runs)
+        if single.size < sum(run.size + 1 for run in runs) - 1:
+            runs = [single]
+    return _assignment(levels, runs)
 
 
 def encode_prefix_runs(levels: Sequence[str], domains: Sequence[Domain]) -> TopologyAssignment:
     """The form by hostname prefixes alone: one slice per run of neighbours with the same prefix."""
-    keys = _run_keys(levels, domains)
-    return _assignment(tuple(levels), _chunks(keys, domains))
+    return _assignment(levels, _prefix_runs(levels, domains))
 
 
 def decode(assignment: TopologyAssignment) -> list[Domain]:
@@ -70,32 +74,106 @@ def domain_count(assignment: TopologyAssignment) -> int:
 # ---- encoding
 
 
-def _assignment(levels: tuple[str, ...], runs: Iterable[Sequence[Domain]]) -> TopologyAssignment:
-    return TopologyAssignment(levels=levels, slices=tuple(_compact(run) for run in runs))
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One level's values over a run, and what all of them begin and end with."""
+
+    values: Sequence[str]
+    prefix: str
+    suffix: str
+
+    @classmethod
+    def of(cls, values: Sequence[str]) -> _Column:
+        """Looks at all values."""
+        first = values[0]
+        if first == values[-1] and values.count(first) == len(values):
+            return cls(values, first, first)
+        return cls(values, _common_prefix(values), _common_suffix(values))
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Column]) -> _Column:
+        """Looks only at what the parts know."""
+        ends = [part.suffix for part in parts]
+        values = list(chain.from_iterable(part.values for part in parts))
+        return cls(values, _common_prefix([part.prefix for part in parts]), _common_suffix(ends))
+
+    @property
+    def _around(self) -> tuple[str, str] | None:
+        """Prefix and suffix around the roots, None where all values are one."""
+        values, prefix, suffix = self.values, self.prefix, self.suffix
+        if prefix == values[0] and values.count(prefix) == len(values):
+            return None
+        # They may overlap in the shortest value; the prefix gives way.
+        return (prefix[: min(map(len, values)) - len(suffix)] if prefix and suffix else prefix), suffix
+
+    def wire(self) -> Wire:
+        """The LevelValues."""
+        around, values = self._around, self.values
+        if around is None:
+            return {"universal": values[0]}
+        start, end = map(len, around)
+        return _individual(around, [v[start : len(v) - end] for v in values] if end else [v[start:] for v in values])
+
+    @property
+    def size(self) -> int:
+        """Bytes of JSON."""
+        around = self._around
+        if around is None:
+            return _json_size({"universal": self.values[0]})
+        cut = sum(map(_json_size, around)) - 4
+        return _json_size(_individual(around, ())) + _json_size(self.values) - 2 - cut * len(self.values)
 
 
-def _compact(domains: Sequence[Domain]) -> AssignmentSlice:
-    columns = [[values[level] for values, _ in domains] for level in range(len(domains[0][0]))]
-    return AssignmentSlice(
-        domain_count=len(domains),
-        values_per_level=tuple(map(_fold, columns)),
-        pod_counts=_fold_counts([count for _, count in domains]),
-    )
+def _individual(around: tuple[str, str], roots: Sequence[str]) -> Wire:
+    some = {name: text for name, text in zip(("prefix", "suffix"), around, strict=True) if text}
+    return {"individual": {**some, "roots": roots}}
 
 
-def _fold(values: Sequence[str]) -> LevelValues:
-    if values[0] == values[-1] and values.count(values[0]) == len(values):
-        return LevelValues(universal=values[0])
-    prefix, suffix = _common_prefix(values), _common_suffix(values)
-    # Prefix and suffix may overlap in the shortest value; the prefix gives way.
-    if prefix and suffix:
-        prefix = prefix[: min(map(len, values)) - len(suffix)]
-    start, end = len(prefix), len(suffix)
-    roots = tuple([value[start : len(value) - end] for value in values] if end else [value[start:] for value in values])
-    around = {"prefix": prefix} if prefix else {}
-    if suffix:
-        around["suffix"] = suffix
-    return LevelValues(individual=IndividualValues.model_validate({**around, "roots": roots}))
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbours that one slice stands for."""
+
+    columns: Sequence[_Column]
+    counts: Sequence[int]
+
+    @classmethod
+    def of(cls, domains: Sequence[Domain]) -> _Run:
+        """At least one domain."""
+        columns = [[values[level] for values, _ in domains] for level in range(len(domains[0][0]))]
+        return cls(list(map(_Column.of, columns)), [count for _, count in domains])
+
+    @classmethod
+    def joined(cls, runs: Sequence[_Run]) -> _Run:
+        """All of them as one."""
+        columns = zip(*(run.columns for run in runs), strict=True)
+        return cls(list(map(_Column.joined, columns)), list(chain.from_iterable(run.counts for run in runs)))
+
+    def wire(self) -> Wire:
+        """The AssignmentSlice."""
+        return self._around([column.wire() for column in self.columns])
+
+    @property
+    def size(self) -> int:
+        """Bytes of JSON."""
+        commas = max(0, len(self.columns) - 1)
+        return _json_size(self._around([])) + sum(column.size for column in self.columns) + commas
+
+    def _around(self, values: Sequence[Wire]) -> Wire:
+        counts = self.counts
+        same = counts.count(counts[0]) == len(counts)
+        return {
+            "domainCount": len(counts),
+            "valuesPerLevel": values,
+            "podCounts": {"universal": counts[0]} if same else {"individual": counts},
+        }
+
+
+def _assignment(levels: Sequence[str], runs: Sequence[_Run]) -> TopologyAssignment:
+    return TopologyAssignment.from_wire({"levels": tuple(levels), "slices": [run.wire() for run in runs]})
+
+
+def _json_size(value: object) -> int:
+    return len(msgspec.json.encode(value))
 
 
 def _common_prefix(values: Sequence[str]) -> str:
@@ -119,63 +197,78 @@ def _shared(one: str, other: str) -> str:
     return one[:length]
 
 
-def _fold_counts(counts: Sequence[int]) -> PodCounts:
-    same = counts.count(counts[0]) == len(counts)
-    return PodCounts(universal=counts[0]) if same else PodCounts(individual=tuple(counts))
+# ---- runs of one prefix
 
 
-def _json_size(assignment: TopologyAssignment) -> int:
-    return len(msgspec.json.encode(assignment.to_wire()))
+def _prefix_runs(levels: Sequence[str], domains: Sequence[Domain]) -> list[_Run]:
+    """Neighbours with the same hostname prefix, as many as one slice may have."""
+    runs, start = [], 0
+    for length in _run_lengths(levels, domains):
+        end = start + length
+        runs += [_Run.of(domains[at : min(at + MAX_DOMAINS, end)]) for at in range(start, end, MAX_DOMAINS)]
+        start = end
+    return runs
 
 
-def _chunks(keys: Sequence[str], domains: Sequence[Domain]) -> Iterator[Sequence[Domain]]:
-    for start, length in _runs(keys):
-        for offset in range(start, start + length, MAX_DOMAINS):
-            yield domains[offset : min(offset + MAX_DOMAINS, start + length)]
-
-
-def _runs(keys: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """(start, length) of each stretch of equal neighbours."""
-    start = 0
-    for _, group in groupby(keys):
-        length = len(list(group))
-        yield start, length
-        start += length
-
-
-def _run_keys(levels: Sequence[str], domains: Sequence[Domain]) -> list[str]:
-    """One key per domain; a slice ends where the key changes. All empty: nothing to gain from splitting."""
-    no_split = [""] * len(domains)
+def _run_lengths(levels: Sequence[str], domains: Sequence[Domain]) -> list[int]:
+    """A run ends where the hostname's prefix changes. One run of all: nothing to gain from splitting."""
     if len(domains) < 2 or levels[-1] != HOSTNAME_LABEL:
-        return no_split
-    # Hosts with the same longest prefix have all prefixes in common, so what follows is worked out once for each of these.
-    # They stand for it without its '-': no label begins with one, so the empty text is free to mean that there is none.
-    own = [values[-1][:-1].rpartition("-")[0] for values, _ in domains]
-    counts = Counter(own)
-    prefixes = {longest: _dash_prefixes(longest) for longest in counts}
+        return [len(domains)] if domains else []
+    # Hosts with the same longest prefix have all prefixes in common, so from here on such neighbours are one stretch.
+    stretches = list(_stretches([values[-1] for values, _ in domains]))
+    prefixes = {longest: _dash_prefixes(longest) for longest, _ in stretches}
     uses: Counter[str] = Counter()
-    for longest, count in counts.items():
+    for longest, length in stretches:
         for prefix in prefixes[longest]:
-            uses[prefix] += count
+            uses[prefix] += length
     for depth in range(max(map(len, prefixes.values())), 0, -1):
         key_of = {longest: _longest_reused(some[:depth], uses) for longest, some in prefixes.items()}
-        keys = list(map(key_of.__getitem__, own))
-        if _slice_count(keys) <= MAX_SLICES:
-            return keys
-    return no_split
+        lengths = _merged([(key_of[longest], length) for longest, length in stretches])
+        if sum(-(-length // MAX_DOMAINS) for length in lengths) <= MAX_SLICES:
+            return lengths
+    return [len(domains)]
+
+
+def _stretches(hosts: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Neighbours with the same longest prefix: the prefix, and how many they are."""
+    if hosts != sorted(hosts):
+        yield from _one_by_one(hosts)
+        return
+    start = 0
+    while start < len(hosts):
+        # Ascending hosts with this prefix are neighbours; nobody's is longer where there are no more dashes.
+        longest = _longest(hosts[start])
+        end = bisect_left(hosts, True, start, key=lambda host, prefix=longest: not host.startswith(prefix))  # type: ignore[misc]  # mypy: defaults of lambdas
+        some = hosts[start:end]
+        if "".join(some).count("-") == len(some) * longest.count("-"):
+            yield longest, len(some)
+        else:
+            yield from _one_by_one(some)
+        start = end
+
+
+def _one_by_one(hosts: Sequence[str]) -> Iterator[tuple[str, int]]:
+    for longest, group in groupby(map(_longest, hosts)):
+        yield longest, len(list(group))
+
+
+def _longest(host: str) -> str:
+    """The longest prefix that ends in '-', empty where there is none."""
+    return host[: host.rfind("-", 0, -1) + 1]
+
+
+def _merged(stretches: Iterable[tuple[str, int]]) -> list[int]:
+    """The lengths where neighbours with the same key are one."""
+    return [sum(length for _, length in group) for _, group in groupby(stretches, key=itemgetter(0))]
 
 
 def _dash_prefixes(longest: str) -> list[str]:
-    """Every prefix that ends in '-', shortest first, of the longest one, which is given without it."""
-    return [longest[:i] + "-" for i, char in enumerate(longest) if char == "-"] + ([longest + "-"] if longest else [])
+    """Every prefix that ends in '-', shortest first, up to this one, which does."""
+    return [longest[: i + 1] for i, char in enumerate(longest) if char == "-"]
 
 
 def _longest_reused(prefixes: Sequence[str], uses: Counter[str]) -> str:
     return next((prefix for prefix in reversed(prefixes) if uses[prefix] >= 2), "")
-
-
-def _slice_count(keys: Sequence[str]) -> int:
-    return sum(-(-length // MAX_DOMAINS) for _, length in _runs(keys))
 
 
 # ---- decoding

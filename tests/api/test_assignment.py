@@ -13,7 +13,7 @@ from api.names import HOSTNAME_LABEL
 from api.workloads import TopologyAssignment
 
 WORDS = st.text(alphabet="ab-1", max_size=6)
-HOSTS = st.builds("{}-{}".format, st.sampled_from(["pool-a", "pool-b", "pool-b-x", "n"]), st.integers(0, 99))
+HOSTS = st.builds("{}-{}".format, st.sampled_from(["pool-a", "pool-b", "pool-b-x", "n", 'é"-ü']), st.integers(0, 99))
 
 
 def domains_of(levels: int, last: st.SearchStrategy[str]) -> st.SearchStrategy[list[Domain]]:
