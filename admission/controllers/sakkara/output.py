@@ -1,0 +1,180 @@
+"""What is handed back to a Sakkara group: status, placement, ranks, times, and the labels of its pods. Pure.
+
+From what is there (the group's ConfigMap as it is, its Workload, its pods) to what the ConfigMap and the pods are to say.
+An attempt lasts from one reservation to its end. With the next one, placement and ranks start anew; the time goes on.
+
+`output_given` is what goes in, `output_status` the status, `output_seats` the ranks; `output_controller` writes it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from admission.controllers.sakkara.output_given import (
+    BEGIN,
+    END,
+    MESSAGE,
+    PLACEMENT,
+    RANK,
+    SOLVER,
+    STATUS,
+    TOTAL,
+    Given,
+    Record,
+    Status,
+)
+from admission.controllers.sakkara.output_seats import Path, Placed, Seat, placement_text, rank_text, read_seats, seated
+from admission.controllers.sakkara.output_status import status_of
+from api import names
+from api.meta import find_condition, parse_time
+
+PATIENCE: Final = 10.0
+"""Seconds after which a pod that is not bound yet is labelled all the same. One that is bound soon is patched once."""
+LOOK_AGAIN: Final = 5.0
+"""Seconds; a pod is bound to a node of which nothing is known yet."""
+_LONG: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`data`: the keys of WRITTEN that have a value. `labels`: what pods are to bear of LABELS, by their names. `again_in`:
+    seconds after which there may be more to say."""
+
+    data: Mapping[str, str]
+    record: Record
+    labels: Mapping[str, Mapping[str, str]]
+    again_in: float | None = None
+
+
+def result(given: Given) -> Result:
+    """What is to be said now."""
+    record = given.record.attempt(given.workload, placed=PLACEMENT in given.data)
+    status, message = status_of(given)
+    holds = given.placed or (record.over and status in (Status.BOUND, Status.FAILED))
+    data = {STATUS: status, **({MESSAGE: message} if message else {})}
+    seats: tuple[Seat, ...] = ()
+    if holds:
+        seats, placement = _places(given, record)
+        data |= {PLACEMENT: placement} if placement is not None else {}
+        data |= {RANK: rank_text(seats)} if seats else {}
+    record = replace(record, taken={seat.rank: seat.taken for seat in seats if seat.taken})
+    data |= _times(given, record, holds=holds, bound=status == Status.BOUND)
+    if not given.placed:
+        return Result(data, record, {})
+    if not seats:
+        return Result(data, record, {}, LOOK_AGAIN if any(pod.node for pod in given.living) else None)
+    return _labelled(Result(data, record, {}), given, seats)
+
+
+# ---- places
+
+
+def _places(given: Given, record: Record) -> tuple[tuple[Seat, ...], str | None]:
+    """The seats, and the placement as text."""
+    ours = given.record.goes_on(record) or not given.record.workload
+    old = _old_seats(given, record) if ours else ()
+    if given.workload is None or not given.living:
+        return old, given.data.get(PLACEMENT) if old else None
+    pods = [Placed(pod.name, given.path_of(pod)) for pod in given.living]
+    seats = seated(old, pods, given.size)
+    paths: dict[str, Path] = {pod.pod: pod.path for pod in pods if pod.path}
+    paths |= {seat.pod: seat.path for seat in seats if seat.path}
+    return seats, placement_text(paths) if paths else None
+
+
+def _old_seats(given: Given, record: Record) -> tuple[Seat, ...]:
+    """As the ConfigMap says; what it has lost the pods' labels say."""
+    seats = read_seats(given.data.get(RANK), given.data.get(PLACEMENT), record.taken)
+    if seats:
+        return seats
+    ranks: dict[int, Seat] = {}
+    for pod in given.living:
+        rank = _number(pod.given.get(names.SAKKARA_RANK))
+        if rank is not None:
+            taken = (_number(pod.given.get(names.SAKKARA_RETRIES)) or 0) - record.retries
+            ranks.setdefault(rank, Seat(rank, pod.name, given.path_of(pod), max(0, taken)))
+    return tuple(ranks[rank] for rank in sorted(ranks))
+
+
+# ---- times
+
+
+def _times(given: Given, record: Record, *, holds: bool, bound: bool) -> dict[str, str]:
+    """From the first wait to the last bound pod. Of a group that comes again after its end they start anew."""
+    data: Mapping[str, str] = {} if given.record.over and not record.over else given.data
+    said: dict[str, str] = {}
+    begin = _moment(data.get(BEGIN))
+    if begin is None and given.workload is not None:
+        begin = _seen(parse_time(given.workload.metadata.creation_timestamp), given.seen)
+    if begin is not None:
+        said[BEGIN] = _text(begin)
+    if SOLVER in data or given.solver is not None:
+        said[SOLVER] = str(round((_number(data.get(SOLVER)) or 0) + (given.solver or 0.0)))
+    end = _moment(data.get(END)) if holds and given.record.goes_on(record) else None
+    if end is None and bound and begin is not None and given.living:
+        end = max(begin, _last_bound(given))
+    if begin is not None and end is not None:
+        said |= {END: _text(end), TOTAL: str(round((end - begin) * 1000))}
+    return said
+
+
+def _last_bound(given: Given) -> float:
+    last = max((pod.scheduled for pod in given.living if pod.scheduled is not None), default=None)
+    return _seen(last, given.bound) or given.now
+
+
+def _seen(second: float | None, seen: float | None) -> float | None:
+    """A moment that the API server tells in whole seconds; more exactly where it was seen within that second or the next."""
+    if second is None or seen is None or not second <= seen < second + 2:
+        return second
+    return seen
+
+
+def _text(moment: float) -> str:
+    """RFC 3339 with milliseconds."""
+    whole = datetime.fromtimestamp(round(moment * 1000) / 1000, UTC)
+    return whole.strftime("%Y-%m-%dT%H:%M:%S.") + f"{whole.microsecond // 1000:03d}Z"
+
+
+def _moment(text: str | None) -> float | None:
+    try:
+        return parse_time(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < _LONG else None
+
+
+# ---- labels
+
+
+def _labelled(told: Result, given: Given, seats: Sequence[Seat]) -> Result:
+    """With the labels of the pods that have a seat. One that goes is left alone, one that is about to be bound waits."""
+    by_pod, left = {seat.pod: seat for seat in seats}, _patience_left(given)
+    wanted: dict[str, dict[str, str]] = {}
+    again: float | None = None
+    for pod in given.pods:
+        seat = by_pod.get(pod.name)
+        if seat is None or pod.deleted:
+            continue
+        if not pod.node and not pod.over and left > 0:
+            again = left
+            continue
+        state = Status.FAILED if pod.failed else Status.BOUND if pod.node else Status.ASSIGNED
+        wanted[pod.name] = {
+            names.SAKKARA_RANK: str(seat.rank),
+            names.SAKKARA_RETRIES: str(told.record.retries + seat.taken),
+            names.SAKKARA_STATUS: state,
+        }
+    return replace(told, labels=wanted, again_in=again)
+
+
+def _patience_left(given: Given) -> float:
+    admitted = find_condition(given.conditions, names.ADMITTED)
+    since = parse_time(admitted.last_transition_time) if admitted is not None else None
+    return max(0.0, (since if since is not None else given.now) + PATIENCE - given.now)

@@ -1,0 +1,113 @@
+"""What is read of a pod that names a Sakkara group, and of the ConfigMap that describes one. Pure.
+
+Pods are projected as they arrive: who it is, where it was sent, where it is, and what labels it was given as a member.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from admission.integrations.pod import PodMeta
+from api import names
+from api.meta import object_key, parse_time
+from api.pods import Gate
+
+LABELS: Final = (names.SAKKARA_RANK, names.SAKKARA_RETRIES, names.SAKKARA_STATUS)
+_GATES: Final = frozenset({names.ADMISSION_GATE, names.TOPOLOGY_GATE})
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPod:
+    """`scheduled` is when it was bound, epoch seconds; `given` are the labels of LABELS that it bears."""
+
+    metadata: PodMeta
+    group: str
+    node: str = ""
+    selector: dict[str, str] = field(default_factory=dict)
+    gated: bool = False
+    deleted: bool = False
+    phase: str = ""
+    scheduled: float | None = None
+    given: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of the pod."""
+        return self.metadata.name
+
+    @property
+    def group_key(self) -> str:
+        """`namespace/group`."""
+        return object_key(self.metadata.namespace, self.group)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended badly."""
+        return self.phase == "Failed"
+
+    @property
+    def over(self) -> bool:
+        """Whether it has run to its end."""
+        return self.phase in ("Failed", "Succeeded")
+
+    @property
+    def lives(self) -> bool:
+        """Whether nobody need come in its place: not failed and not going, or it has succeeded."""
+        return self.phase == "Succeeded" or not (self.failed or self.deleted)
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    scheduling_gates: list[Gate] = []
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    phase: str = ""
+    conditions: list[_Condition] = []
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_decode = msgspec.json.Decoder(_Pod).decode
+
+
+def read_member(data: bytes) -> MemberPod:
+    """One pod. Raises msgspec's errors."""
+    pod = _decode(data)
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    times = (c.last_transition_time for c in status.conditions if c.type == "PodScheduled" and c.status == "True")
+    return MemberPod(
+        PodMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version),
+        group=intern(meta.labels.get(names.SAKKARA_GROUP_NAME, "")),
+        node=intern(spec.node_name),
+        selector={intern(key): intern(value) for key, value in spec.node_selector.items()},
+        gated=any(gate.name in _GATES for gate in spec.scheduling_gates),
+        deleted=meta.deletion_timestamp is not None,
+        phase=intern(status.phase),
+        scheduled=parse_time(next(times, None)),
+        given={key: meta.labels[key] for key in LABELS if key in meta.labels},
+    )

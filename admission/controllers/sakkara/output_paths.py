@@ -1,0 +1,48 @@
+"""Where on the tree a member is: by its node, else by the node selector that it was let through with. Reads the ledger.
+
+The levels are those of the flavor that the Workload got, as the engine knows them, so that trees told in ConfigMaps count
+like those of node labels. A level of single hosts is the node itself and is not told twice. Without levels the tree is flat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import takewhile
+
+from admission.controllers.sakkara.output_members import MemberPod
+from admission.controllers.sakkara.output_seats import UNKNOWN, Path
+from admission.engine.ledger import Ledger
+from api.names import HOSTNAME_LABEL
+from api.workloads import Workload
+
+
+class Paths:
+    """`node_of`: the node's name for a hostname."""
+
+    def __init__(self, ledger: Ledger, node_of: Callable[[str], str]) -> None:
+        self._ledger, self._node_of = ledger, node_of
+
+    def levels(self, workload: Workload | None) -> tuple[str, ...]:
+        """Label keys, widest first; of several flavors those of the deepest."""
+        admission = workload.status.admission if workload is not None else None
+        names = {name for psa in admission.pod_set_assignments for name in psa.flavors.values()} if admission else ()
+        known = (self._ledger.flavors.get(name) for name in sorted(names))
+        return max((flavor.levels for flavor in known if flavor is not None), key=len, default=())
+
+    def of(self, pod: MemberPod, levels: tuple[str, ...]) -> Path:
+        """The pod's path; empty while it may not start, or where its node is not known."""
+        if pod.node:
+            return self._to_node(pod.node, levels)
+        if pod.gated:
+            return ()
+        if host := pod.selector.get(HOSTNAME_LABEL):
+            return self._to_node(self._node_of(host), levels)
+        known = tuple(pod.selector[level] for level in takewhile(pod.selector.__contains__, levels))
+        return (*known, UNKNOWN) if known else ()
+
+    def _to_node(self, node: str, levels: tuple[str, ...]) -> Path:
+        wide = tuple(level for level in levels if level != HOSTNAME_LABEL)
+        above = self._ledger.capacity.domain_of(node, wide) if wide else ()
+        if above is None:
+            return ()
+        return above if above and above[-1] == node else (*above, node)

@@ -1,0 +1,92 @@
+"""The status of a Sakkara group, and why it is so. Pure; part of `output`.
+
+Pending     waits for pods, for quota or for room; the message says which
+Assigned    its places are reserved, not all pods are bound yet
+Bound       all pods are bound, or were when the group ended well
+Preempted   it had to leave for another group, until it has places again
+Failed      it cannot go on by itself: it cannot be read, has lost pods that failed, ended badly, or was given up
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from admission.controllers.sakkara.output_given import MESSAGE, STATUS, Given, Status, ended
+from api import names
+from api.meta import Condition, find_condition, is_true
+from api.names import Evicting, Finishing
+from api.workloads import Workload
+
+_NAMED: Final = 3
+
+Told = tuple[str, str]
+
+
+def status_of(given: Given) -> Told:
+    """Status and message; the message is empty where there is nothing to add."""
+    workload = given.workload
+    if given.fault is not None and not given.placed:
+        return Status.FAILED, given.fault
+    if workload is None:
+        return _without_workload(given)
+    if (end := ended(workload)) is not None:
+        return (Status.BOUND if end.reason == Finishing.SUCCEEDED else Status.FAILED), end.message
+    if is_true(given.conditions, names.FINISHED):
+        return _without_workload(given)
+    evicted = find_condition(given.conditions, names.EVICTED)
+    if evicted is not None and evicted.status == "True":
+        return _evicted(given, workload, evicted)
+    return _of_pods(given, workload) if given.placed else _waiting(given, _why_it_waits(given))
+
+
+def _without_workload(given: Given) -> Told:
+    if given.record.over and all(pod.over for pod in given.living):
+        return given.data.get(STATUS) or Status.PENDING, given.data.get(MESSAGE, "")
+    return _waiting(given, f"{len(given.living)} of {given.wanted} pods exist" if given.wanted else "")
+
+
+def _waiting(given: Given, message: str) -> Told:
+    """One that was preempted is so until it has places again."""
+    if given.data.get(STATUS) == Status.PREEMPTED:
+        return Status.PREEMPTED, given.data.get(MESSAGE, "")
+    return Status.PENDING, message
+
+
+def _why_it_waits(given: Given) -> str:
+    lacking = find_condition(given.conditions, names.WAITING_FOR_REPLACEMENT_PODS)
+    if lacking is not None and lacking.status == "True":
+        return lacking.message
+    waits = find_condition(given.conditions, names.QUOTA_RESERVED)
+    return waits.message if waits is not None else "about to be considered"
+
+
+def _evicted(given: Given, workload: Workload, evicted: Condition) -> Told:
+    if evicted.reason == Evicting.PREEMPTED:
+        preempted = find_condition(given.conditions, names.PREEMPTED)
+        told = preempted if preempted is not None and preempted.status == "True" else evicted
+        return Status.PREEMPTED, _and_waits(given, told.message, evicted.message)
+    given_up = not workload.spec.active and evicted.reason.startswith(f"{Evicting.DEACTIVATED}DueTo")
+    return (Status.FAILED if given_up else Status.PENDING), _and_waits(given, evicted.message, evicted.message)
+
+
+def _and_waits(given: Given, message: str, known: str) -> str:
+    """And what it waits for since, where that says more than the eviction."""
+    waits = find_condition(given.conditions, names.QUOTA_RESERVED)
+    if waits is None or waits.status == "True" or waits.message in ("", message, known):
+        return message
+    return f"{message}; {waits.message}"
+
+
+def _of_pods(given: Given, workload: Workload) -> Told:
+    """Of a group that holds places."""
+    missing = given.size - len(given.living)
+    failed = sorted(pod.name for pod in given.pods if pod.failed)
+    if failed and missing > 0:
+        named = ", ".join(failed[:_NAMED]) + (", ..." if len(failed) > _NAMED else "")
+        return Status.FAILED, f"{missing} of {given.size} pods are missing; failed: {named}"
+    if sum(bool(pod.node) for pod in given.living) >= given.size > 0:
+        return Status.BOUND, ""
+    checks = [check.name for check in workload.status.admission_checks if check.state != "Ready"]
+    if checks and not is_true(given.conditions, names.ADMITTED):
+        return Status.ASSIGNED, f"waits for admission checks: {', '.join(checks)}"
+    return Status.ASSIGNED, ""
