@@ -26,6 +26,8 @@ from admission.controllers.pods.podgroups import PodGroupController, PodGroups
 from admission.controllers.pods.together import GangGroupController
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
+from admission.controllers.sakkara.groups import SakkaraGroups
+from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.served import WhenServed
 from admission.controllers.shares import NO_SHARES, LedgerShares
@@ -44,8 +46,9 @@ from api.kube.events import EventRecorder
 from api.kube.informer import Informer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process
-from api.kube.resources import ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
-from api.names import QUEUE_NAME_LABEL
+from api.kube.resources import CONFIG_MAPS, ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
+from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP
+from api.sakkara import ConfigMap
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +75,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
                 *parts.jobs.values(),
                 *parts.elastic.values(),
                 *parts.groups.values(),
+                parts.maps,
             ):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
             lead = parts.lead
@@ -84,7 +88,7 @@ class _Controller:
     def __init__(self, kube: Kube, writer: Kube, settings: AdmissionSettings) -> None:
         self._settings = settings.controller
         self._sync_timeout = settings.sync_timeout
-        self.views = views = make_views(kube)
+        self.views = views = make_views(kube, settings.sakkara.topology_namespace)
         self.jobs = {
             kind.framework: WhenServed(kube, kind.resource, label_selector=_managed_labels(settings))
             for kind in ADAPTERS
@@ -109,7 +113,9 @@ class _Controller:
         self.elastic = {kind: WhenServed(kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
         elastic = ElasticQuotaController(writer, views, self.elastic, recorder)
         self.groups = {kind: WhenServed(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
-        pod_groups = PodGroups(self.groups)
+        self.maps = Informer(kube, CONFIG_MAPS, ConfigMap, label_selector=SAKKARA_GROUP)
+        described = SakkaraGroups(self.maps)
+        pod_groups = PodGroups(self.groups, described)
         nodes = NodeController(writer, views, self.ledger, Evictor(writer, views, recorder), recorder)
         shares = LedgerShares(self.ledger.quota) if desk.sharing is not None else NO_SHARES
         queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period, shares=shares)
@@ -150,6 +156,7 @@ class _Controller:
             ("jobs", jobs.run),
             ("pods", plain_pods.run),
             ("pod groups", PodGroupController(writer, self.pods, pod_groups, views.workloads).run),
+            ("Sakkara's ConfigMaps", Reporter(views, described, recorder).run),
             ("gang groups", GangGroupController(writer, views.workloads).run),
             ("queues of gangs", FreeQueueController(writer, self.pods, views).run),
             ("elastic quotas", elastic.run),

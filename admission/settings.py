@@ -16,6 +16,7 @@ from api import duration
 from api.errors import InvalidQuantity
 from api.kube.environment import Environment, Section
 from api.quantity import CPU, parse
+from api.sakkara import TOPOLOGY_NAMESPACE
 
 _TEN_YEARS = 315_360_000
 
@@ -225,6 +226,12 @@ class ControllerSection(Section):
     queue_status_period: float = Field(1.0, ge=0, description="seconds between two updates of one queue's status")
 
 
+class SakkaraSection(Section):
+    """Groups and trees that are told in ConfigMaps."""
+
+    topology_namespace: str = Field(TOPOLOGY_NAMESPACE, min_length=1, description="where the topology ConfigMaps are")
+
+
 class WebhookSection(Section):
     """The webhook process."""
 
@@ -258,6 +265,7 @@ class AdmissionSettings(Environment):
     fair_sharing: FairSharingSection = FairSharingSection()
     resources: ResourcesSection = ResourcesSection()
     placement: PlacementSection = PlacementSection()
+    sakkara: SakkaraSection = SakkaraSection()
     controller: ControllerSection = ControllerSection()
     webhook: WebhookSection = WebhookSection()
 

@@ -230,6 +230,8 @@ GANG_CHECK: Final = f"{STOWAGE}/gang-group"  # the admission check that holds un
 SAKKARA_TOPOLOGY: Final = "sakkara.topology"  # label key (any value) of a ConfigMap that holds a tree of nodes
 SAKKARA_GROUP: Final = "sakkara.group"  # label key (any value) of a ConfigMap that describes a group
 SAKKARA_GROUP_NAME: Final = "sakkara.group.name"  # label of pods: the group
+# ClusterQueue, flavor, and the LocalQueue of each namespace, of groups that name no queue; and the tree that they go by
+SAKKARA_QUEUE: Final = "sakkara"
 SAKKARA_RANK: Final = "sakkara.member.rank"  # labels that placed pods get
 SAKKARA_RETRIES: Final = "sakkara.member.retries"
 SAKKARA_STATUS: Final = "sakkara.member.status"

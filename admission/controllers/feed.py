@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import msgspec
 
 from admission.controllers.held import HeldPod
 from admission.controllers.lifecycle import not_before
 from admission.controllers.resources import LimitRange, defect
+from admission.controllers.sakkara.trees import TreesChanged
 from admission.controllers.situation import blocker
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, Sight
 from admission.engine import intake, model
@@ -61,6 +63,7 @@ class Feed:
         self._held: set[str] = set()
         self._lingering: set[str] = set()
         views.topologies.add_handler(self._topology_changed)
+        views.trees.add_handler(self._trees_changed)
         views.flavors.add_handler(self._flavor_changed)
         views.cohorts.add_handler(self._cohort_changed)
         views.checks.add_handler(lambda _: self._requeue_all())
@@ -84,6 +87,15 @@ class Feed:
                 self._set_flavor(flavor)
         self._requeue_all()
 
+    def _trees_changed(self, change: TreesChanged) -> None:
+        for flavor in self._views.flavors.objects.values():
+            if flavor.spec.topology_name in change.topologies:
+                self._set_flavor(flavor)
+        for name in sorted(change.nodes):
+            if (node := self._views.nodes.objects.get(name)) is not None:
+                self._set_node(node)
+        self._requeue_all()
+
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
         if change.type is _DELETED:
             self._books.apply(model.Gone(model.Removed.FLAVOR, change.key))
@@ -92,7 +104,7 @@ class Feed:
         self._requeue_all()
 
     def _set_flavor(self, flavor: ResourceFlavor) -> None:
-        topology = self._views.topologies.objects.get(flavor.spec.topology_name or "")
+        topology = self._views.topology(flavor.spec.topology_name or "")
         try:
             self._books.apply(intake.flavor(flavor, topology))
         except InvalidObject as bad:
@@ -164,15 +176,21 @@ class Feed:
             self._nodes.pop(change.key, None)
             self._books.apply(model.Gone(model.Removed.NODE, change.key))
             self._retake(tuple(self._lingering))
-            return
+        else:
+            self._set_node(change.object)
+
+    def _set_node(self, given: Node) -> None:
+        """The node, with the labels that trees of ConfigMaps give it."""
         try:
-            node = intake.node(change.object)
+            node = intake.node(given)
         except InvalidObject as bad:
-            log.warning("node not taken: %s", bad, extra={"node": change.key})
+            log.warning("node not taken: %s", bad, extra={"node": given.key})
             return
-        if self._nodes.get(change.key) == node:
+        if levels := self._views.trees.labels_of(node.name):
+            node = replace(node, labels={**node.labels, **levels})
+        if self._nodes.get(node.name) == node:
             return
-        self._nodes[change.key] = node
+        self._nodes[node.name] = node
         self._tell(node)
         self._retake(tuple(self._lingering))
 

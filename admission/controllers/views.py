@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from admission.controllers.activity import Activity, cluster_queue_activity
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.held import HeldPod, PodReader
 from admission.controllers.resources import LimitRange
+from admission.controllers.sakkara.trees import Trees
 from admission.controllers.situation import Situation
 from api.kube.client import Kube
 from api.kube.informer import Informer
@@ -22,6 +23,7 @@ from api.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
+    CONFIG_MAPS,
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -36,8 +38,10 @@ from api.kube.resources import (
 from api.kube.store import Change
 from api.labels import matches
 from api.meta import object_key
+from api.names import SAKKARA_TOPOLOGY
 from api.pods import Namespace, Node
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
+from api.sakkara import TOPOLOGY_NAMESPACE, ConfigMap
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
 
@@ -68,13 +72,17 @@ class Copy(Protocol[T]):
 
 @dataclass(frozen=True)
 class Sight:
-    """What is known of a cluster, wherever it comes from, and the questions about it."""
+    """What is known of a cluster, wherever it comes from, and the questions about it.
+
+    `trees`: what the topology ConfigMaps (`topology_maps`) come to.
+    """
 
     nodes: Copy[Node]
     pods: Copy[HeldPod]
     namespaces: Copy[Namespace]
     limit_ranges: Copy[LimitRange]
     topologies: Copy[Topology]
+    topology_maps: Copy[ConfigMap]
     flavors: Copy[ResourceFlavor]
     cluster_queues: Copy[ClusterQueue]
     local_queues: Copy[LocalQueue]
@@ -83,6 +91,15 @@ class Sight:
     workloads: Copy[Workload]
     workload_priorities: Copy[WorkloadPriorityClass]
     priorities: Copy[dict[str, Any]]
+    trees: Trees = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Before anybody else listens: whoever is shown a node or a flavor finds the trees as they are then."""
+        object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
+
+    def topology(self, name: str) -> Topology | None:
+        """The topology of that name, be it an object or the tree of a ConfigMap."""
+        return self.topologies.objects.get(name) or self.trees.topologies.get(name)
 
     def local_queue_of(self, workload: Workload) -> LocalQueue | None:
         """The LocalQueue that the Workload names."""
@@ -90,8 +107,9 @@ class Sight:
 
     def activity(self, queue: ClusterQueue) -> Activity:
         """The queue's Active condition, from the objects as they are seen now."""
+        topologies = {**self.trees.topologies, **self.topologies.objects}
         return cluster_queue_activity(
-            queue, self.flavors.objects, self.topologies.objects, self.checks.objects, self.cohorts.objects
+            queue, self.flavors.objects, topologies, self.checks.objects, self.cohorts.objects
         )
 
     def namespace_matches(self, queue: ClusterQueue, namespace: str | None) -> bool:
@@ -122,6 +140,7 @@ class Views(Sight):
     namespaces: Informer[Namespace]
     limit_ranges: Informer[LimitRange]
     topologies: Informer[Topology]
+    topology_maps: Informer[ConfigMap]
     flavors: Informer[ResourceFlavor]
     cluster_queues: Informer[ClusterQueue]
     local_queues: Informer[LocalQueue]
@@ -133,7 +152,8 @@ class Views(Sight):
 
     def all(self) -> Iterable[Informer[Any]]:
         """Every informer."""
-        return [getattr(self, name) for name in self.__dataclass_fields__]
+        seen = (getattr(self, name) for name in self.__dataclass_fields__)
+        return [each for each in seen if isinstance(each, Informer)]
 
     async def synced(self, seconds: float) -> None:
         """Waits until every informer holds its first list. Raises TimeoutError naming the resource that does not."""
@@ -147,8 +167,8 @@ def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue], limit_range
     local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
 
 
-def make_views(kube: Kube) -> Views:
-    """The informers, not yet running."""
+def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> Views:
+    """The informers, not yet running. `topology_namespace`: where topology ConfigMaps count."""
     workloads, local_queues = Informer(kube, WORKLOADS, Workload), Informer(kube, LOCAL_QUEUES, LocalQueue)
     limit_ranges = Informer(kube, LIMIT_RANGES, LimitRange)
     index(workloads, local_queues, limit_ranges)
@@ -158,6 +178,9 @@ def make_views(kube: Kube) -> Views:
         namespaces=Informer(kube, NAMESPACES, Namespace),
         limit_ranges=limit_ranges,
         topologies=Informer(kube, TOPOLOGIES, Topology),
+        topology_maps=Informer(
+            kube, CONFIG_MAPS, ConfigMap, namespace=topology_namespace, label_selector=SAKKARA_TOPOLOGY
+        ),
         flavors=Informer(kube, RESOURCE_FLAVORS, ResourceFlavor),
         cluster_queues=Informer(kube, CLUSTER_QUEUES, ClusterQueue),
         local_queues=local_queues,

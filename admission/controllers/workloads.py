@@ -51,6 +51,7 @@ class WorkloadController:
         views.cluster_queues.add_handler(self._cluster_queue_changed)
         views.flavors.add_handler(lambda _: self._all_waiting())
         views.topologies.add_handler(lambda _: self._all_waiting())
+        views.trees.add_handler(lambda _: self._all_waiting())
         views.checks.add_handler(lambda _: self._all_waiting())
         views.cohorts.add_handler(lambda _: self._all_waiting())
         views.namespaces.add_handler(lambda _: self._all_waiting())

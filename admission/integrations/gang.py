@@ -3,6 +3,7 @@
 A gang is a set of pods of one namespace of which at least `minimum` start together. Its name stands in a label (coscheduling,
 the older group, a PodGroup's name) or an annotation (Koordinator); the minimum beside it, or in the PodGroup of that name.
 The peer's own pod groups (integrations/podgroup.py) are gangs whose minimum is their whole: they are left as they are.
+Sakkara's groups are told in ConfigMaps: a pod says the name alone, and that it is one of these (`sakkara`).
 
 The webhook reads a pod once, when it is created, refuses what `read` finds wrong, and writes the one form (`to_text`) into the
 annotation GANG_TERMS. From then on nobody but the webhook needs to know of dialects.
@@ -42,12 +43,16 @@ class MatchPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """What a pod says of its gang. `minimum` None: its PodGroup says. `groups`: keys of all gangs that start with it."""
+    """What a pod says of its gang. `minimum` None: its PodGroup says. `groups`: keys of all gangs that start with it.
+
+    `sakkara`: a group of exactly as many equal pods as its ConfigMap says.
+    """
 
     name: str
     minimum: int | None = None
     policy: MatchPolicy = MatchPolicy.WAITING_AND_RUNNING
     groups: tuple[str, ...] = ()
+    sakkara: bool = False
 
     def to_text(self) -> str:
         """As the annotation GANG_TERMS holds it."""
@@ -56,6 +61,8 @@ class Gang:
             said["minimum"] = self.minimum
         if self.groups:
             said["groups"] = list(self.groups)
+        if self.sakkara:
+            said["sakkara"] = True
         return json.dumps(said, separators=(",", ":"), sort_keys=True)
 
 
@@ -79,6 +86,7 @@ class Reading:
 
 # Where each thing may stand; what stands first holds, and the others must not say otherwise.
 _NAMES: Final = (
+    (LABELS, names.SAKKARA_GROUP_NAME),
     (LABELS, names.GANG_NAME),
     (LABELS, names.SIGS_GANG_NAME),
     (LABELS, names.SIGS_GANG),
@@ -141,7 +149,8 @@ def read(namespace: str, metadata: Metadata) -> Reading:
     if faults:
         return Reading(None, tuple(faults))
     policy = MatchPolicy(policies[0][1]) if policies else _default_policy(said[0])
-    return Reading(Gang(name, numbers[minimums[0]] if minimums else None, policy, groups))
+    sakkara = said[0][0][1] == names.SAKKARA_GROUP_NAME
+    return Reading(Gang(name, numbers[minimums[0]] if minimums else None, policy, groups, sakkara))
 
 
 def groups_of(key: str, metadata: Metadata) -> tuple[tuple[str, ...], list[Fault]]:
@@ -166,7 +175,8 @@ def from_text(text: str | None) -> Gang | None:
     """The inverse of `Gang.to_text`; None for none, and for what nobody but a stranger wrote."""
     try:
         said = json.loads(text or "null")
-        return Gang(said["name"], said.get("minimum"), MatchPolicy(said["policy"]), tuple(said.get("groups", ())))
+        groups, sakkara = tuple(said.get("groups", ())), said.get("sakkara") is True
+        return Gang(said["name"], said.get("minimum"), MatchPolicy(said["policy"]), groups, sakkara)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -146,6 +146,11 @@ class Unit:
                 where = f"metadata.labels[{names.POD_GROUP_INDEX_LABEL}]"
                 raise UnlikePods(where, index, "an invalid unsigned integer: digits are allowed", pod.key)
 
+    @property
+    def priority(self) -> int | None:
+        """The group's own, where it has one that goes before the classes of its pods."""
+        return None
+
     # ---- state
 
     @property

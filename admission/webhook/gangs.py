@@ -4,6 +4,9 @@ A pod that names a gang is held like a pod of a queue. Without a queue name it g
 by the queue GANG_QUEUE, which counts nothing; so a gang needs no queue to wait for all of its pods. What is wrong with the
 name, the minimum, the groups or the policy is told with its place; and what contradicts the pods of the gang that are there
 already, with the name of one of them. pod.py calls it.
+
+Pods of Sakkara groups are equal, and go to the stock scheduler whichever they name; without a queue name they go by the queue
+SAKKARA_QUEUE. The ConfigMap that describes a group is judged here, too.
 """
 
 from __future__ import annotations
@@ -12,11 +15,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.integrations.gang import Fault, Gang, Reading, faults_of_group, read
-from admission.webhook.fields import IMMUTABLE, Errors, FieldError, Path, invalid
+from admission.integrations.pod import role_hash
+from admission.integrations.sakkara import SCHEDULER, in_words, shape_of
+from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, Path, invalid
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import GangPod
 from api import names
 from api.meta import object_key
+from api.sakkara import GIVEN, read_group
 
 Pod = Mapping[str, Any]
 
@@ -32,9 +38,22 @@ def reading(pod: Pod, namespace: str) -> Reading:
     return read(namespace, metadata)
 
 
-def queue_of(namespace: str, lookups: Lookups) -> str:
+def queue_of(namespace: str, lookups: Lookups, gang: Gang) -> str:
     """The queue of a gang that names none."""
-    return names.ELASTIC_QUOTA if lookups.has_elastic_quota(namespace) else names.GANG_QUEUE
+    if lookups.has_elastic_quota(namespace):
+        return names.ELASTIC_QUOTA
+    return names.SAKKARA_QUEUE if gang.sakkara else names.GANG_QUEUE
+
+
+def role_of(spec: Pod, gang: Gang | None) -> str:
+    """Of a pod: the same for those that may stand for each other."""
+    return shape_of(spec).role if gang is not None and gang.sakkara else role_hash(spec)
+
+
+def schedule(pod: dict[str, Any], gang: Gang | None) -> None:
+    """Whose turn it is once the pod has a place, in place."""
+    if gang is not None and gang.sakkara:
+        pod.setdefault("spec", {})["schedulerName"] = SCHEDULER
 
 
 def write_down(metadata: dict[str, Any], gang: Gang | None) -> None:
@@ -74,7 +93,19 @@ def _unlike(pod: Pod, gang: Gang, other: GangPod) -> Errors:
             errors.append(invalid("spec.priority", number, f"must be as in {who}: {other.priority}"))
     elif name != other.priority_class:
         errors.append(invalid("spec.priorityClassName", name, f"must be as in {who}: {other.priority_class}"))
-    return errors
+    return errors + (_unequal(spec, other, who) if gang.sakkara and other.role else [])
+
+
+def _unequal(spec: Mapping[str, Any], other: GangPod, who: str) -> Errors:
+    """What pods of one Sakkara group must have in common besides."""
+    mine = shape_of(spec)
+    if mine.requests != other.requests:
+        wanted = f"must ask for the same resources as {who}: {in_words(other.requests)}"
+        return [invalid("spec.containers", in_words(mine.requests), wanted)]
+    if mine.role != other.role:
+        wanted = f"must have the node selector, affinity, tolerations and priority of {who}"
+        return [invalid("spec", OMIT, wanted)]
+    return []
 
 
 def _shown(value: Any) -> Any:
@@ -86,6 +117,25 @@ def validate_pod_group(group: Pod, namespace: str) -> Errors:
     metadata = group.get("metadata") or {}
     faults = faults_of_group(object_key(namespace, metadata.get("name") or ""), metadata)
     return [_error(fault) for fault in faults]
+
+
+def validate_sakkara_group(made: Pod, old: Pod | None) -> Errors:
+    """The errors of a ConfigMap that describes a group. What others write into one leaves alone what its user gave."""
+    data, before = (each.get("data") or {} for each in (made, old or {}))
+    if names.SAKKARA_GROUP not in _labels(made):
+        return []
+    if old is not None and names.SAKKARA_GROUP in _labels(old) and _given(data) == _given(before):
+        return []
+    faults = read_group((made.get("metadata") or {}).get("name") or "", data).faults
+    return [invalid(fault.field, fault.given, fault.allowed) for fault in faults]
+
+
+def _labels(obj: Pod) -> Mapping[str, str]:
+    return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def _given(data: Mapping[str, str]) -> dict[str, str]:
+    return {key: data[key] for key in GIVEN if key in data}
 
 
 def _error(fault: Fault) -> FieldError:

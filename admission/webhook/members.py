@@ -9,6 +9,7 @@ from sys import intern
 import msgspec
 
 from admission.integrations.gang import Gang, from_text
+from admission.integrations.sakkara import Requests, shape_of
 from api import names
 from api.meta import object_key
 
@@ -24,13 +25,18 @@ class MemberMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class GangPod:
-    """`gang` None: it is in none. `over`: it has ended, or is being deleted. `priority` None: not known."""
+    """`gang` None: it is in none. `over`: it has ended, or is being deleted. `priority` None: not known.
+
+    `role` and `requests` are those of members of Sakkara groups, which have to be equal.
+    """
 
     metadata: MemberMeta
     gang: Gang | None = None
     priority: int | None = None
     priority_class: str = ""
     over: bool = False
+    role: str = ""
+    requests: Requests = ()
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -53,23 +59,28 @@ class _Status(msgspec.Struct):
 
 class _Pod(msgspec.Struct):
     metadata: _Meta
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: _Status = msgspec.field(default_factory=_Status)
 
 
 _decode = msgspec.json.Decoder(_Pod).decode
+_decode_spec = msgspec.json.Decoder(_Spec).decode
 
 
 def read_member(data: bytes) -> GangPod:
     """A pod off the wire. Raises msgspec's errors."""
     pod = _decode(data)
-    meta = pod.metadata
+    meta, spec = pod.metadata, _decode_spec(pod.spec)
+    gang = from_text(meta.annotations.get(names.GANG_TERMS))
+    sakkara = gang is not None and gang.sakkara
     return GangPod(
         MemberMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version),
-        from_text(meta.annotations.get(names.GANG_TERMS)),
-        pod.spec.priority,
-        pod.spec.priority_class_name,
+        gang,
+        spec.priority,
+        spec.priority_class_name,
         meta.deletion_timestamp is not None or pod.status.phase in ("Failed", "Succeeded"),
+        role=intern(meta.annotations.get(names.ROLE_HASH, "")) if sakkara else "",
+        requests=shape_of(msgspec.json.decode(pod.spec)).requests if sakkara else (),
     )
 
 

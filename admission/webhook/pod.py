@@ -15,7 +15,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.pod import role_hash
 from admission.webhook import annotations as topology
 from admission.webhook import gangs, gates, shaping
 from admission.webhook.defaults import DEFAULT_QUEUE, in_managed_namespace
@@ -53,7 +52,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
     if not queue_name(pod) and object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
         _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = DEFAULT_QUEUE
     if not queue_name(pod) and gang is not None:
-        _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = gangs.queue_of(namespace, lookups)
+        _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = gangs.queue_of(namespace, lookups, gang)
     if not (queue_name(pod) or rules.manage_jobs_without_queue_name):
         return False
     if names.POD_SUSPENDING_PARENT not in annotations_of(pod):
@@ -61,13 +60,14 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
         kept = pod["metadata"].get("finalizers") or []
         if names.MANAGED_FINALIZER not in kept:
             pod["metadata"]["finalizers"] = [*kept, names.MANAGED_FINALIZER]
+    gangs.schedule(pod, gang)
     _gate(pod, names.ADMISSION_GATE)
     if rules.topology_aware:
         source = annotations_of(pod).get(names.POD_GROUP_INDEX_SOURCE)
         if source is not None and source in labels_of(pod):
             _metadata(pod, "labels")[names.POD_GROUP_INDEX_LABEL] = labels_of(pod)[source]
         _gate(pod, names.TOPOLOGY_GATE)
-    _metadata(pod, "annotations")[names.ROLE_HASH] = role_hash(pod.get("spec") or {})
+    _metadata(pod, "annotations")[names.ROLE_HASH] = gangs.role_of(pod.get("spec") or {}, gang)
     return True
 
 

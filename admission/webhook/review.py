@@ -141,6 +141,10 @@ def _validate_pod_group(request: Request, _: Lookups, __: Rules) -> Errors:
     return gangs.validate_pod_group(request.new, request.namespace)
 
 
+def _validate_config_map(request: Request, _: Lookups, __: Rules) -> Errors:
+    return gangs.validate_sakkara_group(request.new, request.old_object)
+
+
 def _either(create: Callable[[Wire], Errors], update: Callable[[Wire, Wire], Errors]) -> Validator:
     def validate(request: Request, _: Lookups, __: Rules) -> Errors:
         return create(request.new) if request.operation == CREATE else update(request.old, request.new)
@@ -197,6 +201,7 @@ ENDPOINTS: Final = (
         Endpoint(resource, None, _validate_elastic_quota(resource.group))
         for resource in (resources.ELASTIC_QUOTAS, resources.SIGS_ELASTIC_QUOTAS)
     ),
+    Endpoint(resources.CONFIG_MAPS, None, _validate_config_map),
     *(Endpoint(resource, None, _validate_pod_group) for resource in (resources.POD_GROUPS, resources.SIGS_POD_GROUPS)),
 )
 MUTATING: Final[Mapping[str, Endpoint]] = {e.path("mutate"): e for e in ENDPOINTS if e.mutate}

@@ -17,11 +17,13 @@ from admission.controllers.views import Sight, index
 from admission.engine import intake, model
 from admission.engine.books import Books
 from admission.engine.quota.charging import PLAIN, ResourceRules
+from api.errors import InvalidObject
 from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
 from api.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
+    CONFIG_MAPS,
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -35,13 +37,16 @@ from api.kube.resources import (
     Resource,
 )
 from api.kube.store import Store
+from api.names import SAKKARA_TOPOLOGY
 from api.pods import Namespace, Node
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
+from api.sakkara import ConfigMap, read_topology
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
 
 # What depends on others comes after them, so that each is taken once.
 KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
+    CONFIG_MAPS: ("topology_maps", lambda: decoder_for(ConfigMap)),
     TOPOLOGIES: ("topologies", lambda: decoder_for(Topology)),
     RESOURCE_FLAVORS: ("flavors", lambda: decoder_for(ResourceFlavor)),
     COHORTS: ("cohorts", lambda: decoder_for(Cohort)),
@@ -57,7 +62,18 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
     PODS: ("pods", PodReader),
 }
 
+
+def _tree(found: ConfigMap) -> None:
+    """Of all ConfigMaps only trees say something here. Raises InvalidObject."""
+    name, labels = f"ConfigMap {found.key}", found.metadata.labels
+    if SAKKARA_TOPOLOGY not in labels:
+        raise InvalidObject("metadata.labels", sorted(labels), f"only those with {SAKKARA_TOPOLOGY} are read", name)
+    for fault in read_topology(found.metadata.name, found.data).faults:
+        raise InvalidObject(fault.field, fault.given, fault.allowed, name)
+
+
 _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
+    CONFIG_MAPS: _tree,
     NODES: intake.node,
     CLUSTER_QUEUES: intake.cluster_queue,
     COHORTS: intake.cohort,

@@ -48,7 +48,10 @@ def spec_of(
     unit: Unit, pod_sets: tuple[PodSet, ...], surroundings: Surroundings, now: WorkloadSpec | None = None
 ) -> WorkloadSpec:
     """The spec that the pods ask for; `now` is their Workload's, if there. Raises PriorityClassMissing."""
-    return wanted_spec(unit.as_job(), None, pod_sets, surroundings, now)
+    spec = wanted_spec(unit.as_job(), None, pod_sets, surroundings, now)
+    if unit.priority is None:
+        return spec
+    return spec.model_copy(update={"priority": unit.priority, "priority_class_ref": None})
 
 
 def priority_label(unit: Unit) -> str | None:

@@ -1,8 +1,11 @@
-"""The queue of gangs that name none: it counts nothing, so that such gangs wait for room on the nodes alone.
+"""The queues of gangs that name none: they count nothing, so that such gangs wait for room on the nodes alone.
 
 Flavor and ClusterQueue GANG_QUEUE, and a LocalQueue of that name in each namespace where a gang asks for it; the flavor means
 all Linux nodes, each for itself, unless somebody made another one of the name. What is made stays: it costs nothing, and is
 wanted again. Objects of the name that are somebody else's are used as they are.
+
+For Sakkara groups the same under the name SAKKARA_QUEUE, by the tree of that name (sakkara/trees.py); there a group may evict
+others of lower priority.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
 from api.kube.store import Change
-from api.meta import KubeObject, ObjectMeta, object_key
-from api.names import GANG_MADE, GANG_QUEUE, HOSTNAME_LABEL, QUEUE_NAME_LABEL
+from api.meta import KubeObject, ObjectMeta, object_key, split_key
+from api.names import GANG_MADE, GANG_QUEUE, HOSTNAME_LABEL, QUEUE_NAME_LABEL, SAKKARA_QUEUE
 from api.quantity import PODS
 from api.queues import (
     ClusterQueue,
@@ -27,10 +30,12 @@ from api.queues import (
     FlavorQuotas,
     LocalQueue,
     LocalQueueSpec,
+    Preemption,
     ResourceGroup,
     ResourceQuota,
 )
 from api.topology import InlineTopology, ResourceFlavor, ResourceFlavorSpec
+from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
@@ -40,26 +45,33 @@ _WITHOUT_END: Final = "1G"
 """Pods: more than any cluster has."""
 
 
-def flavor() -> ResourceFlavor:
+QUEUES: Final = (GANG_QUEUE, SAKKARA_QUEUE)
+
+
+def flavor(name: str = GANG_QUEUE) -> ResourceFlavor:
     """All Linux nodes."""
-    spec = ResourceFlavorSpec(
-        node_labels={"kubernetes.io/os": "linux"}, topology=InlineTopology(levels=(HOSTNAME_LABEL,))
-    )
-    return ResourceFlavor(metadata=ObjectMeta(name=GANG_QUEUE, labels=_LABELS), spec=spec)
+    linux = {"kubernetes.io/os": "linux"}
+    if name == SAKKARA_QUEUE:
+        spec = ResourceFlavorSpec(node_labels=linux, topology_name=SAKKARA_QUEUE)
+    else:
+        spec = ResourceFlavorSpec(node_labels=linux, topology=InlineTopology(levels=(HOSTNAME_LABEL,)))
+    return ResourceFlavor(metadata=ObjectMeta(name=name, labels=_LABELS), spec=spec)
 
 
-def cluster_queue() -> ClusterQueue:
+def cluster_queue(name: str = GANG_QUEUE) -> ClusterQueue:
     """Of any namespace, without a limit."""
-    pods = FlavorQuotas(name=GANG_QUEUE, resources=(ResourceQuota(name=PODS, nominal_quota=_WITHOUT_END),))
+    pods = FlavorQuotas(name=name, resources=(ResourceQuota(name=PODS, nominal_quota=_WITHOUT_END),))
     group = ResourceGroup(covered_resources=(PODS,), flavors=(pods,))
     spec = ClusterQueueSpec(namespace_selector={}, resource_groups=(group,))
-    return ClusterQueue(metadata=ObjectMeta(name=GANG_QUEUE, labels=_LABELS), spec=spec)
+    if name == SAKKARA_QUEUE:
+        spec = spec.model_copy(update={"preemption": Preemption(within_cluster_queue="LowerPriority")})
+    return ClusterQueue(metadata=ObjectMeta(name=name, labels=_LABELS), spec=spec)
 
 
-def local_queue(namespace: str) -> LocalQueue:
+def local_queue(namespace: str, name: str = GANG_QUEUE) -> LocalQueue:
     """The namespace's door to it."""
-    meta = ObjectMeta(name=GANG_QUEUE, namespace=namespace, labels=_LABELS)
-    return LocalQueue(metadata=meta, spec=LocalQueueSpec(cluster_queue=GANG_QUEUE))
+    meta = ObjectMeta(name=name, namespace=namespace, labels=_LABELS)
+    return LocalQueue(metadata=meta, spec=LocalQueueSpec(cluster_queue=name))
 
 
 class FreeQueueController:
@@ -69,6 +81,7 @@ class FreeQueueController:
         self._kube, self._pods, self._views = kube, pods, views
         self.queue = Reconciler("queues of gangs", self.reconcile, workers=1)
         pods.add_handler(self._pod_changed)
+        views.workloads.add_handler(self._workload_changed)
 
     async def run(self) -> None:
         """Until cancelled. The informers run elsewhere."""
@@ -77,19 +90,26 @@ class FreeQueueController:
         await self.queue.run()
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
-        namespace = change.object.metadata.namespace
-        asked = change.object.labels.get(QUEUE_NAME_LABEL) == GANG_QUEUE
-        if asked and object_key(namespace, GANG_QUEUE) not in self._views.local_queues.objects:
-            self.queue.add(namespace)
+        self._asked(change.object.metadata.namespace, change.object.labels.get(QUEUE_NAME_LABEL, ""))
 
-    async def reconcile(self, namespace: str) -> float | None:
-        """What the namespace lacks."""
-        if GANG_QUEUE not in self._views.flavors.objects:
-            await self._create(RESOURCE_FLAVORS, flavor())
-        if GANG_QUEUE not in self._views.cluster_queues.objects:
-            await self._create(CLUSTER_QUEUES, cluster_queue())
-        if object_key(namespace, GANG_QUEUE) not in self._views.local_queues.objects:
-            await self._create(LOCAL_QUEUES, local_queue(namespace))
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        """Pods may name another queue than the one that they go by."""
+        self._asked(change.object.metadata.namespace or "", change.object.spec.queue_name)
+
+    def _asked(self, namespace: str, queue: str) -> None:
+        key = object_key(namespace, queue)
+        if queue in QUEUES and key not in self._views.local_queues.objects:
+            self.queue.add(key)
+
+    async def reconcile(self, key: str) -> float | None:
+        """What one namespace lacks of one queue."""
+        namespace, queue = split_key(key)
+        if queue not in self._views.flavors.objects:
+            await self._create(RESOURCE_FLAVORS, flavor(queue))
+        if queue not in self._views.cluster_queues.objects:
+            await self._create(CLUSTER_QUEUES, cluster_queue(queue))
+        if key not in self._views.local_queues.objects:
+            await self._create(LOCAL_QUEUES, local_queue(namespace or "", queue))
         return None
 
     async def _create(self, resource: Resource, obj: KubeObject) -> None:

@@ -1,7 +1,7 @@
 """What holds for a gang now: its minimum, who counts toward it, who starts together with it. Pure; part of `gangs`.
 
 The pods say it (annotation GANG_TERMS, written by the webhook), and the PodGroup of the gang's name, which goes first: so an
-operator can raise and lower the minimum of pods that wait.
+operator can raise and lower the minimum of pods that wait. Of a Sakkara group its ConfigMap says it (sakkara/terms.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from admission.controllers.sakkara.exact import Exact
 from admission.integrations.base import Finish
 from admission.integrations.gang import Gang, MatchPolicy, from_text, groups_of, policy_of
 from admission.integrations.pod import QueuedPod
@@ -26,8 +27,8 @@ DEFAULT_TIMEOUT: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`minimum` None: neither a pod nor a PodGroup says any. `timeout` in seconds from the opening of the gates, None for
-    none. `uid` and `since` (epoch seconds) give the gang its place in line."""
+    """`minimum` None: nobody says any; `lacking` says who should, if not a PodGroup. `timeout` in seconds from the opening of
+    the gates, None for none. `uid` and `since` (epoch seconds) give the gang its place in line. `exact`: no more than that."""
 
     name: str
     minimum: int | None
@@ -36,12 +37,16 @@ class Terms:
     timeout: float | None = None
     uid: str = ""
     since: float = 0.0
+    exact: Exact | None = None
+    lacking: str = ""
 
     def annotations(self) -> dict[str, str]:
         """What the Workloads of the gang carry of it, for the engine (intake)."""
         said = {names.GANG: self.name, names.GANG_UID: self.uid, names.GANG_SINCE: rfc3339(self.since)}
         if self.groups:
             said[names.GANG_GROUP] = json.dumps(self.groups, separators=(",", ":"))
+        if self.exact is not None and self.exact.config_map is not None:
+            said[names.SAKKARA_GROUP_ANNOTATION] = self.exact.config_map
         return said
 
 
@@ -109,7 +114,7 @@ def counted(pods: Iterable[QueuedPod], policy: MatchPolicy) -> int:
 def shortage(found: int, terms: Terms) -> str | None:
     """Why a gang with so many pods waits; None when it has enough."""
     if terms.minimum is None:
-        return f"no PodGroup {terms.name} says how many pods the gang needs, and no pod does"
+        return terms.lacking or f"no PodGroup {terms.name} says how many pods the gang needs, and no pod does"
     return f"{found} of {terms.minimum} pods exist" if found < terms.minimum else None
 
 

@@ -6,6 +6,8 @@
     too few are bound in time       -> all go back: the Workload is evicted, its quota returns, the next try comes later
     it has ended and pods come      -> they join, or make a new gang, as the match policy says
 
+A Sakkara group (sakkara/unit.py) is of exactly its size: who is too many waits until a member fails or goes.
+
 Workloads of a gang carry its place in line and its GangGroup as annotations. The pods of late members are units of one pod
 each, so what is done about them is what is done about any pod (`plan`).
 """
@@ -24,7 +26,8 @@ from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods.actions import NOTHING, Plan, ReleasePod
 from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.pods.gang import GangUnit, Terms, counted, shortage
-from admission.controllers.pods.plan import RULES, plan
+from admission.controllers.pods.plan import RULES, UNLIKE, plan
+from admission.controllers.sakkara.unit import ExactUnit, unit_of
 from admission.controllers.timeouts import Backoff
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod
@@ -46,7 +49,7 @@ def plan_gang(
     """The plan; `workloads` bear the gang's name. `now` in epoch seconds."""
     if not surroundings.options.namespace_managed(unit.namespace):
         return NOTHING
-    return _Gang(GangUnit.of_gang(unit, terms), terms, lates, surroundings, now).plan(workloads)
+    return _Gang(unit_of(unit, terms), terms, lates, surroundings, now).plan(workloads)
 
 
 class _Gang:
@@ -59,13 +62,40 @@ class _Gang:
         if len(own) < len(workloads):
             return plan(self._unit, workloads, self._surroundings, self._now, RULES)  # says that the name is taken
         if not own:
-            return self._without_workload()
+            spare = self._set_aside()
+            return self._without_workload().followed(spare)
         workload = own[0]
         if is_true(workload.status.conditions, names.FINISHED):
             return self._after_the_end(workload)
         if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
-            return self._pending(workload)
+            spare = self._set_aside()
+            return self._pending(workload).followed(spare)
         return self._reserved(workload)
+
+    # ---- groups of exactly so many
+
+    def _set_aside(self) -> Plan:
+        """Leaves out who is too many, and what is said about them."""
+        if not isinstance(self._unit, ExactUnit):
+            return NOTHING
+        members, spare = self._unit.members()
+        told = self._told(spare)
+        self._unit = self._unit.only(members)
+        return told
+
+    def _told(self, spare: Sequence[QueuedPod]) -> Plan:
+        """They wait, and nobody keeps those that go."""
+        unit, gone = self._unit, [pod for pod in spare if not pod.lasting or pod.terminated]
+        waiting = [pod for pod in spare if pod not in gone]
+        result = Plan(tuple(ReleasePod(pod) for pod in gone if pod.held))
+        if not waiting or not isinstance(unit, ExactUnit):
+            return result
+        roles = {pod.role for pod in unit.counting if pod not in waiting}
+        if (strange := next((pod for pod in waiting if roles and pod.role not in roles), None)) is not None:
+            error = str(unit.difference(strange))
+            return result.followed(Plan(events=(Event(UNLIKE, error, "Warning"),), note=error))
+        named = ", ".join(pod.metadata.name for pod in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
+        return result.followed(self._wait(f"the group has its {unit.total} pods; {len(waiting)} more wait: {named}"))
 
     # ---- before it has quota
 
@@ -119,11 +149,11 @@ class _Gang:
         except InvalidObject as error:
             return Plan(events=(Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
         patch: dict[str, object] = {}
-        known = {(pod_set.name, pod_set.count) for pod_set in workload.spec.pod_sets}
-        if known != {(pod_set.name, pod_set.count) for pod_set in pod_sets}:
+        known = {pod_set.name: (pod_set.count, pod_set.topology_request) for pod_set in workload.spec.pod_sets}
+        if known != {pod_set.name: (pod_set.count, pod_set.topology_request) for pod_set in pod_sets}:
             patch["spec"] = {"podSets": [pod_set.to_wire() for pod_set in pod_sets]}
         wanted, given = self._terms.annotations(), workload.metadata.annotations
-        keys = (*wanted, names.GANG_GROUP)
+        keys = dict.fromkeys((*wanted, names.GANG_GROUP, names.SAKKARA_GROUP_ANNOTATION))
         if changed := {key: wanted.get(key) for key in keys if wanted.get(key) != given.get(key)}:
             patch["metadata"] = {"annotations": changed}
         if not patch:
@@ -179,6 +209,8 @@ class _Gang:
 
     def _joining(self, late: Sequence[QueuedPod]) -> Plan:
         """Each late pod is a unit of its own, as soon as the policy lets it in."""
+        if self._terms.exact is not None:
+            return self._told(late)
         result, open_to = NOTHING, self._open()
         for pod in late:
             known = self._lates.get(pod.key, ())

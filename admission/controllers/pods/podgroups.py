@@ -17,6 +17,8 @@ from admission.controllers.jobs.views import View
 from admission.controllers.pods.gang import Terms, is_gang, terms_of
 from admission.controllers.pods.groupstatus import next_status
 from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
+from admission.controllers.sakkara.groups import SakkaraGroups
+from admission.controllers.sakkara.terms import as_described
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import UnlikePods
 from api.errors import AlreadyExists, Conflict, NotFound
@@ -41,10 +43,10 @@ Informers = Mapping[Resource, View[dict[str, Any]]]
 
 
 class PodGroups:
-    """What is seen of both groups."""
+    """What is seen of both groups, and of the ConfigMaps that describe Sakkara groups and go before them."""
 
-    def __init__(self, informers: Informers) -> None:
-        self._informers = informers
+    def __init__(self, informers: Informers, sakkara: SakkaraGroups | None = None) -> None:
+        self._informers, self._sakkara = informers, sakkara
 
     def of(self, key: str) -> tuple[Resource, PodGroup] | None:
         """The PodGroup of the gang, and where it is served. One that cannot be read is none."""
@@ -61,15 +63,21 @@ class PodGroups:
     def terms(self, key: str, pods: Sequence[QueuedPod]) -> Terms:
         """What holds for the gang. Raises UnlikePods."""
         found = self.of(key)
-        return terms_of(pods, found[1] if found else None)
+        group = found[1] if found else None
+        described = self._sakkara.of(key) if self._sakkara else None
+        return as_described(terms_of(pods, group), pods, described, group)
 
     def add_handler(self, fn: Callable[[str], None]) -> None:
-        """Told the keys of PodGroups that change."""
+        """Told the keys of gangs whose PodGroup or ConfigMap changes."""
+        if self._sakkara is not None:
+            self._sakkara.add_handler(fn)
         for informer in self._informers.values():
             informer.add_handler(lambda change: fn(change.key))
 
     async def synced(self, seconds: float) -> None:
         """Until the first lists are there."""
+        if self._sakkara is not None:
+            await self._sakkara.synced(seconds)
         for informer in self._informers.values():
             await informer.synced(seconds)
 
@@ -145,8 +153,8 @@ class PodGroupController:
         return None
 
     async def _make(self, key: str, terms: Terms) -> None:
-        if terms.minimum is None:
-            return  # there must be a PodGroup, and it is still to come
+        if terms.minimum is None or terms.exact is not None:
+            return  # there must be a PodGroup, and it is still to come; or a ConfigMap says all
         namespace, name = split_key(key)
         made = PodGroup.from_wire(
             {

@@ -1,0 +1,83 @@
+"""The ConfigMaps that describe groups, by the names that pods call the groups. No IO of its own.
+
+Two of one name: the first by its own name holds, and `problem` tells the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from admission.controllers.jobs.views import View
+from admission.controllers.sakkara.terms import Described
+from api.kube.store import Change
+from api.meta import object_key
+from api.sakkara import NAME, ConfigMap, group_name, read_group
+
+BY_GROUP: Final = "sakkara group"
+SYNC_TIMEOUT: Final = 120.0
+
+
+def group_key(described: ConfigMap) -> str:
+    """`namespace/name` of the group that the ConfigMap is about."""
+    meta = described.metadata
+    return object_key(meta.namespace, group_name(meta.name, described.data))
+
+
+class SakkaraGroups:
+    """What is seen of them."""
+
+    def __init__(self, maps: View[ConfigMap]) -> None:
+        self._maps = maps
+        maps.add_index(BY_GROUP, lambda described: [group_key(described)])
+
+    def config_map(self, key: str) -> ConfigMap | None:
+        """The one that holds for the group of that key."""
+        found: Iterable[ConfigMap] = self._maps.by_index(BY_GROUP, key)
+        return min(found, key=lambda described: described.metadata.name, default=None)
+
+    def of(self, key: str) -> Described | None:
+        """What is said of the group."""
+        found = self.config_map(key)
+        if found is None:
+            return None
+        meta = found.metadata
+        return Described(meta.name, meta.uid, read_group(meta.name, found.data))
+
+    def object(self, key: str) -> ConfigMap | None:
+        """The ConfigMap of that key of its own."""
+        return self._maps.objects.get(key)
+
+    def problem(self, key: str) -> str | None:
+        """What is wrong with the ConfigMap of that key of its own; None where all is well."""
+        found = self.object(key)
+        if found is None:
+            return None
+        holding = self.config_map(group_key(found))
+        if holding is not None and holding.metadata.name != found.metadata.name:
+            name = group_name(found.metadata.name, found.data)
+            return f"data.{NAME}: {name!r}: ConfigMap {holding.metadata.name} describes the group of this name"
+        read = read_group(found.metadata.name, found.data)
+        return "; ".join(map(str, read.faults)) or None
+
+    def add_handler(self, fn: Callable[[str], None]) -> None:
+        """Told the keys of groups about which something has changed."""
+
+        def changed(change: Change[ConfigMap]) -> None:
+            keys = {group_key(each) for each in (change.object, change.old) if each is not None}
+            for key in sorted(keys):
+                fn(key)
+
+        self._maps.add_handler(changed)
+
+    def add_listener(self, fn: Callable[[str], None]) -> None:
+        """Told the keys of ConfigMaps about which there may be something new to say."""
+
+        def changed(change: Change[Any]) -> None:
+            fn(change.key)
+
+        self._maps.add_handler(changed)
+
+    async def synced(self, seconds: float) -> None:
+        """Until the first list is there."""
+        await self._maps.synced(seconds)

@@ -1,0 +1,204 @@
+"""The trees of the topology ConfigMaps: which of them are in force, and what they say of flavors and nodes. No IO.
+
+A ConfigMap may change at any time. What it says now is in force if it can be read and the cluster has all of its nodes; else
+the last tree of which both was true stays. Before there was any, one that can be read holds for the nodes that there are:
+so it is at the beginning, while nodes are still being listed, and after a restart.
+
+Two ConfigMaps of one name: the first by key holds. The name SAKKARA_QUEUE, unless it is given to a tree, means what groups of
+no queue go by: the first tree of all; without any ConfigMap all nodes, each for itself. A Topology object of the same name
+goes before all of them (controllers/views.py).
+
+The feed gives nodes the labels of their levels, and flavors the levels; `reporter` tells what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+from api.kube.store import Change, ChangeType
+from api.meta import ObjectMeta
+from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE
+from api.sakkara import TREE, ConfigMap, SakkaraTopology, read_topology
+from api.topology import Topology, TopologyLevel, TopologySpec
+
+T = TypeVar("T")
+_DELETED = ChangeType.DELETED
+_NAMED: Final = 3
+"""Unknown nodes that a message names."""
+
+FLAT: Final = Topology(
+    metadata=ObjectMeta(name=SAKKARA_QUEUE), spec=TopologySpec(levels=(TopologyLevel(node_label=HOSTNAME_LABEL),))
+)
+
+
+class Seen(Protocol[T]):
+    """What is used of a local copy of one kind."""
+
+    @property
+    def objects(self) -> Mapping[str, T]:
+        """A live view."""
+
+    def add_handler(self, fn: Callable[[Change[T]], None], /) -> None:
+        """Called for every change, and for what is there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreesChanged:
+    """What is different now: topologies, by name, and nodes that got other labels."""
+
+    topologies: frozenset[str]
+    nodes: frozenset[str]
+
+
+@dataclass
+class _Held:
+    """One ConfigMap. `given`: what it says now, if that can be read; `sound`: the tree in force had all its nodes once."""
+
+    object: ConfigMap
+    given: SakkaraTopology | None = None
+    faults: tuple[str, ...] = ()
+    missing: set[str] = field(default_factory=set)
+    in_force: SakkaraTopology | None = None
+    sound: bool = False
+
+    def settle(self) -> None:
+        """What is given comes into force, or not."""
+        if self.given is not None and (not self.missing or not self.sound):
+            self.in_force, self.sound = self.given, not self.missing
+
+
+class Trees:
+    """See the module. Made of copies of ConfigMaps and nodes; only the names of nodes matter."""
+
+    def __init__(self, maps: Seen[ConfigMap], nodes: Seen[Any]) -> None:
+        self._nodes = nodes
+        self._held: dict[str, _Held] = {}
+        self._by_name: dict[str, SakkaraTopology] = {}
+        self._handlers: list[Callable[[TreesChanged], None]] = []
+        self._listeners: list[Callable[[str], None]] = []
+        self.topologies: dict[str, Topology] = {SAKKARA_QUEUE: FLAT}
+        """In force now, by the names that flavors may use."""
+        maps.add_handler(self._map_changed)
+        nodes.add_handler(self._node_changed)
+
+    def add_handler(self, fn: Callable[[TreesChanged], None]) -> None:
+        """Told what has changed, after it has; not what was there before."""
+        self._handlers.append(fn)
+
+    def add_listener(self, fn: Callable[[str], None]) -> None:
+        """Told the keys of ConfigMaps about which there may be something new to say."""
+        self._listeners.append(fn)
+        for key in self._held:
+            fn(key)
+
+    def labels_of(self, node: str) -> dict[str, str]:
+        """Where the node lies, as labels, in all trees together."""
+        found: dict[str, str] = {}
+        for tree in self._by_name.values():
+            found |= tree.labels_of(node)
+        return found
+
+    def object(self, key: str) -> ConfigMap | None:
+        """The ConfigMap of that key, as it was seen last."""
+        held = self._held.get(key)
+        return held.object if held else None
+
+    def problem(self, key: str) -> str | None:
+        """What is wrong with the ConfigMap, and what holds in its place; None where all is well."""
+        held = self._held.get(key)
+        if held is None:
+            return None
+        said = list(held.faults)
+        if held.given is not None and held.missing:
+            said.append(f"data.{TREE}: the cluster has no {held.given.levels[-1]} {_listed(held.missing)}")
+        if held.in_force is not None and self._by_name.get(held.in_force.name) is not held.in_force:
+            return "; ".join([*said, f"data.name: {held.in_force.name}: another ConfigMap has a tree of this name"])
+        if not said:
+            return None
+        if held.in_force is None:
+            return f"{'; '.join(said)}; there is no tree to go by"
+        if held.in_force is held.given:
+            return f"{'; '.join(said)}; the tree holds for the nodes that there are"
+        return f"{'; '.join(said)}; the last good tree stays in force"
+
+    # ---- what happened
+
+    def _map_changed(self, change: Change[ConfigMap]) -> None:
+        if change.type is _DELETED:
+            self._held.pop(change.key, None)
+        else:
+            held = self._held.setdefault(change.key, _Held(change.object))
+            read = read_topology(change.object.metadata.name, change.object.data)
+            held.object, held.given, held.faults = change.object, read.topology, tuple(map(str, read.faults))
+            held.missing = set(read.topology.paths).difference(self._nodes.objects) if read.topology else set()
+            held.settle()
+        self._renew()
+        for key in (change.key, *self._held):
+            self._listen(key)
+
+    def _node_changed(self, change: Change[Any]) -> None:
+        gone = change.type is _DELETED
+        if change.old is not None and not gone:
+            return
+        settled = False
+        for key, held in self._held.items():
+            if held.given is None or change.key not in held.given.paths:
+                continue
+            if gone:
+                held.missing.add(change.key)
+            else:
+                held.missing.discard(change.key)
+            if not held.missing and not (held.sound and held.in_force is held.given):
+                held.settle()
+                settled = True
+            self._listen(key)
+        if settled:
+            self._renew()
+
+    def _listen(self, key: str) -> None:
+        for fn in self._listeners:
+            fn(key)
+
+    def _renew(self) -> None:
+        """Brings the names in line with what is in force, and tells what has changed by that."""
+        before, was = self._by_name, self.topologies
+        self._by_name = {}
+        for key in sorted(self._held):
+            tree = self._held[key].in_force
+            if tree is not None:
+                self._by_name.setdefault(tree.name, tree)
+        self.topologies = {name: tree.topology for name, tree in self._by_name.items()}
+        if (default := self._default()) is not None:
+            self.topologies.setdefault(SAKKARA_QUEUE, default)
+        names = frozenset(name for name in {*was, *self.topologies} if was.get(name) != self.topologies.get(name))
+        nodes = frozenset(_moved(before, self._by_name))
+        if names or nodes:
+            for fn in self._handlers:
+                fn(TreesChanged(names, nodes))
+
+    def _default(self) -> Topology | None:
+        if not self._held:
+            return FLAT
+        return next((tree.topology for tree in self._by_name.values()), None)
+
+
+def _moved(before: Mapping[str, SakkaraTopology], now: Mapping[str, SakkaraTopology]) -> set[str]:
+    """The nodes that lie elsewhere now, or in another tree."""
+    moved: set[str] = set()
+    for name in {*before, *now}:
+        old, new = before.get(name), now.get(name)
+        if old == new:
+            continue
+        if old is None or new is None or old.levels != new.levels:
+            moved.update(*(tree.paths for tree in (old, new) if tree is not None))
+        else:
+            moved.update(node for node in {*old.paths, *new.paths} if old.paths.get(node) != new.paths.get(node))
+    return moved
+
+
+def _listed(nodes: set[str]) -> str:
+    named = sorted(nodes)
+    rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return ", ".join(named[:_NAMED]) + rest

@@ -1,0 +1,107 @@
+"""A Sakkara group as a unit of pods: so many and no more, as one pod set, with the group's constraints and priority. Pure.
+
+Pods beyond the size wait; one of them takes the place of a member that fails or goes. Part of the plan of gangs
+(pods/gangs.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from admission.controllers.pods.gang import GangUnit, Terms
+from admission.controllers.sakkara.exact import Exact
+from admission.integrations.pod import QueuedPod
+from admission.integrations.podgroup import Unit, UnlikePods
+from admission.integrations.sakkara import in_words
+from api import names
+from api.errors import InvalidObject
+from api.pods import effective_requests, pod_spec
+from api.sakkara import SakkaraGroup
+from api.workloads import PodSet, TopologyRequest
+
+
+def unit_of(unit: Unit, terms: Terms) -> GangUnit:
+    """The gang under its terms."""
+    found = GangUnit.of_gang(unit, terms)
+    if terms.exact is None:
+        return found
+    return ExactUnit(unit.namespace, unit.group, unit.pods, found.minimum, exact=terms.exact)
+
+
+_ALONE: Final = Exact(SakkaraGroup("", 1))
+
+
+@dataclass(frozen=True)
+class ExactUnit(GangUnit):
+    """`minimum` is the group's size, `exact` what else its ConfigMap says."""
+
+    exact: Exact = _ALONE
+
+    @cached_property
+    def total(self) -> int:
+        """The group's size."""
+        return self.minimum
+
+    @property
+    def priority(self) -> int | None:
+        """The group's own."""
+        return self.exact.group.priority if self.exact.by_priority else None
+
+    def members(self) -> tuple[list[QueuedPod], list[QueuedPod]]:
+        """Its pods without those that are too many, and these: the oldest count, gated ones last."""
+        counting = sorted(self.counting, key=lambda pod: (pod.gated, pod.created, pod.metadata.name))
+        spare = {pod.metadata.name for pod in counting[self.minimum :]}
+        return [pod for pod in self.pods if pod.metadata.name not in spare], counting[self.minimum :]
+
+    def as_job(self) -> dict[str, Any]:
+        """Pods that name the group as a PodGroup's go by the queue of Sakkara groups all the same."""
+        job = super().as_job()
+        labels = job["metadata"]["labels"]
+        if labels.get(names.QUEUE_NAME_LABEL) == names.GANG_QUEUE:
+            job["metadata"] |= {"labels": {**labels, names.QUEUE_NAME_LABEL: names.SAKKARA_QUEUE}}
+        return job
+
+    def pod_sets(self, *, topology: bool = True) -> tuple[PodSet, ...]:
+        """One, of the group's size. Raises TooFewPods, UnlikePods, InvalidObject."""
+        if other := self._unlike():
+            raise self.difference(other)
+        made = super().pod_sets(topology=topology)
+        if not topology:
+            return made
+        constraints = {"constraints": self.exact.group.constraints}
+        asked = made[0].topology_request or TopologyRequest()
+        return (made[0].model_copy(update={"topology_request": asked.model_copy(update=constraints)}),)
+
+    def _unlike(self) -> QueuedPod | None:
+        """The first pod that differs from the oldest."""
+        ordered = _by_age(self.counting)
+        return next((pod for pod in ordered if pod.role != ordered[0].role), None)
+
+    def difference(self, other: QueuedPod) -> UnlikePods:
+        """What sets a pod apart from the oldest one, which is named."""
+        one = _by_age(self.counting)[0]
+        mine, theirs = _asked(one), _asked(other)
+        if mine == theirs:
+            allowed = f"the node selector, affinity, tolerations and priority of pod {one.metadata.name}"
+            return UnlikePods("spec", f"pod {other.metadata.name}", allowed, self.group)
+        given, wanted = f"{theirs} in pod {other.metadata.name}", f"the same as in pod {one.metadata.name}, {mine}"
+        return UnlikePods("spec.containers", given, wanted, self.group)
+
+
+def _by_age(pods: Sequence[QueuedPod]) -> list[QueuedPod]:
+    return sorted(pods, key=lambda pod: (pod.created, pod.metadata.name))
+
+
+def _asked(pod: QueuedPod) -> str:
+    """What the pod asks for, in words; nothing where its spec is not held any more, or cannot be read."""
+    if pod.spec is None:
+        return ""
+    try:
+        return in_words(tuple(sorted(effective_requests(pod_spec({"spec": pod.read_spec()})).items())))
+    except (msgspec.ValidationError, InvalidObject):
+        return ""

@@ -1,0 +1,303 @@
+"""Sakkara's ConfigMaps: a tree of nodes, and a group of equal pods, read from their data and checked. Pure.
+
+    topology (label key `sakkara.topology`)           group (label key `sakkara.group`)
+      name            its name as a topology            name         what the pods' label `sakkara.group.name` says
+      level-names     JSON list, the last is the node   size         how many pods
+      tree            JSON object of units in units     priority     whole number, 0 where there is none
+      resource-names  JSON list                         constraints  JSON by level (api/constraints.py)
+
+Without `name` the ConfigMap's own name holds. Whatever else stands in the data belongs to others, such as the results that
+are written into it. Nothing is raised: every fault is a value that says where, what stood there and what is allowed. Which
+nodes there are is not known here (admission/controllers/sakkara/trees.py).
+
+To the engine a level is a label: a node of the tree is given one for each level (`label_of_level`), which no real node has.
+The lowest level is the host: so the node selectors that pods get are of a label that nodes do have. Where the last level is
+not called `node`, a level above the hosts, of one host each, bears its name, so that constraints can name it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from api import constraints, names
+from api.meta import ObjectMeta, object_key
+from api.requests import parse_int32
+from api.schema import DNS_SUBDOMAIN
+from api.topology import Topology, TopologyLevel, TopologySpec
+from api.workloads import PlacementConstraint
+
+NAME, SIZE, PRIORITY, CONSTRAINTS = "name", "size", "priority", "constraints"
+LEVELS, TREE, RESOURCES = "level-names", "tree", "resource-names"
+GIVEN: Final = (NAME, SIZE, PRIORITY, CONSTRAINTS)
+"""The keys of a group's data that its user writes."""
+
+NODE: Final = "node"
+TOPOLOGY_NAMESPACE: Final = "default"
+"""Where topology ConfigMaps are, unless the settings say otherwise."""
+MOST_LEVELS: Final = 15
+LONGEST_TOPOLOGY: Final = 200
+_DOMAIN: Final = "sakkara.topology"
+_SUBDOMAIN: Final = re.compile(DNS_SUBDOMAIN)
+_LEVEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_SUBDOMAIN_FORM: Final = "must be a DNS subdomain of at most {most} characters"
+_LEVELS_FORM: Final = (
+    f"must be a JSON list of 1 to {MOST_LEVELS} different names, widest first, "
+    "each of at most 63 letters, digits, '-', '_' and '.'"
+)
+_RESOURCES_FORM: Final = "must be a JSON list of different names of resources"
+_SIZE_FORM: Final = "must be a whole number from 1 to 2147483647"
+_PRIORITY_FORM: Final = "must be a whole number from -2147483648 to 2147483647"
+
+
+class MapMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of a ConfigMap's metadata that is read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ConfigMap(msgspec.Struct, frozen=True):
+    """A ConfigMap as the watch shows it."""
+
+    metadata: MapMeta
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return object_key(self.metadata.namespace, self.metadata.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong: `field` from the top of the object, what stood there, what is allowed."""
+
+    field: str
+    given: Any
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.given!r}: {self.allowed}"
+
+
+@dataclass(frozen=True, slots=True)
+class SakkaraGroup:
+    """So many equal pods. Levels without a constraint pack; where no level has one, the nodes are named to say so."""
+
+    name: str
+    size: int
+    priority: int = 0
+    constraints: tuple[PlacementConstraint, ...] = (PlacementConstraint(level=NODE),)
+
+
+@dataclass(frozen=True, slots=True)
+class SakkaraTopology:
+    """A tree. `levels`: their names, widest first, the last is the node; `paths`: the units above each node, widest first."""
+
+    name: str
+    levels: tuple[str, ...]
+    paths: Mapping[str, tuple[str, ...]]
+    resources: tuple[str, ...] = ("cpu", "memory")
+
+    @property
+    def topology(self) -> Topology:
+        """As flavors know topologies: the levels' labels, the host's at the bottom."""
+        keys = [*(label_of_level(self.name, level) for level in self._labelled), names.HOSTNAME_LABEL]
+        spec = TopologySpec(levels=tuple(TopologyLevel(node_label=key) for key in keys))
+        return Topology(metadata=ObjectMeta(name=self.name), spec=spec)
+
+    def labels_of(self, node: str) -> dict[str, str]:
+        """The labels that say where the node lies; none for one that the tree does not name."""
+        path = self.paths.get(node)
+        if path is None:
+            return {}
+        units = zip(self._labelled, (*path, node), strict=False)
+        return {label_of_level(self.name, level): unit for level, unit in units}
+
+    @property
+    def _labelled(self) -> tuple[str, ...]:
+        """The levels that are labels: one that is called `node` is the host itself."""
+        return self.levels[:-1] if self.levels[-1] == NODE else self.levels
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRead:
+    """A group, or what is wrong with it."""
+
+    group: SakkaraGroup | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRead:
+    """A topology, or what is wrong with it."""
+
+    topology: SakkaraTopology | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+def label_of_level(topology: str, level: str) -> str:
+    """The label that stands for a level of a tree; its last part is the level's name."""
+    return f"{topology}.{_DOMAIN}/{level}"
+
+
+# ---- groups
+
+
+def group_name(name: str, data: Mapping[str, str]) -> str:
+    """What pods call the group that is described in the ConfigMap of that name."""
+    return data.get(NAME, name)
+
+
+def read_group(name: str, data: Mapping[str, str]) -> GroupRead:
+    """The group in the data of the ConfigMap of that name."""
+    called = group_name(name, data)
+    faults = list(_subdomain(called, 253))
+    size, priority = parse_int32(data.get(SIZE, "")), parse_int32(data.get(PRIORITY, "0"))
+    if size is None or size < 1:
+        faults.append(Fault(_at(SIZE), data.get(SIZE, ""), _SIZE_FORM))
+        size = None
+    if priority is None:
+        faults.append(Fault(_at(PRIORITY), data[PRIORITY], _PRIORITY_FORM))
+    read = _constraints(data, size)
+    faults += read.faults
+    if faults or size is None or priority is None:
+        return GroupRead(faults=tuple(faults))
+    group = SakkaraGroup(called, size, priority)
+    return GroupRead(SakkaraGroup(called, size, priority, read.constraints or group.constraints))
+
+
+@dataclass(frozen=True, slots=True)
+class _Constraints:
+    constraints: tuple[PlacementConstraint, ...] = ()
+    faults: list[Fault] = field(default_factory=list)
+
+
+def _constraints(data: Mapping[str, str], size: int | None) -> _Constraints:
+    text = data.get(CONSTRAINTS)
+    if text is None or text.strip() in ("", "{}"):
+        return _Constraints()
+    found = constraints.read(text)
+    faults = [Fault(_at(CONSTRAINTS, *fault.path), fault.given, fault.allowed) for fault in found.faults]
+    for constraint in found.constraints if size is not None else ():
+        parts = constraint.partitions
+        if parts is not None and parts > (size or 0):
+            where = _at(CONSTRAINTS, constraint.level, "partitions")
+            faults.append(Fault(where, parts, f"contradicts size {size}: must not be greater"))
+    return _Constraints(found.constraints, faults)
+
+
+# ---- trees
+
+
+def read_topology(name: str, data: Mapping[str, str]) -> TopologyRead:
+    """The tree in the data of the ConfigMap of that name."""
+    called = data.get(NAME, name)
+    levels, resources = _names(data, LEVELS), _names(data, RESOURCES, "[]")
+    faults = [
+        *_subdomain(called, LONGEST_TOPOLOGY),
+        *_level_faults(data, levels),
+        *([] if resources is not None and all(resources) else [_fault(data, RESOURCES, _RESOURCES_FORM)]),
+    ]
+    if faults or not levels or resources is None:
+        return TopologyRead(faults=tuple(faults))
+    tree = _json(data.get(TREE, ""))
+    if isinstance(tree, _Bad):
+        return TopologyRead(faults=(_fault(data, TREE, f"must be a JSON object of units by name: {tree.why}"),))
+    paths: dict[str, tuple[str, ...]] = {}
+    faults = list(_walk(tree, levels, (), paths))
+    if not faults and not paths:
+        faults.append(_fault(data, TREE, f"must name a {levels[-1]}"))
+    if faults:
+        return TopologyRead(faults=tuple(faults))
+    if resources:
+        return TopologyRead(SakkaraTopology(called, levels, paths, resources))
+    return TopologyRead(SakkaraTopology(called, levels, paths))
+
+
+def _level_faults(data: Mapping[str, str], levels: tuple[str, ...] | None) -> Iterator[Fault]:
+    fine = levels is not None and 1 <= len(levels) <= MOST_LEVELS and all(map(_LEVEL.fullmatch, levels))
+    if not fine:
+        yield _fault(data, LEVELS, _LEVELS_FORM)
+
+
+def _walk(
+    unit: Any, levels: Sequence[str], above: tuple[str, ...], paths: dict[str, tuple[str, ...]]
+) -> Iterator[Fault]:
+    """Files the nodes below a unit by their paths."""
+    where = _at(TREE, *above)
+    if not isinstance(unit, dict):
+        yield Fault(where, unit, "must be an object of units by name, empty for a node")
+        return
+    if len(above) == len(levels):
+        if unit:
+            yield Fault(where, next(iter(unit)), f"lies below the last level, {levels[-1]}")
+        elif above[-1] in paths:
+            other = "/".join(paths[above[-1]]) or "the root"
+            yield Fault(where, above[-1], f"is a {levels[-1]} of {other} already")
+        else:
+            paths[above[-1]] = above[:-1]
+        return
+    for name, inner in unit.items():
+        if not name:
+            yield Fault(where, name, f"must be the name of a {levels[len(above)]}")
+        else:
+            yield from _walk(inner, levels, (*above, name), paths)
+
+
+# ---- the parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Bad:
+    why: str
+
+
+def _json(text: str) -> Any:
+    """What the JSON says, or why it says nothing."""
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as bad:
+        return _Bad(str(bad))
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise ValueError(f"{twice} stands there twice")
+    return found
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _names(data: Mapping[str, str], key: str, default: str = "") -> tuple[str, ...] | None:
+    found = _json(data.get(key, default))
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found) or len(set(found)) < len(found):
+        return None
+    return tuple(found)
+
+
+def _subdomain(name: str, most: int) -> Iterator[Fault]:
+    if len(name) > most or not _SUBDOMAIN.fullmatch(name):
+        yield Fault(_at(NAME), name, _SUBDOMAIN_FORM.format(most=most))
+
+
+def _fault(data: Mapping[str, str], key: str, allowed: str) -> Fault:
+    return Fault(_at(key), data.get(key, ""), allowed)
+
+
+def _at(key: str, *inner: str) -> str:
+    return f"data.{key}" + "".join(f"[{part}]" for part in inner)
