@@ -27,6 +27,10 @@ from admission.controllers.pods.together import GangGroupController
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
 from admission.controllers.sakkara.groups import SakkaraGroups
+from admission.controllers.sakkara.output_controller import ResultController
+from admission.controllers.sakkara.output_members import MemberPod, read_member
+from admission.controllers.sakkara.output_paths import Paths
+from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.served import WhenServed
@@ -47,7 +51,7 @@ from api.kube.informer import Informer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process
 from api.kube.resources import CONFIG_MAPS, ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
-from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP
+from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
 from api.sakkara import ConfigMap
 
 log = logging.getLogger(__name__)
@@ -76,6 +80,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
                 *parts.elastic.values(),
                 *parts.groups.values(),
                 parts.maps,
+                parts.members,
             ):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
             lead = parts.lead
@@ -107,7 +112,8 @@ class _Controller:
         self._sharing, pods = settings.fair_sharing.rules(), settings.wait_for_pods_ready
         readiness = Readiness(views, self._everyone(woken)) if pods.enabled and pods.block_admission else None
         desk = Desk(feed, self.ledger, queues, woken, self._settings, self._sharing, readiness)
-        scheduler = Scheduler(writer, views, desk, waits, recorder)
+        times = SolverTimes(views.workloads.objects.get)
+        scheduler = Scheduler(writer, views, desk, waits, recorder, spent=times.spent)
         workers, rules = self._settings.workload_workers, life_rules(settings)
         workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
         self.elastic = {kind: WhenServed(kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
@@ -116,6 +122,17 @@ class _Controller:
         self.maps = Informer(kube, CONFIG_MAPS, ConfigMap, label_selector=SAKKARA_GROUP)
         described = SakkaraGroups(self.maps)
         pod_groups = PodGroups(self.groups, described)
+        self.members: Informer[MemberPod] = Informer(kube, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
+        results = ResultController(
+            writer,
+            self.maps,
+            described,
+            self.members,
+            views.workloads,
+            Paths(self.ledger, views.nodes),
+            times,
+            at_once=self._settings.writes,
+        )
         nodes = NodeController(writer, views, self.ledger, Evictor(writer, views, recorder), recorder)
         shares = LedgerShares(self.ledger.quota) if desk.sharing is not None else NO_SHARES
         queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period, shares=shares)
@@ -157,6 +174,7 @@ class _Controller:
             ("pods", plain_pods.run),
             ("pod groups", PodGroupController(writer, self.pods, pod_groups, views.workloads).run),
             ("Sakkara's ConfigMaps", Reporter(views, described, recorder).run),
+            ("results of groups", results.run),
             ("gang groups", GangGroupController(writer, views.workloads).run),
             ("queues of gangs", FreeQueueController(writer, self.pods, views).run),
             ("elastic quotas", elastic.run),

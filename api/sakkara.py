@@ -63,6 +63,7 @@ class MapMeta(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
     resource_version: str = ""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class ConfigMap(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from admission import metrics
@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 
 _PAUSE = 1.0
 
+Spent = Callable[[Iterable[str], float], None]
+"""Told the keys of the Workloads that a cycle answered for, and its seconds."""
+
 
 class Scheduler:
     """Admits, and evicts for it, while it runs."""
@@ -46,8 +49,11 @@ class Scheduler:
         waits: WaitReporter,
         recorder: EventRecorder,
         now: Callable[[], float] = time.time,
+        *,
+        spent: Spent = lambda keys, seconds: None,
     ) -> None:
         self._views, self._desk, self._waits, self._recorder, self._now = views, desk, waits, recorder, now
+        self._spent = spent
         self._slots = asyncio.Semaphore(desk.settings.writes)
         self._admitting: dict[str, asyncio.Task[None]] = {}
         wake = desk.woken.set
@@ -93,7 +99,9 @@ class Scheduler:
         report = decide(desk.ledger, desk.queues, self._now(), budget, desk.sharing, startable=startable)
         result = "success" if any(isinstance(d, Admit) for d in report.decisions) else "inadmissible"
         metrics.ATTEMPTS.labels(result).inc()
-        metrics.ATTEMPT_SECONDS.labels(result).observe(time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        metrics.ATTEMPT_SECONDS.labels(result).observe(seconds)
+        self._spent((decision.workload for decision in report.decisions), seconds)
         return report
 
     def _act(self, decision: Decision, writes: asyncio.TaskGroup) -> None:

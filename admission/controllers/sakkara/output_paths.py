@@ -6,21 +6,23 @@ like those of node labels. A level of single hosts is the node itself and is not
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import takewhile
 
+from admission.controllers.nodes import BY_HOSTNAME
 from admission.controllers.sakkara.output_members import MemberPod
 from admission.controllers.sakkara.output_seats import UNKNOWN, Path
+from admission.controllers.views import Copy
 from admission.engine.ledger import Ledger
 from api.names import HOSTNAME_LABEL
+from api.pods import Node
 from api.workloads import Workload
 
 
 class Paths:
-    """`node_of`: the node's name for a hostname."""
+    """`nodes` are filed by hostname."""
 
-    def __init__(self, ledger: Ledger, node_of: Callable[[str], str]) -> None:
-        self._ledger, self._node_of = ledger, node_of
+    def __init__(self, ledger: Ledger, nodes: Copy[Node]) -> None:
+        self._ledger, self._nodes = ledger, nodes
 
     def levels(self, workload: Workload | None) -> tuple[str, ...]:
         """Label keys, widest first; of several flavors those of the deepest."""
@@ -39,6 +41,13 @@ class Paths:
             return self._to_node(self._node_of(host), levels)
         known = tuple(pod.selector[level] for level in takewhile(pod.selector.__contains__, levels))
         return (*known, UNKNOWN) if known else ()
+
+    def _node_of(self, host: str) -> str:
+        """A node's name need not be its hostname."""
+        if host in self._nodes.objects:
+            return host
+        found = self._nodes.by_index(BY_HOSTNAME, host)
+        return found[0].metadata.name if found else host
 
     def _to_node(self, node: str, levels: tuple[str, ...]) -> Path:
         wide = tuple(level for level in levels if level != HOSTNAME_LABEL)

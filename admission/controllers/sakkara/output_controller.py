@@ -1,0 +1,243 @@
+"""Writes the results of Sakkara groups into their ConfigMaps, and ranks onto their pods. Only the leader runs it.
+
+It watches, asks `output` what is to be said, and patches what differs; nothing is decided here. Work is keyed by ConfigMap.
+Changes are collected for a moment that grows with the group, so that the cost of a large one grows with its number and not
+with its square. The ConfigMap is written first and on condition of its version, the pods after it: whatever a process that
+was killed leaves behind, the ranks of the pods are those of the ConfigMap, and who comes next goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from admission.controllers.jobs.views import View
+from admission.controllers.sakkara.groups import SakkaraGroups, group_key
+from admission.controllers.sakkara.output import Result, result
+from admission.controllers.sakkara.output_given import RECORD, SOLVER, WRITTEN, Given, Record
+from admission.controllers.sakkara.output_members import MemberPod, read_member
+from admission.controllers.sakkara.output_paths import Paths
+from admission.controllers.sakkara.output_times import SolverTimes
+from api.errors import Conflict, Invalid, NotFound
+from api.kube.client import Kube, PatchKind
+from api.kube.reconcile import Reconciler
+from api.kube.resources import CONFIG_MAPS, PODS
+from api.kube.store import Change, ChangeType
+from api.meta import is_true, object_key
+from api.names import FINISHED, IS_GROUP_WORKLOAD, SAKKARA_GROUP_ANNOTATION
+from api.sakkara import ConfigMap, read_group
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+SYNC_TIMEOUT: Final = 120.0
+BATCH: Final = 0.2
+"""Seconds for which changes of a group are collected, and as much again for each BATCH_PODS of its pods."""
+BATCH_PODS: Final = 400
+BY_MEMBERS: Final = "group of members"
+BY_MAP: Final = "config map of group"
+
+_convert: Final = msgspec.json.Decoder(ConfigMap).decode
+
+
+class MemberView(View[MemberPod], Protocol):
+    """What is used of the informer of members."""
+
+    def count(self, name: str, value: str) -> int:
+        """How many objects a group has."""
+
+    def observe(self, obj: MemberPod) -> None:
+        """Takes the answer to a write."""
+
+
+class MapView(View[ConfigMap], Protocol):
+    """What is used of the informer of group ConfigMaps."""
+
+    def observe(self, obj: ConfigMap) -> None:
+        """Takes the answer to a write."""
+
+
+class ResultController:
+    """See the module. `groups` are made of `maps`; `at_once` bounds the patches of pods in flight."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        maps: MapView,
+        groups: SakkaraGroups,
+        pods: MemberView,
+        workloads: View[Workload],
+        paths: Paths,
+        times: SolverTimes,
+        *,
+        at_once: int = 32,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._wall = kube, wall
+        self._maps, self._groups, self._pods, self._workloads = maps, groups, pods, workloads
+        self._paths, self._times = paths, times
+        self._slots = asyncio.Semaphore(at_once)
+        self._seen: dict[str, float] = {}
+        self._bound: dict[str, float] = {}
+        self.queue = Reconciler("sakkara results", self.reconcile, workers=4)
+        maps.add_index(BY_MEMBERS, lambda found: (group_key(found),))
+        maps.add_handler(self._map_changed)
+        pods.add_index(BY_MEMBERS, lambda pod: (pod.group_key,))
+        pods.add_handler(self._pod_changed)
+        workloads.add_index(BY_MAP, map_keys)
+        workloads.add_handler(self._workload_changed)
+
+    async def run(self) -> None:
+        """Until cancelled. The informers run elsewhere."""
+        await self._maps.synced(SYNC_TIMEOUT)
+        await self._pods.synced(SYNC_TIMEOUT)
+        await self._workloads.synced(SYNC_TIMEOUT)
+        await self.queue.run()
+
+    # ---- what happened
+
+    def _map_changed(self, change: Change[ConfigMap]) -> None:
+        if change.type is ChangeType.DELETED:
+            self._bound.pop(group_key(change.object), None)
+        else:
+            self._soon(change.object)
+
+    def _pod_changed(self, change: Change[MemberPod]) -> None:
+        pod, old = change.object, change.old
+        if old is not None and pod.node and not old.node:
+            self._bound[pod.group_key] = self._wall()
+        if old is not None and change.type is ChangeType.MODIFIED and _alike(old, pod):
+            return
+        for found in self._maps.by_index(BY_MEMBERS, pod.group_key):
+            self._soon(found)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        keys = map_keys(change.object)
+        if keys and change.type is ChangeType.ADDED:
+            self._seen[change.object.metadata.uid] = self._wall()
+        elif change.type is ChangeType.DELETED:
+            self._seen.pop(change.object.metadata.uid, None)
+            self._times.forget(change.key)
+        for key in keys:
+            if (found := self._maps.objects.get(key)) is not None:
+                self._soon(found)
+
+    def _soon(self, found: ConfigMap) -> None:
+        count = self._pods.count(BY_MEMBERS, group_key(found))
+        self.queue.add_after(found.key, BATCH * (1 + count / BATCH_PODS))
+
+    # ---- one group
+
+    async def reconcile(self, key: str) -> float | None:
+        """Brings the ConfigMap and the labels of one group's pods in step with what is; returns when to look again."""
+        found = self._maps.objects.get(key)
+        if found is None:
+            return None
+        pods, workload = self._pods.by_index(BY_MEMBERS, group_key(found)), self._workload(key)
+        spent = self._times.known(workload.key) if workload is not None else None
+        told = result(self._given(found, workload, pods, spent))
+        if patch := patch_of(found, told):
+            await self._write(found, patch)
+            if workload is not None:
+                self._times.written(workload.key, spent)
+        await self._label(pods, told)
+        return told.again_in
+
+    def _given(
+        self, found: ConfigMap, workload: Workload | None, pods: Sequence[MemberPod], spent: float | None
+    ) -> Given:
+        levels = self._paths.levels(workload)
+        read = read_group(found.metadata.name, found.data)
+        return Given(
+            data=found.data,
+            record=Record.read(found.metadata.annotations.get(RECORD)),
+            workload=workload,
+            pods=pods,
+            path_of=lambda pod: self._paths.of(pod, levels),
+            now=self._wall(),
+            wanted=read.group.size if read.group else 0,
+            fault=self._groups.problem(found.key),
+            solver=spent,
+            seen=self._seen.get(workload.metadata.uid) if workload is not None else None,
+            bound=self._bound.get(group_key(found)),
+        )
+
+    def _workload(self, key: str) -> Workload | None:
+        """The group's own: not that of a late pod, and the one that goes on, or the newest."""
+        found = self._workloads.by_index(BY_MAP, key)
+        return max(found, key=_precedence, default=None)
+
+    async def _write(self, found: ConfigMap, patch: Mapping[str, Any]) -> None:
+        meta = found.metadata
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": meta.uid}}
+        body["metadata"]["resourceVersion"] = meta.resource_version
+        try:
+            answer = await self._kube.patch(CONFIG_MAPS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
+        except NotFound:
+            log.debug("already gone", extra={"config_map": found.key})
+            return
+        self._maps.observe(_convert(msgspec.json.encode(answer)))
+
+    # ---- pods
+
+    async def _label(self, pods: Iterable[MemberPod], told: Result) -> None:
+        """All pods whose labels differ, whatever becomes of one; raises the first failure afterwards."""
+        differ = [(pod, wanted) for pod in pods if (wanted := told.labels.get(pod.name)) and wanted != pod.given]
+        outcomes = await asyncio.gather(*(self._one(pod, wanted) for pod, wanted in differ), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _one(self, pod: MemberPod, wanted: Mapping[str, str]) -> None:
+        meta = pod.metadata
+        body = {"metadata": {"uid": meta.uid, "labels": dict(wanted)}}
+        async with self._slots:
+            try:
+                answer = await self._kube.patch(
+                    PODS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, repeatable=True
+                )
+            except (NotFound, Conflict, Invalid) as gone:
+                log.debug("pod not labelled: %s", gone, extra={"pod": f"{meta.namespace}/{meta.name}"})
+                return
+        self._pods.observe(read_member(msgspec.json.encode(answer)))
+
+
+def map_keys(workload: Workload) -> tuple[str, ...]:
+    """The index of Workloads by the ConfigMap of their group."""
+    name = workload.metadata.annotations.get(SAKKARA_GROUP_ANNOTATION)
+    return (object_key(workload.metadata.namespace, name),) if name else ()
+
+
+def patch_of(found: ConfigMap, told: Result) -> dict[str, Any]:
+    """What differs, as a merge patch of our keys and our annotation alone; empty where nothing does.
+
+    That time was spent on the group again is no reason to write.
+    """
+    data = {key: told.data.get(key) for key in WRITTEN if told.data.get(key) != found.data.get(key)}
+    patch: dict[str, Any] = {}
+    if data.keys() - {SOLVER}:
+        patch["data"] = data
+    record = told.record.text()
+    if record != found.metadata.annotations.get(RECORD) and told.record != Record():
+        patch["metadata"] = {"annotations": {RECORD: record}}
+    return patch
+
+
+def _precedence(workload: Workload) -> tuple[bool, bool, str, str]:
+    meta = workload.metadata
+    own = IS_GROUP_WORKLOAD in meta.annotations
+    over = is_true(workload.status.conditions, FINISHED)
+    return own, not over, meta.creation_timestamp or "", meta.uid
+
+
+def _alike(old: MemberPod, new: MemberPod) -> bool:
+    """Whether nothing has changed that a result depends on: labels of ours among them, which somebody may have taken off."""
+    return all(getattr(old, name) == getattr(new, name) for name in _LOOKED_AT) and old.metadata.uid == new.metadata.uid
+
+
+_LOOKED_AT: Final = tuple(name for name in MemberPod.__dataclass_fields__ if name != "metadata")
