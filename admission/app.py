@@ -107,8 +107,6 @@ class _Controller:
         by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
         feed = Feed(views, self._books, woken.set, rules=settings.resources.rules(), by_eviction=by_eviction)
         patience = Patience(self._settings.explain_after, self._settings.explain_period)
-        explainer = Explainer(writer, views, self.ledger, queues, recorder, patience)
-        waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)
         self._sharing, pods = settings.fair_sharing.rules(), settings.wait_for_pods_ready
         readiness = Readiness(views, self._everyone(woken)) if pods.enabled and pods.block_admission else None
         desk = Desk(feed, self.ledger, queues, woken, self._settings, self._sharing, readiness)
@@ -116,6 +114,17 @@ class _Controller:
         scheduler = Scheduler(writer, views, desk, waits, recorder, spent=times.spent)
         workers, rules = self._settings.workload_workers, life_rules(settings)
         workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
+        explainer = Explainer(
+            writer,
+            views,
+            self.ledger,
+            queues,
+            recorder,
+            patience,
+            sharing=self._sharing,
+            startable=lambda: readiness.startable(in_flight=False) if readiness else None,
+        )
+        waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)
         self.elastic = {kind: WhenServed(kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
         elastic = ElasticQuotaController(writer, views, self.elastic, recorder)
         self.groups = {kind: WhenServed(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}

@@ -16,11 +16,13 @@ from rich.console import Console
 from admission.cli.connection import connect
 from admission.cli.explanation import show
 from admission.engine.explain.explain import explain
+from admission.engine.explain.turn import Scene
 from admission.engine.explain.value import Explanation
 from admission.engine.explain.wire import to_wire
-from admission.engine.model import PlacementOptions, Workload
+from admission.engine.model import Workload
 from admission.world.cluster import from_cluster
 from admission.world.files import from_files
+from admission.world.rules import WorldRules
 from admission.world.world import World
 from api.errors import StowageError
 
@@ -43,17 +45,20 @@ class Unknown(StowageError):
     """What was given names no workload, or more than one; the text says what was given."""
 
 
-def run(asked: Asked, options: PlacementOptions, out: Console | None = None, err: Console | None = None) -> int:
+def run(asked: Asked, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
     """The command; its exit code."""
     out, err = out or _console(), err or Console(stderr=True)
     try:
         _checked(asked.name)
-        world = from_files([asked.snapshot]) if asked.snapshot else asyncio.run(_live(asked, options))
-        key = found(world, asked.name)
+        world = from_files([asked.snapshot]) if asked.snapshot else asyncio.run(_live(asked, rules))
+        key, others = found(world, asked.name)
         explanation = explained(world, key)
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"cannot explain: {failed}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_EXPLAINED
+    for other in others:
+        note = f"there is also Workload {other}, of an earlier one of that name"
+        err.print(note, style="yellow", markup=False, soft_wrap=True, highlight=False)
     if asked.as_json:
         out.file.write(json.dumps({"title": world.title(key), **to_wire(explanation)}, indent=2) + "\n")
     else:
@@ -66,9 +71,9 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH)
 
 
-async def _live(asked: Asked, options: PlacementOptions) -> World:
+async def _live(asked: Asked, rules: WorldRules) -> World:
     async with await connect(asked.kubeconfig, asked.context) as kube:
-        return await from_cluster(kube, options)
+        return await from_cluster(kube, rules)
 
 
 def _checked(name: str) -> None:
@@ -77,18 +82,21 @@ def _checked(name: str) -> None:
         raise Unknown(f"{name!r} is no workload: allowed is NAMESPACE/NAME, of a Workload or of its job")
 
 
-def found(world: World, name: str) -> str:
-    """The key of the workload of that name, or of the job of that name. Raises Unknown."""
+def found(world: World, name: str) -> tuple[str, list[str]]:
+    """The key of the workload of that name, or of the job of that name; and those of earlier jobs of that kind and name.
+
+    A job that was deleted and made again leaves its Workload behind for a while: the one that is not being deleted is meant,
+    of several the youngest. Raises Unknown.
+    """
     if world.workload(name) is not None:
-        return name
+        return name, []
     keys = sorted(key for key, about in world.about.items() if about.title.split(" ", 1)[1:] == [name])
     known = [key for key in keys if world.workload(key) is not None]
-    if len(known) == 1:
-        return known[0]
+    if len(titles := sorted({world.title(key) for key in known})) > 1:
+        raise Unknown(f"{name!r} is the name of several: {', '.join(titles)}; give one of {', '.join(known)}")
     if known:
-        raise Unknown(
-            f"{name!r} is the name of several: {', '.join(map(world.title, known))}; give one of {', '.join(known)}"
-        )
+        known.sort(key=lambda key: (world.about[key].going, -world.about[key].created, key))
+        return known[0], known[1:]
     if faults := [str(fault) for fault in world.faults if any(key in fault.object for key in (name, *keys))]:
         raise Unknown(f"{name!r} was not taken in: {'; '.join(faults)}")
     if keys:
@@ -101,7 +109,10 @@ def explained(world: World, key: str) -> Explanation:
     workload = world.workload(key)
     if workload is None:
         raise Unknown(f"{key!r} is not known")
-    return explain(world.ledger, workload, world.now, ahead=_ahead(world, workload))
+    scene = Scene(world.queues, world.sharing, world.startable)
+    checks = world.about[key].checks if key in world.about else ""
+    ahead = _ahead(world, workload)
+    return explain(world.ledger, workload, world.now, ahead=ahead, scene=scene, checks=checks)
 
 
 def _ahead(world: World, workload: Workload) -> list[str]:

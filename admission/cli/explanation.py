@@ -10,11 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from admission.engine.cycle.backfill import expected
 from admission.engine.explain import words
 from admission.engine.explain.value import Explanation, FlavorView, LevelView, QuotaView, Verdict
 
 _STYLES = {
     Verdict.ADMITTED: "green",
+    Verdict.RESERVED: "yellow",
     Verdict.FITS: "cyan",
     Verdict.WAITS: "yellow",
     Verdict.BLOCKED: "yellow",
@@ -31,6 +33,10 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
         _line(out, words.NEVER)
     text = explanation.message or words.headline(explanation)
     _line(out, text)
+    if explanation.victims:
+        _line(out, f"waits for {', '.join(explanation.victims)} to leave, evicted for it")
+    if explanation.starts is not None and (when := expected(explanation.starts)) not in text:
+        _line(out, when)
     for flavor in explanation.flavors:
         _flavor(flavor, out)
     _remedies(explanation, out)
@@ -100,7 +106,7 @@ def _level_table(views: tuple[LevelView, ...]) -> Table:
 
 
 def _remedies(explanation: Explanation, out: Console) -> None:
-    if not _told(explanation) or not explanation.flavors:
+    if not _told(explanation) or not (explanation.flavors or explanation.remedies):
         return
     out.print()
     if explanation.remedies:

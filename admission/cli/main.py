@@ -11,7 +11,7 @@ import typer
 from admission.cli import demo as demo_command
 
 if TYPE_CHECKING:
-    from admission.settings import AdmissionSettings
+    from admission.world.rules import WorldRules
 
 app = typer.Typer(name="stowage", no_args_is_help=True, add_completion=False)
 
@@ -42,11 +42,12 @@ def seconds(text: str | float) -> float:
         raise typer.BadParameter(str(bad)) from None
 
 
-def settings() -> AdmissionSettings:
-    """The controller's own, from STOWAGE_CONFIG and the environment: pods are placed as it would place them."""
+def rules() -> WorldRules:
+    """Of the controller's own settings, from STOWAGE_CONFIG and the environment: it is answered as it would decide."""
     from admission.settings import AdmissionSettings
+    from admission.world.rules import rules_of
 
-    return AdmissionSettings()
+    return rules_of(AdmissionSettings())
 
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="The cluster's kubeconfig; else as kubectl finds it.")]
@@ -83,7 +84,6 @@ def simulate(
     """What would happen: jobs and nodes from files on virtual time, or one job more on the live cluster. Changes nothing."""
     from admission.cli import simulate as command
 
-    now = settings()
     asked = command.Asked(
         files=[*(files or ()), *([snapshot] if snapshot else ())],
         extra=extra or (),
@@ -94,11 +94,10 @@ def simulate(
         picture=picture,
         picture_at=picture_at,
         replay=replay,
-        sharing=now.fair_sharing.rules(),
         kubeconfig=kubeconfig,
         context=context,
     )
-    raise typer.Exit(command.run(asked, now.placement.options()))
+    raise typer.Exit(command.run(asked, rules()))
 
 
 @app.command()
@@ -113,13 +112,7 @@ def snapshot(
     """Save what the controller sees; `stowage simulate --snapshot` decides the same on it. Only reads."""
     from admission.cli import snapshot as command
 
-    now = settings()
-    budget, options = now.controller.cycle_budget, now.placement.options()
-    sharing = now.fair_sharing.rules()
-    code = command.run(
-        output, options, files=files or (), kubeconfig=kubeconfig, context=context, budget=budget, sharing=sharing
-    )
-    raise typer.Exit(code)
+    raise typer.Exit(command.run(output, rules(), files=files or (), kubeconfig=kubeconfig, context=context))
 
 
 @app.command()
@@ -134,4 +127,4 @@ def explain(
     from admission.cli import explain as command
 
     asked = command.Asked(name, as_json=as_json, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
-    raise typer.Exit(command.run(asked, settings().placement.options()))
+    raise typer.Exit(command.run(asked, rules()))

@@ -18,8 +18,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from admission.cli.connection import connect
-from admission.engine.model import PlacementOptions
-from admission.engine.quota.fairness import FairSharing
 from admission.simulation import picture, tables, wire
 from admission.simulation.outcome import Outcome, Run, figures
 from admission.simulation.run import Progress as Step
@@ -28,6 +26,7 @@ from admission.world.cluster import load_cluster
 from admission.world.documents import Unreadable, documents
 from admission.world.files import add_jobs, load_files
 from admission.world.objects import Objects
+from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world, from_snapshot
 from admission.world.world import World
 from api.errors import InvalidObject, StowageError
@@ -52,7 +51,6 @@ class Asked:
     picture: Path | None = None
     picture_at: float | None = None
     replay: bool = False
-    sharing: FairSharing | None = None
     kubeconfig: Path | None = None
     context: str | None = None
 
@@ -61,11 +59,11 @@ class NothingToPlay(StowageError):
     """What was given holds no workload."""
 
 
-def run(asked: Asked, options: PlacementOptions, out: Console | None = None, err: Console | None = None) -> int:
+def run(asked: Asked, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
     """The command; its exit code."""
     out, err = out or _console(), err or Console(stderr=True)
     try:
-        world, added = _world(asked, options)
+        world, added = _world(asked, rules)
         if asked.replay:
             _replay(world, out)
         else:
@@ -85,22 +83,19 @@ def _console() -> Console:
 # ---- the world
 
 
-def _world(asked: Asked, options: PlacementOptions) -> tuple[World, list[str]]:
+def _world(asked: Asked, rules: WorldRules) -> tuple[World, list[str]]:
     """The world, and the keys of the workloads that `--with` added."""
     if asked.files:
-        world, objects = load_files(asked.files, options)
-        if objects is not None:  # a snapshot has its own
-            world.sharing = asked.sharing
+        world, objects = load_files(asked.files, rules)
         return world, _added(asked, world, objects)
     if asked.extra:
-        return asyncio.run(_live(asked, options))
+        return asyncio.run(_live(asked, rules))
     raise NothingToPlay("name files, a snapshot (--snapshot), or a job to try on the live cluster (--with)")
 
 
-async def _live(asked: Asked, options: PlacementOptions) -> tuple[World, list[str]]:
+async def _live(asked: Asked, rules: WorldRules) -> tuple[World, list[str]]:
     async with await connect(asked.kubeconfig, asked.context) as kube:
-        world, objects = await load_cluster(kube, options)
-    world.sharing = asked.sharing
+        world, objects = await load_cluster(kube, rules)
     return world, _added(asked, world, objects)
 
 

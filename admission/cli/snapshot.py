@@ -12,10 +12,9 @@ from pathlib import Path
 from rich.console import Console
 
 from admission.cli.connection import connect
-from admission.engine.model import PlacementOptions
-from admission.engine.quota.fairness import FairSharing
 from admission.world.cluster import from_cluster
 from admission.world.files import from_files
+from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
 from admission.world.world import World
 from api.errors import StowageError
@@ -25,24 +24,17 @@ WRITTEN, NOT_WRITTEN = 0, 2
 
 def run(
     output: Path,
-    options: PlacementOptions,
+    rules: WorldRules,
     *,
     files: Sequence[Path] = (),
     kubeconfig: Path | None = None,
     context: str | None = None,
-    budget: int = 64,
-    sharing: FairSharing | None = None,
     err: Console | None = None,
 ) -> int:
     """The command; its exit code. With `files` the world of these instead of the live cluster's."""
     err = err or Console(stderr=True)
     try:
-        world = (
-            from_files(files, options, budget=budget)
-            if files
-            else asyncio.run(_live(kubeconfig, context, options, budget))
-        )
-        world.sharing = world.sharing or sharing
+        world = from_files(files, rules) if files else asyncio.run(_live(kubeconfig, context, rules))
         output.write_bytes(capture_world(world).encode())
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"no snapshot: {failed}", style="red", markup=False, soft_wrap=True, highlight=False)
@@ -54,6 +46,6 @@ def run(
     return WRITTEN
 
 
-async def _live(kubeconfig: Path | None, context: str | None, options: PlacementOptions, budget: int) -> World:
+async def _live(kubeconfig: Path | None, context: str | None, rules: WorldRules) -> World:
     async with await connect(kubeconfig, context) as kube:
-        return await from_cluster(kube, options, budget=budget)
+        return await from_cluster(kube, rules)

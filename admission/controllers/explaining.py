@@ -20,10 +20,12 @@ from admission.controllers.status import patch_status
 from admission.controllers.views import Views
 from admission.engine.decision import Reason
 from admission.engine.explain.explain import explain
+from admission.engine.explain.turn import Scene
 from admission.engine.explain.value import Explanation, Verdict
 from admission.engine.explain.words import headline
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.quota.fairness import FairSharing
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
@@ -47,7 +49,7 @@ class Patience:
 
 
 class Explainer:
-    """Explains while its reconciler runs."""
+    """Explains while its reconciler runs. `sharing` and `startable` as the scheduler decides by them."""
 
     def __init__(
         self,
@@ -58,9 +60,13 @@ class Explainer:
         recorder: EventRecorder,
         patience: Patience | None = None,
         now: Callable[[], float] = time.time,
+        *,
+        sharing: FairSharing | None = None,
+        startable: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
         self._recorder, self._patience, self._now = recorder, patience or Patience(), now
+        self._sharing, self._startable = sharing, startable
         self._told: dict[str, tuple[str, float]] = {}
         self.reconciler = Reconciler("explanations", self._explain, workers=1)
 
@@ -82,7 +88,8 @@ class Explainer:
             self.forget(key)
             return
         begun = time.perf_counter()
-        found = explain(self._ledger, pending, self._now(), budget=self._patience.budget)
+        scene = Scene(self._queues, self._sharing, self._startable())
+        found = explain(self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
         spent = time.perf_counter() - begun
         metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
         if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN):

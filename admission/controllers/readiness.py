@@ -34,7 +34,7 @@ class Readiness:
             self._wake()
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        if change.type is not ChangeType.DELETED and _unready(change.object):
+        if change.type is not ChangeType.DELETED and unready(change.object):
             self._unready.add(change.key)
         elif change.key in self._unready:
             self._unready.discard(change.key)
@@ -42,6 +42,7 @@ class Readiness:
                 self._wake()
 
 
-def _unready(workload: Workload) -> bool:
+def unready(workload: Workload) -> bool:
+    """Whether it is admitted and its pods are not ready yet."""
     states = workload.status.conditions
     return is_true(states, ADMITTED) and not is_true(states, PODS_READY) and not is_true(states, FINISHED)

@@ -45,6 +45,7 @@ class Reason(StrEnum):
     ADMISSION_GATED = "AdmissionGated", "somebody holds it by the gate annotation"
     DEACTIVATED = "Deactivated", "spec.active is false"
     ON_HOLD = "OnHold", "its queue holds it back"
+    UNSATISFIED_CHECKS = "UnsatisfiedAdmissionChecks", "it has quota, and admission checks are not ready yet"
 
     CANNOT_RUN = "CannotRun", "would not fit even if no other workload were admitted and all quota were free"
     FLAVOR_NOT_FOUND = "FlavorNotFound", "the queue names a flavor that does not exist"

@@ -51,7 +51,7 @@ class _Play:
         self._settled = 0
 
     def play(self, until: float) -> Outcome:
-        self._begin()
+        self._begin(until)
         last = inf if until == inf else round(until * 1000)
         moment: int | None = 0
         while moment is not None and moment <= last:
@@ -69,7 +69,9 @@ class _Play:
 
     # ---- the beginning
 
-    def _begin(self) -> None:
+    def _begin(self, until: float) -> None:
+        if until > 0:
+            self._world.unready.clear()  # pods that are to start have started
         for event in self._world.ledger.inputs():
             if isinstance(event, BoundPod) and event.workload is not None:
                 self._pods.setdefault(event.workload, []).append(event.key)
@@ -138,7 +140,14 @@ class _Play:
             self._outcome.decisions += len(report.decisions)
             evicted = [self._act(decision) for decision in report.decisions]
             self._hear(report)
-            more = report.more or any(evicted)
+            more = report.more or any(evicted) or self._one_more(report)
+
+    def _one_more(self, report: CycleReport) -> bool:
+        """Where workloads are admitted one by one: pods are ready at once here, so that the next one may come."""
+        if self._world.startable != 1 or not report.admitted:
+            return False
+        self._world.books.wake_all()
+        return True
 
     # ---- what is decided
 
@@ -172,6 +181,9 @@ class _Play:
                 run.reason, run.message = str(notice.reason), notice.message
 
     def _admit(self, run: Run, decision: Admit) -> None:
+        if run.admitted is not None and run.ended is None:  # it runs on, elsewhere
+            run.admission = decision.admission
+            return
         if run.admitted is None:
             self._settled += 1
         run.admitted, run.admission, run.ended = self._now, decision.admission, None

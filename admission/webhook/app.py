@@ -10,7 +10,7 @@ from admission.webhook.authority import Lifetimes
 from admission.webhook.certs import Certificates, MountedCertificates, OwnCertificates, Place, keep, service_names
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import gang_keys, read_member
-from admission.webhook.rules import Rules
+from admission.webhook.options import webhook_rules
 from admission.webhook.server import Handlers, Serving, serve_webhook
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.kube.client import Kube
@@ -85,13 +85,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
         process.ready = missing
-        rules = Rules(
-            in_use_finalizer=True,
-            profile=settings.placement.profile,
-            manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,
-            managed_namespaces=settings.managed_namespaces,
-        )
-        handlers = Handlers(lookups, rules, ready=lambda: missing() is None)
+        handlers = Handlers(lookups, webhook_rules(settings), ready=lambda: missing() is None)
 
         async def serve() -> None:
             await loaded.wait()

@@ -20,8 +20,14 @@ from api.meta import object_key
 
 STDIN: Final = Path("-")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
-_RESOURCES: Final = {(resource.api_version, resource.kind): resource for resource in ALL}
-_BY_KIND: Final = {resource.kind: resource for resource in ALL}
+
+# Never asked of an API server here; their pods are what matters.
+STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet")
+REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
+
+_KNOWN: Final = (*ALL, STATEFUL_SETS, REPLICA_SETS)
+_RESOURCES: Final = {(resource.api_version, resource.kind): resource for resource in _KNOWN}
+_BY_KIND: Final = {resource.kind: resource for resource in _KNOWN}
 
 
 class Unreadable(StowageError):

@@ -6,32 +6,32 @@ between them is left out. Called by files.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.controllers.jobs.workload import composed
+from admission.controllers.jobs.workload import composed, is_managed
 from admission.controllers.views import Sight
 from admission.integrations.base import JobKind
 from admission.integrations.registry import ADAPTERS
 from admission.webhook.fields import aggregate
-from admission.webhook.jobs import is_part, queue_name
+from admission.webhook.jobs import is_part
 from admission.webhook.lookups import Lookups
+from admission.webhook.members import GangPod
 from admission.webhook.review import CREATE, ENDPOINTS, Request
 from admission.webhook.rules import Rules
 from api.duration import seconds
 from api.errors import InvalidObject, StowageError
 from api.kube.resources import Resource
-from api.names import SIMULATED_ARRIVAL, SIMULATED_DURATION
+from api.names import QUEUE_NAME_LABEL, SIMULATED_ARRIVAL, SIMULATED_DURATION
 from api.workloads import Workload
 
 Object = dict[str, Any]
 Decode = Callable[[Resource, bytes], object]
 
 JOB_KINDS: Final[Mapping[Resource, JobKind]] = {adapter.resource: adapter for adapter in ADAPTERS}
-RULES: Final = Rules()
 
 _ENDPOINTS: Final = {endpoint.resource: endpoint for endpoint in ENDPOINTS}
 
@@ -40,8 +40,8 @@ class NotOurs(StowageError):
     """A job that Stowage would leave alone; the text says why."""
 
 
-def lookups(sight: Sight) -> Lookups:
-    """What the webhook would know."""
+def lookups(sight: Sight, gang_pods: Callable[[str], Iterable[GangPod]]) -> Lookups:
+    """What the webhook would know; `gang_pods` are the pods of a gang by its key."""
 
     def labels(namespace: str) -> Mapping[str, str] | None:
         found = sight.namespaces.objects.get(namespace)
@@ -54,10 +54,11 @@ def lookups(sight: Sight) -> Lookups:
         topologies=sight.topologies.objects,
         admission_checks=sight.checks.objects,
         namespace_labels=labels,
+        gang_pods=gang_pods,
     )
 
 
-def completed(resource: Resource, obj: Object, known: Lookups, decode: Decode) -> Object:
+def completed(resource: Resource, obj: Object, known: Lookups, rules: Rules, decode: Decode) -> Object:
     """The object as it would be stored: defaults put in, in place. Raises InvalidObject for one that cannot be read, Refused.
 
     The rules read what the schema lets in; here there is none, so it is `decode` that says what is wrong with the rest.
@@ -69,8 +70,8 @@ def completed(resource: Resource, obj: Object, known: Lookups, decode: Decode) -
     request = Request("", CREATE, meta.get("name", ""), meta.get("namespace", ""), obj)
     try:
         if endpoint.mutate is not None:
-            endpoint.mutate(obj, request, known, RULES)
-        errors = endpoint.validate(request, known, RULES)
+            endpoint.mutate(obj, request, known, rules)
+        errors = endpoint.validate(request, known, rules)
     except (TypeError, AttributeError, ValueError) as bad:
         decode(resource, msgspec.json.encode(obj))
         raise InvalidObject("spec", meta.get("name", ""), f"cannot be read: {bad}") from None
@@ -83,15 +84,18 @@ class Refused(StowageError):
     """The webhook would not let it in; in its own words."""
 
 
-def workload_of(job: Object, kind: JobKind, surroundings: Surroundings) -> Workload | None:
+def workload_of(job: Object, kind: JobKind, surroundings: Surroundings, rules: Rules) -> Workload | None:
     """The Workload that the controller would make; None for a job that is over, or part of another one.
 
     Raises NotOurs, InvalidObject, PriorityClassMissing.
     """
-    if is_part(job, RULES) or kind.finished(job) is not None:
+    if is_part(job, rules) or kind.finished(job) is not None:
         return None
-    if not queue_name(job):
-        raise NotOurs("names no queue (label kueue.x-k8s.io/queue-name), so nothing holds it back")
+    if not is_managed(job, surroundings):
+        namespace = job["metadata"].get("namespace") or ""
+        if not surroundings.options.namespace_managed(namespace):
+            raise NotOurs(f"jobs of namespace {namespace} are not managed, so nothing holds it back")
+        raise NotOurs(f"names no queue (label {QUEUE_NAME_LABEL}), so nothing holds it back")
     return composed(job, kind, surroundings)
 
 

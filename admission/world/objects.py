@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from admission.controllers.feed import Feed
 from admission.controllers.held import PodReader
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.pods.views import BY_POD, pod_keys
 from admission.controllers.resources import LimitRange
 from admission.controllers.views import Sight, index
 from admission.engine import intake, model
 from admission.engine.books import Books
-from admission.engine.quota.charging import PLAIN, ResourceRules
+from admission.world.rules import WorldRules
 from api.errors import InvalidObject
+from api.groups import PodGroup
 from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
 from api.kube.resources import (
     ADMISSION_CHECKS,
@@ -28,6 +32,7 @@ from api.kube.resources import (
     LOCAL_QUEUES,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
@@ -82,14 +87,20 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
 
 
 class Objects:
-    """What is in a cluster; `sight` is how the rest of the house looks at it. `rules`: what of the requests quota counts."""
+    """What is in a cluster; `sight` is how the rest of the house looks at it, `pod_groups` by the keys of their gangs.
 
-    def __init__(self, books: Books, rules: ResourceRules = PLAIN) -> None:
+    `rules`: what of the controller's settings holds here.
+    """
+
+    def __init__(self, books: Books, rules: WorldRules | None = None) -> None:
+        self.rules = rules = rules or WorldRules()
         self._stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in KINDS}
         self._decoders = {kind: make() for kind, (_, make) in KINDS.items()}
         self.sight = Sight(**{field: self._stores[kind] for kind, (field, _) in KINDS.items()})
         index(self._stores[WORKLOADS], self._stores[LOCAL_QUEUES], self._stores[LIMIT_RANGES])
-        self._feed = Feed(self.sight, books, _nobody, rules=rules)
+        self._stores[WORKLOADS].add_index(BY_POD, pod_keys)
+        self._feed = Feed(self.sight, books, _nobody, rules=rules.resources, by_eviction=rules.by_eviction)
+        self.pod_groups: dict[str, PodGroup] = {}
 
     def add(self, kind: Resource, data: bytes) -> Any:
         """Takes one object in, from its JSON; tells it as it was decoded. Raises InvalidObject.
@@ -100,6 +111,18 @@ class Objects:
         if (taken := _TRIED.get(kind)) is not None:
             taken(made)
         self._stores[kind].upsert(made)
+        return made
+
+    def add_pod_group(self, kind: Resource, obj: Mapping[str, Any]) -> PodGroup:
+        """Takes a PodGroup in; of two of one name that of scheduling.x-k8s.io holds. Raises InvalidObject."""
+        try:
+            made = PodGroup.from_wire(obj)
+        except ValidationError as bad:
+            first = bad.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            raise InvalidObject(field, first["input"], first["msg"], f"PodGroup {obj['metadata']['name']}") from None
+        if kind is POD_GROUPS or made.key not in self.pod_groups:
+            self.pod_groups[made.key] = made
         return made
 
     def decoded(self, kind: Resource, data: bytes) -> Any:
@@ -124,7 +147,7 @@ class Objects:
             workload_priority_classes=self.sight.workload_priorities.objects,
             priority_classes=self.sight.priorities.objects,
             workloads=self.sight.workloads.objects,
-            options=JobOptions(),
+            options=self.rules.jobs(self.sight.namespaces.objects),
         )
 
 

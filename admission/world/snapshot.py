@@ -11,7 +11,7 @@ Called by `stowage snapshot`, by the controller process when it is asked for one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import inf
@@ -42,7 +42,7 @@ from api.errors import InvalidObject
 
 FORMAT: Final = "stowage.dev/snapshot/v1"
 
-# JSON has no infinity; no backoff ends before the epoch.
+# JSON has no infinity; no backoff ends before the epoch, and nothing runs for less than no time.
 _NEVER: Final = -1.0
 
 
@@ -72,12 +72,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Promised(msgspec.Struct, frozen=True):
-    """What a pending workload gets when its victims have left, and how far it borrows then."""
+    """What a pending workload gets when its victims have left, how far it borrows then, and what others get with it."""
 
     workload: str
     victims: tuple[str, ...]
     admission: Admission
     level: int = 0
+    beside: tuple[tuple[str, Admission], ...] = ()
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -101,7 +102,11 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """See the module. `at` in epoch seconds; `workloads` are the admitted ones, `pending` those that wait."""
+    """See the module. `at` in epoch seconds; `workloads` are the admitted ones, `pending` those that wait.
+
+    `failed`: the failed nodes of workloads that run and are to be given others next. `one_by_one`: the next one is admitted
+    when the pods of all others are ready; `unready`: whose are not.
+    """
 
     format: str = FORMAT
     at: float
@@ -119,6 +124,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     promised: tuple[Promised, ...] = ()
     reserved: tuple[Reserved, ...] = ()
     rooms: tuple[Room, ...] = ()
+    failed: dict[str, tuple[str, ...]] = {}
+    one_by_one: bool = False
+    unready: tuple[str, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
     about: dict[str, About] = {}
 
@@ -162,8 +170,12 @@ def capture(
     *,
     arrivals: Sequence[Arrival] = (),
     about: Mapping[str, About] | None = None,
+    failed: Mapping[str, Sequence[str]] | None = None,
+    unready: Collection[str] | None = None,
 ) -> Snapshot:
     """The state of ledger and queues at `now` (epoch seconds), as the next cycle would begin with it.
+
+    `failed` as Snapshot has it, in the order in which they come; `unready` None: nobody waits for pods of others.
 
     Costs as much as there is, and decides nothing; but backoffs that are over by then are taken to be over.
     """
@@ -190,14 +202,26 @@ def capture(
             _reserved(*one) for one in sorted(books.queues.reservations(), key=lambda one: order_of(one[0]))
         ),
         rooms=tuple(Room(*slot, nodes) for slot, nodes in rooms),
+        failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
+        one_by_one=unready is not None,
+        unready=tuple(sorted(unready or ())),
         arrivals=tuple(arrivals),
-        about=dict(about or {}),
+        about={key: _timed(one) for key, one in (about or {}).items()},
     )
 
 
 def capture_world(world: World) -> Snapshot:
     """The world as it is now."""
-    return capture(world.books, world.now, world.budget, world.sharing, arrivals=world.arrivals, about=world.about)
+    return capture(
+        world.books,
+        world.now,
+        world.budget,
+        world.sharing,
+        arrivals=world.arrivals,
+        about=world.about,
+        failed=world.failed,
+        unready=world.unready if world.one_by_one else None,
+    )
 
 
 def from_snapshot(snapshot: Snapshot) -> World:
@@ -217,9 +241,11 @@ def from_snapshot(snapshot: Snapshot) -> World:
         overtaken = waits is not None and world.queues.reservation(waits.cluster_queue) is not None
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken)
     for one in snapshot.promised:
-        world.queues.promise(one.workload, Promise(one.admission, frozenset(one.victims), one.level))
+        world.queues.promise(one.workload, Promise(one.admission, frozenset(one.victims), one.level, one.beside))
     world.queues.take_notices()  # they were told in the original's life
-    world.arrivals, world.about = list(snapshot.arrivals), dict(snapshot.about)
+    world.failed, world.one_by_one, world.unready = dict(snapshot.failed), snapshot.one_by_one, set(snapshot.unready)
+    world.arrivals = list(snapshot.arrivals)
+    world.about = {key: _untimed(one) for key, one in snapshot.about.items()}
     return world
 
 
@@ -233,7 +259,7 @@ def _events(snapshot: Snapshot) -> Iterator[Event]:
 
 
 def _promised(workload: Workload, promise: Promise) -> Promised:
-    return Promised(workload.key, tuple(sorted(promise.victims)), promise.admission, promise.level)
+    return Promised(workload.key, tuple(sorted(promise.victims)), promise.admission, promise.level, promise.beside)
 
 
 def _reserved(workload: Workload, reservation: Reservation) -> Reserved:
@@ -257,3 +283,11 @@ def _finite(workload: Workload) -> Workload:
 
 def _endless(workload: Workload) -> Workload:
     return replace(workload, not_before=inf) if workload.not_before == _NEVER else workload
+
+
+def _timed(about: About) -> About:
+    return replace(about, run_for=_NEVER) if about.run_for == inf else about
+
+
+def _untimed(about: About) -> About:
+    return replace(about, run_for=inf) if about.run_for == _NEVER else about

@@ -6,18 +6,18 @@ themselves). The times are epoch seconds; a world from files without any times i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from admission.engine.books import Books
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.deciding import decide
+from admission.engine.cycle.second import second_pass
+from admission.engine.decision import Decision
 from admission.engine.ledger import Ledger
 from admission.engine.model import Event, PlacementOptions, Workload
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharing
-
-BUDGET = 64
-"""Decisions of one cycle, unless the settings say otherwise."""
+from admission.world.rules import BUDGET, WorldRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +44,43 @@ class Arrival:
 class About:
     """What people call a workload, and what is known of its time. `since`: when it was admitted, if it is (epoch seconds).
 
-    `run_for`: seconds that its pods run once it is admitted, None where nothing says so.
+    `run_for`: seconds that its pods run once it is admitted, None where nothing says so, infinite where they never end.
+    `created`: of the Workload (epoch seconds); `going`: it is being deleted. `checks`: what its admission still waits for,
+    where it has quota and is not admitted.
     """
 
     title: str
     run_for: float | None = None
     since: float | None = None
+    created: float = 0.0
+    going: bool = False
+    checks: str = ""
 
 
 class World:
-    """`arrivals` in order of time; `about` by workload; `faults` as they were met; `sharing` is None without fair sharing."""
+    """`arrivals` in order of time; `about` by workload; `faults` as they were met; `sharing` is None without fair sharing.
+
+    `failed`: the failed nodes (hostnames) of workloads that run and are to get others in the next cycle, by key. `one_by_one`:
+    the next one is admitted when the pods of all others are ready; `unready`: whose are not.
+    """
 
     def __init__(self, options: PlacementOptions | None = None, *, now: float = 0.0, budget: int = BUDGET) -> None:
         self.books = Books(Ledger(options), PendingQueues())
         self.now, self.budget = now, budget
         self.sharing: FairSharing | None = None
+        self.failed: dict[str, tuple[str, ...]] = {}
+        self.one_by_one = False
+        self.unready: set[str] = set()
         self.arrivals: list[Arrival] = []
         self.about: dict[str, About] = {}
         self.faults: list[Fault] = []
+
+    @classmethod
+    def under(cls, rules: WorldRules, now: float = 0.0) -> World:
+        """An empty world that goes by these rules."""
+        made = cls(rules.placement, now=now, budget=rules.budget)
+        made.sharing, made.one_by_one = rules.sharing, rules.one_by_one
+        return made
 
     @property
     def ledger(self) -> Ledger:
@@ -82,9 +101,24 @@ class World:
         """Something is now like this, or gone."""
         self.books.apply(event)
 
+    @property
+    def startable(self) -> int | None:
+        """How many may be admitted in one cycle; None: any number."""
+        if not self.one_by_one:
+            return None
+        return 0 if self.unready else 1
+
     def cycle(self) -> CycleReport:
-        """One admission cycle at `now`: what it admits is booked, as in the controller; whoever it evicts is still there."""
-        return decide(self.ledger, self.queues, self.now, self.budget, self.sharing)
+        """One admission cycle at `now`: what it admits is booked, as in the controller; whoever it evicts is still there.
+
+        First come those that run and have lost a node.
+        """
+        failed, self.failed = self.failed, {}
+        moved: list[Decision] = []
+        for key, nodes in failed.items():
+            moved += second_pass(self.ledger, key, nodes, fail_fast=True)
+        report = decide(self.ledger, self.queues, self.now, self.budget, self.sharing, startable=self.startable)
+        return replace(report, decisions=(*moved, *report.decisions)) if moved else report
 
     def workload(self, key: str) -> Workload | None:
         """The workload as the engine knows it: pending, or with its admission; None if it knows of none."""

@@ -26,6 +26,7 @@ from admission.simulation.outcome import Outcome, figures
 from admission.simulation.run import simulate
 from admission.world.documents import Document
 from admission.world.files import from_documents
+from admission.world.rules import WorldRules
 from admission.world.world import World
 from api import names
 
@@ -107,7 +108,7 @@ def _job(name: str, queue: str, size: str, of: dict[str, Any], mode: str, slices
 
 def world(load: dict[str, Any], options: PlacementOptions) -> World:
     """All of it, loaded."""
-    made = from_documents([*cluster(load), *jobs(load)], options)
+    made = from_documents([*cluster(load), *jobs(load)], WorldRules(placement=options))
     for fault in made.faults:
         print(f"FAULT {fault}")
     return made

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from admission.cli import explain as command
 from admission.controllers.conditions import EXPLANATION
-from admission.engine.model import PlacementOptions
+from admission.world.rules import WorldRules
 from api.kube.resources import EVENTS, JOBS
 from api.meta import Condition, find_condition
 from api.names import REQUIRE_TOPOLOGY
@@ -29,7 +29,7 @@ async def explain(here: Site, name: str, *, as_json: bool = True) -> str:
     """What the command prints."""
     out, err = Console(file=io.StringIO(), width=160), Console(file=io.StringIO(), width=160)
     asked = command.Asked(f"{here.name}/{name}", as_json=as_json, kubeconfig=here.kube.settings.kubeconfig)
-    code = await asyncio.to_thread(command.run, asked, PlacementOptions(), out, err)
+    code = await asyncio.to_thread(command.run, asked, WorldRules(), out, err)
     assert code == 0, err.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
     told: str = out.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
     return told

@@ -62,10 +62,14 @@ Step = tuple[float, frozenset[str]]
 """A moment, and who has ended by then that had not before."""
 
 
-def _expected(start: float) -> str:
-    """Whole seconds, rounded up."""
-    at = datetime.fromtimestamp(ceil(start), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"expected to start at {at} or before"
+def moment(start: float) -> str:
+    """Epoch seconds as RFC 3339: whole seconds, rounded up."""
+    return datetime.fromtimestamp(ceil(start), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def expected(start: float) -> str:
+    """What a workload is told whose start (epoch seconds) is reserved."""
+    return f"expected to start at {moment(start)} or before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class Prospect:
 
     def told(self, message: str) -> str:
         """The message of the wait with the moment added."""
-        return message if self.start is None else f"{message}; {_expected(self.start)}"
+        return message if self.start is None else f"{message}; {expected(self.start)}"
 
     def look_again(self, again: float | None, now: float) -> float | None:
         """When time alone makes it worth another look: at `again`, or when it is to start; that moment may be now already."""
@@ -185,7 +189,7 @@ class Backfill:
         for head, reservation in held:
             bound = self._binds(head, reservation, found.workload, level) and _meet(reservation, found)
             if bound and not self._holds(head, reservation, queue, found):
-                return f"would delay {head.key}, which comes before it and is {_expected(reservation.start)}"
+                return f"would delay {head.key}, which comes before it and is {expected(reservation.start)}"
         return None
 
     def _binds(self, head: Workload, reservation: Reservation, workload: Workload, level: int) -> bool:

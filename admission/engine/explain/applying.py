@@ -16,6 +16,8 @@ from admission.engine.explain.changes import (
     DropSelector,
     FewerPods,
     Finish,
+    LetEvict,
+    LimitTime,
     LowerRequest,
     RaiseQuota,
     RelaxTopology,
@@ -49,6 +51,10 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
             spec = ledger.quota.spec(change.cluster_queue)
             if spec is not None:
                 ledger.apply(with_quota(spec, change))
+        case LetEvict():
+            spec = ledger.quota.spec(change.cluster_queue)
+            if spec is not None:
+                ledger.apply(with_policy(spec, change))
         case AddNodes():
             like = ledger.capacity.nodes[change.like].node
             if like is not None:
@@ -79,6 +85,14 @@ def with_quota(queue: ClusterQueue, change: RaiseQuota) -> ClusterQueue:
         return replace(group, flavors=tuple(map(flavored, group.flavors)))
 
     return replace(queue, groups=tuple(map(grouped, queue.groups)))
+
+
+def with_policy(queue: ClusterQueue, change: LetEvict) -> ClusterQueue:
+    """The queue with that preemption policy."""
+    policy = queue.preemption
+    if change.field == "withinClusterQueue":
+        return replace(queue, preemption=replace(policy, within_cluster_queue=change.value))
+    return replace(queue, preemption=replace(policy, reclaim_within_cohort=change.value))
 
 
 def quota_of(queue: ClusterQueue, flavor: str, resource: str) -> Quota | None:
@@ -117,6 +131,8 @@ def asked_otherwise(workload: Workload, change: Change, flavors: Collection[Flav
             return _each(workload, None, lambda p: replace(p, tolerations=(*p.tolerations, more)))
         case DropSelector(key, _):
             return _each(workload, None, lambda p: _unselecting(p, key))
+        case LimitTime(seconds):
+            return replace(workload, time_limit=float(seconds))
         case DropAffinity(pod_set):
             return _each(workload, (pod_set,), lambda p: replace(p, affinity=None))
         case _:

@@ -31,13 +31,11 @@ class Outcome:
     usage: Mapping[FlavorResource, int] = field(default_factory=dict)
 
 
-def attempt(
-    ledger: Ledger, workload: Workload, now: float, *, empty: bool = False, nodes: bool = True, words: bool = False
-) -> Outcome:
+def attempt(ledger: Ledger, workload: Workload, now: float, *, empty: bool = False, nodes: bool = True) -> Outcome:
     """The workload (not booked) on the ledger at `now`, epoch seconds. `empty`: nodes as if no workload were admitted.
 
-    `nodes` False: by quota alone. `words`: the message is to be the condition's to the letter, which counts what an empty
-    cluster would hold where not even that is enough.
+    `nodes` False: by quota alone. The message counts what there is now; the condition's, what an empty cluster would hold where
+    not even that is enough (turn.py).
     """
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None:
@@ -52,14 +50,14 @@ def attempt(
         found = search.assign(workload)
         if found.mode < Mode.FIT:
             return Outcome(False, found.reason, found.message(), found.usage)
-        failed = _failed(ledger, workload, found, now, empty=empty, words=words) if nodes else {}
+        failed = _failed(ledger, workload, found, now, empty=empty) if nodes else {}
         if not failed:
             return Outcome(True, message=found.message(), usage=found.usage)
         refused.update(failed)
 
 
 def _failed(
-    ledger: Ledger, workload: Workload, found: FlavorAssignment, now: float, *, empty: bool, words: bool
+    ledger: Ledger, workload: Workload, found: FlavorAssignment, now: float, *, empty: bool
 ) -> dict[tuple[str, str], str]:
     """(pod set, flavor) that found no place, with the message."""
     queue = ledger.quota.spec(workload.cluster_queue)
@@ -67,9 +65,8 @@ def _failed(
     if not requests:
         return {}
     failures = ledger.place(requests, simulate_empty=empty).failures
-    told = {**failures, **ledger.place(requests, simulate_empty=True).failures} if words and failures else failures
     return {
-        (request.pod_set.name, request.flavor): told[request.pod_set.name].message
+        (request.pod_set.name, request.flavor): failures[request.pod_set.name].message
         for request in requests
         if request.pod_set.name in failures
     }

@@ -77,6 +77,23 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitTime:
+    """The workload runs for `seconds` at most: then it has ended before somebody's reservation begins."""
+
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class LetEvict:
+    """The queue's preemption policy lets the workload evict others: `field` of spec.preemption becomes `value`."""
+
+    cluster_queue: str
+    field: str
+    value: str
+    evicts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RaiseQuota:
     """The queue's nominal quota becomes `nominal`, `by` more."""
 
@@ -111,6 +128,8 @@ Change = (
     | DropSelector
     | DropAffinity
     | Finish
+    | LimitTime
+    | LetEvict
     | RaiseQuota
     | AddNodes
 )

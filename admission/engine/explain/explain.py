@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import floor, inf
 
+from admission.engine.cycle.backfill import moment
 from admission.engine.cycle.requests import placement_requests
-from admission.engine.decision import Reason
+from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
 from admission.engine.explain.attempt import attempt, cannot_run
+from admission.engine.explain.changes import LetEvict, LimitTime, Remedy
 from admission.engine.explain.finishing import Site
 from admission.engine.explain.quotas import Family, asked_of, quota_views
-from admission.engine.explain.remedies import remedies
+from admission.engine.explain.remedies import ranked, remedies
 from admission.engine.explain.rooms import Rooms, groups_of
 from admission.engine.explain.trying import BUDGET, Budget, Trying
-from admission.engine.explain.value import Explanation, FlavorView, PodSetView, QuotaView, Verdict
+from admission.engine.explain.turn import Scene, decided, in_the_way
+from admission.engine.explain.value import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
 from admission.engine.flavors.eligible import unsuitable, wants_topology
 from admission.engine.flavors.search import topology_implied
@@ -29,37 +33,116 @@ from admission.engine.topology.shares import spots
 
 
 def explain(
-    ledger: Ledger, workload: Workload, now: float, *, ahead: Sequence[str] = (), budget: int = BUDGET
+    ledger: Ledger,
+    workload: Workload,
+    now: float,
+    *,
+    ahead: Sequence[str] = (),
+    budget: int = BUDGET,
+    scene: Scene | None = None,
+    checks: str = "",
 ) -> Explanation:
     """The explanation at `now`, epoch seconds. `ahead`: keys of those before it in its queue.
 
-    `budget`: how many placements may be tried for remedies; 0 for none.
+    `budget`: how many placements may be tried for remedies; 0 for none. `scene`: what else binds it, None: nothing. `checks`:
+    the admission checks that an admitted one waits for, with what they say.
     """
-    queue = ledger.quota.spec(workload.cluster_queue)
     found = Explanation(workload.key, workload.cluster_queue, Verdict.BLOCKED, Reason.PENDING_EVALUATION, "")
     if ledger.admission(workload.key) is not None:
-        return replace(found, verdict=Verdict.ADMITTED)
+        if not checks:
+            return replace(found, verdict=Verdict.ADMITTED)
+        text = f"has quota, and waits for admission check(s) {checks}"
+        return replace(found, verdict=Verdict.RESERVED, reason=Reason.UNSATISFIED_CHECKS, message=text)
     if workload.blocked is not None:
         return replace(found, reason=Reason(workload.blocked[0]), message=workload.blocked[1])
-    outcome = attempt(ledger, workload, now, words=True)
-    if outcome.fits:
-        return replace(found, verdict=Verdict.FITS, ahead=tuple(ahead[:5]))
-    found = replace(found, reason=outcome.reason, message=outcome.message)
-    if queue is None or outcome.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED):
-        return found
-    never = cannot_run(ledger, workload) is not None
-    views = _Views(ledger, workload, queue, now)
-    found = replace(
-        found,
-        verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS,
-        flavors=tuple(views.flavors()),
-        complete=budget > 0,
-    )
-    left = Budget(budget)
-    if budget > 0:
-        trying = Trying(ledger, workload, queue, now, left)
-        found = replace(found, remedies=remedies(trying, views.sites, views.family, alone=never))
-    return replace(found, complete=not left.spent)
+    if workload.not_before > now:
+        return replace(found, message=_backoff(workload.not_before))
+    return _Waiting(ledger, workload, now, scene or Scene(), budget).explained(found, ahead)
+
+
+def _backoff(until: float) -> str:
+    if until == inf:
+        return "it was evicted, and what it was evicted for is not over"
+    return f"its backoff is not over: it is considered again at {moment(until)}"
+
+
+class _Waiting:
+    """The explanation of a workload that may be considered, in the making."""
+
+    def __init__(self, ledger: Ledger, workload: Workload, now: float, scene: Scene, budget: int) -> None:
+        self._ledger, self._workload, self._now, self._scene = ledger, workload, now, scene
+        self._left, self._tries = Budget(budget), budget > 0
+
+    def explained(self, found: Explanation, ahead: Sequence[str]) -> Explanation:
+        decision = decided(self._ledger, self._workload, self._now, self._scene)
+        if isinstance(decision, Admit):
+            return replace(found, verdict=Verdict.FITS, ahead=tuple(ahead[:5]))
+        if isinstance(decision, Preempt):
+            victims = tuple(sorted(victim.workload for victim in decision.victims))
+            found = replace(found, reason=Reason.WAITING_FOR_PREEMPTED, message=decision.message, victims=victims)
+        elif isinstance(decision, Wait):
+            found = replace(found, reason=decision.reason, message=decision.message)
+        queue = self._ledger.quota.spec(self._workload.cluster_queue)
+        if queue is None or found.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED):
+            return found
+        reserved = self._scene.reservation(self._workload)
+        if reserved is not None and reserved.start > self._now:
+            found = replace(found, starts=reserved.start)
+        trying = Trying(self._ledger, self._workload, queue, self._now, self._left)
+        if attempt(self._ledger, self._workload, self._now).fits:
+            found = self._claims(replace(found, verdict=Verdict.WAITS), trying)
+        else:
+            found = self._shortage(found, trying)
+        return replace(found, complete=self._tries and not self._left.spent)
+
+    def _claims(self, found: Explanation, trying: Trying) -> Explanation:
+        """The ledger would take it; somebody's claim on it, or a rule, does not."""
+        if found.reason is Reason.PENDING_EVALUATION:
+            held = in_the_way(self._ledger, self._workload, self._now, self._scene)
+            found = replace(found, behind=tuple(Behind(head.key, reservation.start) for head, reservation in held))
+        if not found.behind or not self._tries:
+            return found
+        seconds = floor(min(one.start for one in found.behind) - self._now)
+        limit = Remedy((LimitTime(seconds),))
+        return replace(found, remedies=(limit,)) if seconds > 0 and self._admitted_after(trying, limit) else found
+
+    def _shortage(self, found: Explanation, trying: Trying) -> Explanation:
+        never = cannot_run(self._ledger, self._workload) is not None
+        views = _Views(self._ledger, self._workload, trying.queue, self._now)
+        found = replace(found, verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS, flavors=tuple(views.flavors()))
+        if not self._tries:
+            return found
+        remedied = list(remedies(trying, views.sites, views.family, alone=never))
+        if self._scene.claimed(self._workload):
+            remedied = [remedy for remedy in remedied if self._admitted_after(trying, remedy)]
+        if not found.victims:
+            remedied += self._evicting(trying)
+        return replace(found, remedies=ranked(remedied))
+
+    def _admitted_after(self, trying: Trying, remedy: Remedy) -> bool:
+        """Whether the cycle would admit it then, whatever others claim."""
+        return isinstance(self._decided_after(trying, remedy), Admit)
+
+    def _decided_after(self, trying: Trying, remedy: Remedy) -> Decision | None:
+        if self._left.spent:
+            return None
+        self._left.left -= 1
+        with trying.changed(*remedy.changes) as workload:
+            return decided(self._ledger, workload, self._now, self._scene)
+
+    def _evicting(self, trying: Trying) -> Iterator[Remedy]:
+        """The least that its queue's preemption policy would have to allow for others to be evicted."""
+        policy = trying.queue.preemption
+        within, reclaim = policy.within_cluster_queue, policy.reclaim_within_cohort
+        options = [("withinClusterQueue", "LowerPriority")] if within == "Never" else []
+        if trying.queue.cohort is not None and reclaim != "Any":
+            options += [("reclaimWithinCohort", value) for value in ("LowerPriority", "Any") if value != reclaim]
+        for name, value in options:
+            change = LetEvict(trying.queue.name, name, value, ())
+            found = self._decided_after(trying, Remedy((change,)))
+            if isinstance(found, Preempt):
+                yield Remedy((replace(change, evicts=tuple(sorted(victim.workload for victim in found.victims))),))
+                return
 
 
 class _Views:

@@ -8,7 +8,7 @@ Called by explain.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from admission.engine.explain import asking
 from admission.engine.explain.changes import (
@@ -18,6 +18,8 @@ from admission.engine.explain.changes import (
     DropSelector,
     FewerPods,
     Finish,
+    LetEvict,
+    LimitTime,
     LowerRequest,
     RaiseQuota,
     RelaxTopology,
@@ -36,9 +38,11 @@ _TROUBLE: tuple[type[Change], ...] = (
     Tolerate,
     DropSelector,
     DropAffinity,
+    LimitTime,
     Finish,
     LowerRequest,
     FewerPods,
+    LetEvict,
     RaiseQuota,
     AddNodes,
 )
@@ -65,6 +69,11 @@ def remedies(trying: Trying, sites: Sequence[Site], family: Family, *, alone: bo
         found += [Remedy((change,)) for change in changes]
         if raises and not suffices and not changes:
             found += [Remedy((*raises, change)) for change in kind(trying.upon(raises))]
+    return ranked(found)
+
+
+def ranked(found: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """The least trouble first."""
     return tuple(sorted(found, key=_rank))
 
 

@@ -18,6 +18,7 @@ class Verdict(StrEnum):
     """Where the workload stands."""
 
     ADMITTED = "Admitted"
+    RESERVED = "Reserved"
     FITS = "Fits"
     WAITS = "Waits"
     BLOCKED = "Blocked"
@@ -157,8 +158,19 @@ class FlavorView:
 
 
 @dataclass(frozen=True, slots=True)
+class Behind:
+    """A workload that has a reservation (backfill), which this one would delay; `start`: when it begins (epoch seconds)."""
+
+    workload: str
+    start: float
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why the workload is where it is. `message` is the field's own text for its condition.
+
+    `starts`: when it starts at the latest, where that is reserved for it (epoch seconds); `behind`: whose reservations keep it
+    waiting though it fits; `victims`: who has to leave first, evicted for it.
 
     `ahead`: who is considered before it in its queue, where it would fit; at most five. `remedies`: each sufficient alone,
     the least trouble first. `complete`: False where the search for remedies was cut off at its budget.
@@ -173,6 +185,9 @@ class Explanation:
     remedies: tuple[Remedy, ...] = ()
     ahead: tuple[str, ...] = ()
     complete: bool = True
+    starts: float | None = None
+    behind: tuple[Behind, ...] = ()
+    victims: tuple[str, ...] = ()
 
     @property
     def codes(self) -> tuple[Reason, ...]:

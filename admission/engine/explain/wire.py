@@ -9,6 +9,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from admission.engine.cycle.backfill import moment
 from admission.engine.explain.changes import (
     LowerRequest,
     RaiseQuota,
@@ -33,6 +34,9 @@ _AMOUNTS = {
 }
 """Which fields are amounts of the value's own `resource`; what it holds of takers and users are, too."""
 
+_MOMENTS = ("starts", "start")
+"""Which fields are moments, epoch seconds here; written as RFC 3339."""
+
 
 def to_wire(explanation: Explanation) -> dict[str, Any]:
     """The explanation with its codes, its line, and the words of each remedy."""
@@ -50,6 +54,8 @@ def _record(value: DataclassInstance, resource: str | None) -> dict[str, Any]:
         item = getattr(value, field.name)
         if field.name == "daemons":
             found["daemons"] = {name: to_text(name, amount) for name, amount in item}
+        elif field.name in _MOMENTS:
+            found[_camel(field.name)] = None if item is None else moment(item)
         elif resource is not None and field.name in amounts:
             found[_camel(field.name)] = to_text(resource, item)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from admission.engine.cycle.backfill import expected
 from admission.engine.decision import Reason
 from admission.engine.explain.changes import (
     AddNodes,
@@ -16,6 +17,8 @@ from admission.engine.explain.changes import (
     DropSelector,
     FewerPods,
     Finish,
+    LetEvict,
+    LimitTime,
     LowerRequest,
     RaiseQuota,
     RelaxTopology,
@@ -53,18 +56,22 @@ def headline(explanation: Explanation) -> str:
         case Verdict.FITS:
             first = f"; before it: {_several(explanation.ahead)}" if explanation.ahead else ""
             return f"fits and is admitted when its turn comes{first}"
-        case Verdict.BLOCKED:
+        case Verdict.BLOCKED | Verdict.RESERVED:
             return explanation.message
         case Verdict.CANNOT_RUN:
             start = NEVER
         case _:
             start = nearest(explanation)
+    if explanation.starts is not None:
+        start = f"{start}; {expected(explanation.starts)}"
     remedies = [remedy_text(remedy) for remedy in explanation.remedies[:_NAMED]]
     return f"{start}; would be admitted if {', or if '.join(remedies)}" if remedies else start
 
 
 def nearest(explanation: Explanation) -> str:
-    """Where it came nearest to fitting."""
+    """Where it came nearest to fitting; or whose leaving it waits for."""
+    if explanation.victims:
+        return f"waits for {_several(explanation.victims)} to leave, evicted for it"
     for flavor in explanation.flavors:
         for view in flavor.quota:
             if view.short:
@@ -174,6 +181,10 @@ def change_text(change: Change) -> str:
             return f"{pod_set} had no required node affinity"
         case Finish(workloads):
             return f"{_several(workloads)} finished"
+        case LimitTime(seconds):
+            return f"it ran for {seconds} s at most"
+        case LetEvict(queue, field, value, evicts):
+            return f"ClusterQueue {queue} let it evict {_several(evicts)} (preemption.{field}: {value})"
         case RaiseQuota(queue, flavor, resource, by, nominal):
             more, total = quantity(resource, by), quantity(resource, nominal)
             return f"ClusterQueue {queue} had {more} more {resource} of flavor {flavor} (nominalQuota {total})"

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from admission.cli import explain as command
 from admission.cli.main import app
 from admission.engine.model import PlacementOptions
+from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
 from admission.world.world import About, World
 from tests.admission.engine.explain import situations
@@ -36,7 +37,7 @@ def snapshot(cluster: Cluster, folder: Path, **titles: str) -> Path:
 def run(name: str, path: Path, *, as_json: bool = False) -> tuple[int, str, str]:
     """Exit code, output, errors."""
     out, err = (Console(file=io.StringIO(), width=160) for _ in range(2))
-    code = command.run(command.Asked(name, as_json=as_json, snapshot=path), PlacementOptions(), out, err)
+    code = command.run(command.Asked(name, as_json=as_json, snapshot=path), WorldRules(), out, err)
     return code, out.file.getvalue(), err.file.getvalue()  # type: ignore[attr-defined]  # they are StringIOs
 
 
@@ -56,6 +57,7 @@ def test_json_has_stable_keys_and_the_same_words(tmp_path: Path) -> None:
     found = json.loads(out)
     assert code == 0
     top = "title workload clusterQueue verdict reason message flavors remedies ahead complete codes headline"
+    top += " starts behind victims"
     assert sorted(found) == sorted(top.split())
     assert found["codes"][0] == found["reason"] == "WaitingForQuota"
     [flavor] = found["flavors"]

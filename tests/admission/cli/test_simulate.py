@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from admission.cli import simulate
 from admission.cli.main import app
-from admission.engine.model import PlacementOptions
+from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
 from tests.admission.world.made import RACK, job, manifest, node, queue, tree, world, written
 
@@ -189,7 +189,7 @@ def test_a_progress_bar_only_on_a_terminal(tmp_path: Path) -> None:
     for terminal in (True, False):
         err = Console(file=io.StringIO(), force_terminal=terminal, width=80)
         out = Console(file=io.StringIO(), width=120)
-        assert simulate.run(simulate.Asked(files=[site]), PlacementOptions(), out, err) == 0
+        assert simulate.run(simulate.Asked(files=[site]), WorldRules(), out, err) == 0
         seen[terminal] = err.file.getvalue() if isinstance(err.file, io.StringIO) else ""
         assert isinstance(out.file, io.StringIO)
         assert "and 160 more (--all shows them)" in out.file.getvalue()

@@ -11,6 +11,7 @@ import pytest
 from admission.engine.decision import Admit, Wait
 from admission.engine.quota.charging import PLAIN, ResourceRules, Transformation
 from admission.world.objects import Objects
+from admission.world.rules import WorldRules
 from admission.world.world import World
 from api.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, WORKLOADS
 
@@ -22,7 +23,7 @@ class Cluster:
 
     def __init__(self, rules: ResourceRules = PLAIN) -> None:
         self.world = World()
-        self.objects, self.version = Objects(self.world.books, rules), 1
+        self.objects, self.version = Objects(self.world.books, WorldRules(resources=rules)), 1
         amounts = [{"name": name, "nominalQuota": 10} for name in ("cpu", "credits")]
         groups = [{"coveredResources": ["cpu", "credits"], "flavors": [{"name": "any", "resources": amounts}]}]
         self.add(NAMESPACES, {"metadata": {"name": "ns"}})

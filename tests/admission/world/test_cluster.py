@@ -106,7 +106,7 @@ async def test_only_jobs_can_be_added(kube: Kube) -> None:
     await fill(kube, tree(1, 1), queue())
     world, objects = await load_cluster(kube, now=NOW)
     assert add_jobs(world, objects, [Document("more.yaml", node("another", "r0"))]) == []
-    assert [str(fault) for fault in world.faults] == ["more.yaml: Node another: only jobs can be added"]
+    assert [str(fault) for fault in world.faults] == ["more.yaml: Node another: only jobs and pods can be added"]
 
 
 async def test_what_the_engine_cannot_take_is_named(kube: Kube) -> None:

@@ -55,11 +55,6 @@ def test_the_samples_of_the_project_with_nodes_for_them(tmp_path: Path) -> None:
     assert admitted(made) == {"require-rack": {"b/r0": 10}, "prefer-block": {"b/r0": 1, "b/r1": 8}}
 
 
-def test_all_samples_can_be_read_but_gangs_of_pods() -> None:
-    faults = from_files([SAMPLES]).faults
-    assert {fault.object.split()[0] for fault in faults} <= {"Deployment", "PodGroup"}
-
-
 def dumped(kind: str, objects: list[Manifest]) -> bytes:
     """As `kubectl get` prints a list of one kind: JSON, the kind on the list alone."""
     version = objects[0]["apiVersion"]
@@ -168,8 +163,8 @@ def broken_queue() -> Manifest:
     ("bad", "said"),
     [
         pytest.param(
-            manifest("Deployment", "web") | {"apiVersion": "apps/v1"},
-            "made.yaml: Deployment web: not read: a kind that has no part in admission",
+            manifest("DaemonSet", "web") | {"apiVersion": "apps/v1"},
+            "made.yaml: DaemonSet web: not read: a kind that has no part in admission",
             id="unknown kind",
         ),
         pytest.param(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from admission.engine.cycle.cycle import CycleReport
+from admission.engine.cycle.deciding import decide
+from admission.engine.decision import Preempt
 from admission.engine.explain.changes import (
     AddNodes,
     Change,
@@ -11,6 +15,8 @@ from admission.engine.explain.changes import (
     DropSelector,
     FewerPods,
     Finish,
+    LetEvict,
+    LimitTime,
     LowerRequest,
     RaiseQuota,
     RelaxTopology,
@@ -40,9 +46,20 @@ def admits(cluster: Cluster, workload: Workload, remedy: Remedy, now: float = 0.
     others = [w for w in cluster.queues.workloads() if w.key != workload.key]
     for other in others:
         cluster.queues.remove(other.key)
+    return lets_in(cluster, workload, lambda: decide(cluster.ledger, cluster.queues, now, 100))
+
+
+def lets_in(cluster: Cluster, workload: Workload, cycle: Callable[[], CycleReport]) -> bool:
+    """Whether a cycle admits the workload; whom it evicts leave first, and another cycle follows."""
     cluster.queues.remove(workload.key)
     cluster.queues.put(workload)
-    return workload.key in admitted(cluster.cycle(now=now))
+    report = cycle()
+    for decision in report.decisions:
+        if isinstance(decision, Preempt) and decision.workload == workload.key:
+            for victim in decision.victims:
+                cluster.finish(victim.workload)
+            report = cycle()
+    return workload.key in admitted(report)
 
 
 def apply(cluster: Cluster, workload: Workload, change: Change) -> Workload:
@@ -55,6 +72,15 @@ def apply(cluster: Cluster, workload: Workload, change: Change) -> Workload:
                 cluster.finish(key)
         case RaiseQuota():
             cluster.tell(_raised(cluster, change))
+        case LetEvict(name, field, value, _):
+            queue = cluster.ledger.quota.spec(name)
+            assert queue is not None
+            within = value if field == "withinClusterQueue" else queue.preemption.within_cluster_queue
+            reclaim = value if field == "reclaimWithinCohort" else queue.preemption.reclaim_within_cohort
+            policy = replace(queue.preemption, within_cluster_queue=within, reclaim_within_cohort=reclaim)
+            cluster.tell(replace(queue, preemption=policy))
+        case LimitTime(seconds):
+            return replace(workload, time_limit=float(seconds))
         case AddNodes():
             cluster.tell(*_nodes(cluster, change))
         case _:

@@ -1,0 +1,104 @@
+"""What the cycle would decide on a waiting workload if its turn were now: the question that a condition answers.
+
+The cycle itself answers it (cycle/deciding.py), in a trial of the ledger, on a line in which the workload stands alone with
+those whose claims bind it: who was promised room that victims are leaving, who has a reservation (backfill), and the gangs that
+start together with it. So an explanation says what the status says, to the letter. Nothing of the decision stays. Called by
+explain.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from admission.engine.cycle.deciding import decide
+from admission.engine.decision import Admit, Decision, Preempt, Reason
+from admission.engine.ledger import Ledger
+from admission.engine.model import Workload
+from admission.engine.queue.pending import Reservation
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.quota.fairness import FairSharing
+
+_HELD = "its start is reserved"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a decision depends on besides the ledger: who waits, the rules of fair sharing, how many may start now.
+
+    `startable` as cycle.run_cycle takes it; `sharing` None: fair sharing is off.
+    """
+
+    queues: PendingQueues = field(default_factory=PendingQueues)
+    sharing: FairSharing | None = None
+    startable: int | None = None
+
+    def reservations(self, workload: Workload) -> list[tuple[Workload, Reservation]]:
+        """Those of others, the first to start first."""
+        held = [each for each in self.queues.reservations() if each[0].key != workload.key]
+        return sorted(held, key=lambda each: (each[1].start, each[0].key))
+
+    def claimed(self, workload: Workload) -> bool:
+        """Whether anything but the ledger may keep the workload from starting."""
+        promised = any(owner.key != workload.key for owner, _ in self.queues.promises())
+        together = workload.gang is not None and bool(workload.gang.together)
+        return promised or together or self.startable is not None or bool(self.reservations(workload))
+
+    def reservation(self, workload: Workload) -> Reservation | None:
+        """The workload's own."""
+        found = self.queues.reservation(workload.cluster_queue)
+        return found[1] if found is not None and found[0].key == workload.key else None
+
+
+def decided(
+    ledger: Ledger, workload: Workload, now: float, scene: Scene, only: Collection[str] | None = None
+) -> Decision | None:
+    """The decision on the workload, which is neither booked nor blocked; its backoff is taken to be over.
+
+    `only`: the owners (by key) of the reservations that count, all of them where it is None. None where nothing is decided on
+    the workload itself.
+    """
+    line = _line(ledger, workload, scene, only)
+    with ledger.trial():
+        report = decide(ledger, line, now, 2 * len(line) + 1, scene.sharing, startable=scene.startable)
+    return next((found for found in report.decisions if found.workload == workload.key), None)
+
+
+def in_the_way(
+    ledger: Ledger, workload: Workload, now: float, scene: Scene
+) -> tuple[tuple[Workload, Reservation], ...]:
+    """The reservations of which each alone keeps the workload from starting, the first to start first."""
+    held = scene.reservations(workload)
+    return tuple(
+        each for each in held if not isinstance(decided(ledger, workload, now, scene, (each[0].key,)), Admit | Preempt)
+    )
+
+
+def _line(ledger: Ledger, workload: Workload, scene: Scene, only: Collection[str] | None) -> PendingQueues:
+    """The workload beside those whose claims bind it."""
+    line, there = PendingQueues(), scene.queues
+    promises = [(owner, promise) for owner, promise in there.promises() if owner.key != workload.key]
+    reservations = [each for each in scene.reservations(workload) if only is None or each[0].key in only]
+    fellows = {key for owner in (workload, *(owner for owner, _ in promises)) for key in _together(owner)}
+    others = [found for key in sorted(fellows - {workload.key}) if (found := there.workload(key)) is not None]
+    owners = {owner.key for owner, _ in promises}
+    heads = [replace(head, defect=_HELD) for head, _ in reservations]  # of a class of its own, so that it alone sleeps
+    own = replace(workload, not_before=0.0)
+    everybody = (own, *heads, *(owner for owner, _ in promises), *(one for one in others if one.key not in owners))
+    for name in {one.cluster_queue for one in everybody}:
+        if (spec := ledger.quota.spec(name)) is not None:
+            line.set_queue(spec)
+    for one in everybody:
+        line.put(one)
+    for head, reservation in reservations:
+        line.reserve(head.key, reservation)
+        line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
+    for owner, promise in promises:
+        line.promise(owner.key, promise)
+    if (mine := scene.reservation(workload)) is not None and workload.blocked is None:
+        line.reserve(workload.key, mine)
+    return line
+
+
+def _together(workload: Workload) -> tuple[str, ...]:
+    return () if workload.gang is None else workload.gang.together

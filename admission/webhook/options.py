@@ -1,0 +1,16 @@
+"""The settings as the webhook's rules take them. Pure; app.py calls it, and whoever completes objects without a webhook."""
+
+from __future__ import annotations
+
+from admission.settings import AdmissionSettings
+from admission.webhook.rules import Rules
+
+
+def webhook_rules(settings: AdmissionSettings) -> Rules:
+    """What the reviews go by."""
+    return Rules(
+        in_use_finalizer=True,
+        profile=settings.placement.profile,
+        manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,
+        managed_namespaces=settings.managed_namespaces,
+    )

@@ -1,0 +1,254 @@
+"""From documents to a world: each taken in as the controller would, jobs and pods through their adapters to Workloads.
+
+Whatever cannot be taken is named in the world's faults, and the rest goes on. Called by files.py, which says what stands in
+place of the API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import msgspec
+
+from admission.world import makers, units
+from admission.world.documents import Document
+from admission.world.given import GROUPS, JOBS, Given, moment
+from admission.world.jobs import JOB_KINDS, NotOurs, arrival, completed, duration, lookups, workload_of
+from admission.world.makers import MAKERS
+from admission.world.objects import KINDS, Objects
+from admission.world.rules import WorldRules
+from admission.world.states import about, take_states
+from admission.world.units import Units
+from admission.world.world import About, Arrival, World
+from api.errors import InvalidObject, StowageError
+from api.kube.resources import NAMESPACES, NODES, PODS, WORKLOADS, Resource
+from api.meta import is_true, object_key
+from api.names import FINISHED, HOSTNAME_LABEL, SIMULATED_ARRIVAL
+from api.workloads import Workload
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_OS_LABEL = "kubernetes.io/os"
+
+
+class Builder:
+    """`uids`: what made-up UIDs begin with; those that are added come after all that are there, whose UIDs are digits."""
+
+    def __init__(self, world: World, objects: Objects, uids: str = "") -> None:
+        self._world, self.objects = world, objects
+        self._given = Given(world.faults, uids)
+        self._units = Units(objects)
+        self._lookups = lookups(objects.sight, self._units.gang_pods)
+        self._titles: dict[str, str] = {}
+
+    @classmethod
+    def of_nothing(cls, rules: WorldRules | None) -> Builder:
+        """Of an empty world."""
+        rules = rules or WorldRules()
+        world = World.under(rules)
+        return cls(world, Objects(world.books, rules))
+
+    def build(self, found: Iterable[Document]) -> World:
+        """The world of these objects."""
+        given = self._given
+        given.sort(found)
+        given.translate()
+        for kind in KINDS:
+            if kind is NAMESPACES:
+                given.imply_namespaces()
+            if kind is WORKLOADS:
+                self._world.now = given.beginning()
+                self._each(kind, self._take_workload)
+            else:
+                self._each(kind, self._take_pod if kind is PODS else self._take)
+        self._take_jobs()
+        self._world.arrivals.sort(key=lambda coming: coming.at)
+        take_states(self._world, self.objects.sight.workloads.objects.values())
+        return self._world
+
+    def add_jobs(self, found: Iterable[Document]) -> list[str]:
+        """Jobs and pods on top of the world: pending from `now` on. Tells the keys of their Workloads, in order."""
+        self._given.sort(found)
+        known = set(self._world.about)
+        for document in self._given.others():
+            self._given.fault(document, "only jobs and pods can be added")
+        for kind in JOBS:
+            for document in self._given.of(kind):
+                _now(document)
+        self._each(WORKLOADS, self._take_workload)
+        self._each(PODS, self._take_pod)
+        self._take_jobs()
+        return [key for key in self._world.about if key not in known]
+
+    def _each(self, kind: Resource, take: Callable[[Document, Resource], None]) -> None:
+        for document in self._given.of(kind):
+            self._try(document, take, kind)
+
+    def _try(self, document: Document, take: Callable[[Document, Resource], None], kind: Resource) -> None:
+        try:
+            take(document, kind)
+        except InvalidObject as bad:
+            self._given.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
+        except (StowageError, ValueError) as bad:
+            self._given.fault(document, str(bad))
+
+    def _decoded(self, kind: Resource, data: bytes) -> object:
+        return self.objects.decoded(kind, data) if kind in KINDS else None
+
+    def _take(self, document: Document, kind: Resource) -> None:
+        obj = self._completed(kind, document.object)
+        meta = obj["metadata"]
+        if kind is NODES:
+            _settle(obj)
+        elif kind is NAMESPACES:
+            meta["labels"] = {_NAME_LABEL: meta["name"], **(meta.get("labels") or {})}
+        self.objects.add(kind, msgspec.json.encode(obj))
+
+    def _completed(self, kind: Resource, obj: dict[str, Any]) -> dict[str, Any]:
+        return completed(kind, obj, self._lookups, self.objects.rules.webhook, self._decoded)
+
+    def _identified(self, kind: Resource, document: Document) -> dict[str, Any]:
+        """The object as it would be stored, with a UID and a time."""
+        return self._given.identified(self._completed(kind, document.object), self._world.now)
+
+    def _take_jobs(self) -> None:
+        for kind in JOB_KINDS:
+            self._each(kind, self._take_job)
+        for kind in GROUPS:
+            self._each(kind, self._take_pod_group)
+        for kind in MAKERS:
+            self._each(kind, self._take_maker)
+        for members in self._units.all():
+            self._try(members.documents[0], self._take_unit_of(members), PODS)
+        self._name_empty_groups()
+
+    def _take_workload(self, document: Document, kind: Resource) -> None:
+        obj = self._identified(kind, document)
+        workload: Workload = self.objects.decoded(kind, msgspec.json.encode(obj))
+        if not is_true(workload.status.conditions, FINISHED):
+            self._enter(workload, about(workload, run_for=duration(obj)), self._arrival(obj))
+
+    def _take_job(self, document: Document, kind: Resource) -> None:
+        adapter = JOB_KINDS[kind]
+        obj = self._identified(kind, document)
+        title = document.name
+        if self._runs_for(title, duration(obj)):  # its Workload stands in the files too
+            return
+        made = workload_of(obj, adapter, self.objects.surroundings(), self.objects.rules.webhook)
+        if made is None:
+            self._given.is_part(document)
+            return
+        workload = _born(made, obj["metadata"]["creationTimestamp"], obj["metadata"]["uid"])
+        self._enter(workload, about(workload, title, duration(obj)), self._arrival(obj))
+
+    def _runs_for(self, title: str, run_for: float | None) -> bool:
+        """Whether there is a Workload for what is called so; then that is how long it runs, where anything says so."""
+        known = self._titles.get(title)
+        if known is not None and run_for is not None:
+            self._world.about[known] = replace(self._world.about[known], run_for=run_for)
+        return known is not None
+
+    # ---- pods and what makes them
+
+    def _take_pod(self, document: Document, kind: Resource) -> None:
+        pod = document.object
+        if units.is_bound(pod):
+            self.objects.add(kind, msgspec.json.encode(pod))
+        elif units.is_over(pod):
+            return
+        elif (job := units.job_of(pod)) is not None and not units.in_gang(pod):
+            if not self._plays(document, *job):
+                raise NotOurs(f"is part of {job[0]} {job[1]}, which is not there, and no node holds it")
+        else:
+            self._take_unbound(document, kind)
+
+    def _plays(self, document: Document, kind: str, name: str) -> bool:
+        """Whether a job of that name is there, or a Workload that stands for it."""
+        title = f"{kind} {object_key(document.object['metadata']['namespace'], name)}"
+        return title in self._titles or self._given.is_there(document, kind, name)
+
+    def _take_unbound(self, document: Document, kind: Resource) -> None:
+        pod = document.object
+        stored = pod if units.is_known(pod) else self._completed(kind, pod)
+        self._units.add(Document(document.where, self._given.identified(stored, self._world.now)))
+
+    def _take_pod_group(self, document: Document, kind: Resource) -> None:
+        self.objects.add_pod_group(kind, self._identified(kind, document))
+
+    def _take_maker(self, document: Document, kind: Resource) -> None:
+        if self._given.is_part(document):
+            return
+        maker = Document(document.where, self._completed(kind, document.object))
+        for pod in list(makers.spelled_out(kind, maker, self._given.of(PODS))):
+            self._take_unbound(pod, PODS)
+
+    def _take_unit_of(self, members: units.Members) -> Callable[[Document, Resource], None]:
+        return lambda _, __: self._take_unit(members)
+
+    def _take_unit(self, members: units.Members) -> None:
+        said = [duration(document.object) for document in members.documents]
+        run_for = max((seconds for seconds in said if seconds is not None), default=None)
+        self._runs_for(members.title, run_for)
+        at = max(self._arrival(document.object) for document in members.documents)
+        for made in self._units.workloads(members, self._world.now):
+            first = members.documents[0].object["metadata"]
+            workload = _born(made.workload, first["creationTimestamp"], first["uid"])
+            lasts = inf if made.serving and run_for is None else run_for
+            self._enter(workload, about(workload, made.title, lasts), at)
+
+    def _name_empty_groups(self) -> None:
+        for kind in GROUPS:
+            for document in self._given.of(kind):
+                key = object_key(document.object["metadata"]["namespace"], document.object["metadata"]["name"])
+                if key not in self._units.gangs() and f"PodGroup {key}" not in self._titles:
+                    self._given.fault(document, "no pod of its gang is there that waits")
+
+    # ---- entering
+
+    def _arrival(self, obj: dict[str, Any]) -> float:
+        after = arrival(obj)
+        created = moment(obj["metadata"]["creationTimestamp"])
+        return max(self._world.now, created) if after is None else self._world.now + after
+
+    def _enter(self, workload: Workload, known: About, at: float) -> None:
+        if at > self._world.now:
+            taken = self.objects.converted(workload)
+            self._world.arrivals.append(Arrival(at, replace(taken, queued=at)))
+        else:
+            self.objects.add(WORKLOADS, msgspec.json.encode(workload.to_wire()))
+            if (misfit := self.objects.misfit(workload)) is not None:
+                raise Misfit(misfit.removeprefix(f"Workload {workload.key}: "))
+        self._world.about[workload.key] = known
+        self._titles[known.title] = workload.key
+
+
+def _now(document: Document) -> None:
+    """Whenever it was made, and whenever it means to come: it comes now."""
+    meta = document.object["metadata"]
+    meta.pop("creationTimestamp", None)
+    if isinstance(meta.get("annotations"), dict):
+        meta["annotations"].pop(SIMULATED_ARRIVAL, None)
+
+
+def _born(workload: Workload, created: str, uid: str) -> Workload:
+    """The Workload as the API server would have it."""
+    meta = {"creation_timestamp": created, "uid": uid}
+    return workload.model_copy(update={"metadata": workload.metadata.model_copy(update=meta)})
+
+
+class Misfit(StowageError):
+    """A workload that the engine cannot take; the text says what is wrong with it."""
+
+
+def _settle(node: dict[str, Any]) -> None:
+    """What kubelet and API server would have put in."""
+    labels = node["metadata"].setdefault("labels", {})
+    labels.setdefault(HOSTNAME_LABEL, node["metadata"]["name"])
+    labels.setdefault(_OS_LABEL, "linux")
+    status = node.setdefault("status", {})
+    if "allocatable" not in status and "capacity" in status:
+        status["allocatable"] = status["capacity"]
+    if not status.get("conditions"):
+        status["conditions"] = [{"type": "Ready", "status": "True"}]

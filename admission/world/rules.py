@@ -1,0 +1,68 @@
+"""What of the controller's settings a world goes by, as one value: it counts, places and holds back as the controller would.
+
+Read from the settings once (`rules_of`), by the command line; a test makes its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from admission.controllers.jobs.surroundings import JobOptions
+from admission.controllers.options import job_options
+from admission.engine.model import PlacementOptions
+from admission.engine.quota.charging import PLAIN, ResourceRules
+from admission.engine.quota.fairness import FairSharing
+from admission.settings import AdmissionSettings
+from admission.webhook.options import webhook_rules
+from admission.webhook.rules import Rules
+from api.pods import Namespace
+from api.sakkara import TOPOLOGY_NAMESPACE
+
+BUDGET: Final = 64
+"""Decisions of one cycle, unless the settings say otherwise."""
+
+
+_PLACEMENT: Final = PlacementOptions()
+_WEBHOOK: Final = Rules()
+
+
+def _plain_jobs(_: Mapping[str, Namespace]) -> JobOptions:
+    return JobOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class WorldRules:
+    """`resources`: what of the requests quota counts; `sharing` None: fair sharing is off; `budget`: decisions of one cycle.
+
+    `by_eviction`: an evicted workload queues up from its eviction on. `one_by_one`: the next one is admitted when the pods of
+    all others are ready. `trees`: the namespace of the ConfigMaps that describe trees. `webhook`: what new objects are given
+    and refused by; `jobs`: the job controller's, for a view of the namespaces.
+    """
+
+    placement: PlacementOptions = _PLACEMENT
+    resources: ResourceRules = PLAIN
+    sharing: FairSharing | None = None
+    budget: int = BUDGET
+    by_eviction: bool = True
+    one_by_one: bool = False
+    trees: str = TOPOLOGY_NAMESPACE
+    webhook: Rules = _WEBHOOK
+    jobs: Callable[[Mapping[str, Namespace]], JobOptions] = _plain_jobs
+
+
+def rules_of(settings: AdmissionSettings) -> WorldRules:
+    """As the processes take these settings."""
+    pods = settings.wait_for_pods_ready
+    return WorldRules(
+        placement=settings.placement.options(),
+        resources=settings.resources.rules(),
+        sharing=settings.fair_sharing.rules(),
+        budget=settings.controller.cycle_budget,
+        by_eviction=pods.requeuing_strategy.timestamp == "Eviction",
+        one_by_one=pods.enabled and pods.block_admission,
+        trees=settings.sakkara.topology_namespace,
+        webhook=webhook_rules(settings),
+        jobs=lambda namespaces: job_options(settings, namespaces),
+    )

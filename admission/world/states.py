@@ -1,0 +1,62 @@
+"""What a Workload's status says beyond what the engine takes from it: who it is to people, what its admission still lacks.
+
+Called by cluster.py and files.py, for whatever Workloads there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from admission.controllers.checks import named
+from admission.controllers.readiness import unready
+from admission.controllers.repairs import failed_nodes
+from admission.world.world import About, World
+from api import names
+from api.meta import find_condition, is_true, parse_time
+from api.workloads import Workload
+
+
+def about(workload: Workload, title: str | None = None, run_for: float | None = None) -> About:
+    """What the Workload says of itself; its owner's kind and name are what people call it. Raises ValueError for no time."""
+    admitted = find_condition(workload.status.conditions, names.ADMITTED)
+    since = parse_time(admitted.last_transition_time) if admitted and admitted.status == "True" else None
+    limit = workload.spec.maximum_execution_time_seconds
+    return About(
+        title or _title(workload),
+        run_for if run_for is not None else limit,
+        since,
+        parse_time(workload.metadata.creation_timestamp) or 0.0,
+        workload.metadata.deletion_timestamp is not None,
+        _checks(workload),
+    )
+
+
+def _title(workload: Workload) -> str:
+    meta = workload.metadata
+    owner = next((o for o in meta.owner_references if o.controller), None)
+    if owner is not None:
+        return f"{owner.kind} {meta.namespace}/{owner.name}"
+    if names.IS_GROUP_WORKLOAD in meta.annotations:
+        return group_title(workload.key, gang=names.GANG in meta.annotations)
+    return f"Workload {workload.key}"
+
+
+def group_title(key: str, *, gang: bool) -> str:
+    """Of a group of pods."""
+    return f"{'PodGroup' if gang else 'Pods'} {key}"
+
+
+def _checks(workload: Workload) -> str:
+    states = workload.status.conditions
+    if not is_true(states, names.QUOTA_RESERVED) or is_true(states, names.ADMITTED):
+        return ""
+    return named([check for check in workload.status.admission_checks if check.state != names.CheckState.READY])
+
+
+def take_states(world: World, workloads: Iterable[Workload]) -> None:
+    """Who has lost a node, and whose pods are not ready yet."""
+    for workload in workloads:
+        if nodes := failed_nodes(workload):
+            world.failed[workload.key] = tuple(nodes)
+        if unready(workload):
+            world.unready.add(workload.key)

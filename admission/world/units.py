@@ -1,0 +1,187 @@
+"""Pods that no node holds yet, as the units in which they are admitted: pods on their own, groups, gangs; to their Workloads.
+
+The webhook's defaults and rules, the projection that the controller watches, and its plan for the unit: of that plan only what
+makes a Workload is taken, and what it says instead of making one. A unit comes when the last of its pods does. Called by
+files.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from admission.controllers.actions import CreateWorkload
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.pods import freequeue
+from admission.controllers.pods.actions import Plan
+from admission.controllers.pods.gang import is_gang, terms_of
+from admission.controllers.pods.gangs import plan_gang
+from admission.controllers.pods.plan import plan
+from admission.controllers.pods.views import BY_POD, GROUP, pod_keys, unit_key
+from admission.integrations.pod import QueuedPod, QueuedPodReader
+from admission.integrations.podgroup import Unit
+from admission.webhook import gangs
+from admission.webhook.members import GangPod, read_member
+from admission.world.documents import Document
+from admission.world.jobs import NotOurs
+from admission.world.makers import FOREVER, owner
+from admission.world.objects import Objects
+from admission.world.states import group_title
+from api import names
+from api.errors import StowageError
+from api.kube.decode import DECODE_ERRORS, undecodable
+from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, RESOURCE_FLAVORS
+from api.meta import object_key
+from api.workloads import Workload
+
+_OVER: Final = ("Succeeded", "Failed")
+_PART_OF: Final = ("Job", "JobSet")
+
+
+def is_bound(pod: Mapping[str, Any]) -> bool:
+    """Whether a node holds it: it is counted there, whoever it belongs to."""
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def is_over(pod: Mapping[str, Any]) -> bool:
+    """Whether it has ended."""
+    return (pod.get("status") or {}).get("phase") in _OVER
+
+
+def is_known(pod: Mapping[str, Any]) -> bool:
+    """Whether the webhook has seen it already: what it is given stands in it."""
+    return names.ROLE_HASH in (pod["metadata"].get("annotations") or {})
+
+
+def job_of(pod: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Kind and name of the job that it is a part of."""
+    by = owner(pod)
+    return (by["kind"], by["name"]) if by is not None and by.get("kind") in _PART_OF else None
+
+
+def in_gang(pod: Mapping[str, Any]) -> bool:
+    """Whether it names a gang, so that it waits for that and not with its job."""
+    return gangs.reading(pod, pod["metadata"].get("namespace") or "").gang is not None
+
+
+class Waits(StowageError):
+    """A unit that gets no Workload as it is; the text says why."""
+
+
+@dataclass(slots=True)
+class Made:
+    """A Workload that the controller would make, and what people call it. `serving`: its pods run for ever."""
+
+    workload: Workload
+    title: str
+    serving: bool
+
+
+@dataclass(slots=True)
+class Members:
+    """One unit's pods with their documents, in the order of the files."""
+
+    key: str
+    pods: list[QueuedPod] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        kind, _, name = self.key.partition(":")
+        return group_title(name, gang=is_gang(self.pods)) if kind == GROUP else f"Pod {name}"
+
+
+class Units:
+    """The pods of one world, taken in one by one (`add`), then told as units."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects, self._read = objects, QueuedPodReader()
+        self._members: dict[str, Members] = {}
+        self._gangs: dict[str, list[GangPod]] = {}
+
+    def gang_pods(self, key: str) -> Iterable[GangPod]:
+        """Those taken in so far of a gang."""
+        return self._gangs.get(key, ())
+
+    def gangs(self) -> set[str]:
+        """The keys of the gangs and groups that have pods here."""
+        return {key.partition(":")[2] for key in self._members if key.startswith(f"{GROUP}:")}
+
+    def add(self, document: Document) -> None:
+        """Takes in a pod that is as the webhook leaves it. Raises NotOurs, InvalidObject."""
+        data = msgspec.json.encode(document.object)
+        try:
+            pod, member = self._read(data), read_member(data)
+        except DECODE_ERRORS as bad:
+            raise undecodable(PODS.kind, data, bad) from None
+        key = unit_key(pod)
+        if key is None:
+            raise NotOurs(
+                f"names no queue (label {names.QUEUE_NAME_LABEL}) and no gang, so nothing holds it back, and no node holds it"
+            )
+        unit = self._members.setdefault(key, Members(key))
+        if any(other.metadata.name == pod.metadata.name for other in unit.pods):
+            raise NotOurs("another pod of its name is there")
+        unit.pods.append(pod)
+        unit.documents.append(document)
+        if member.gang is not None:
+            self._gangs.setdefault(object_key(member.metadata.namespace, member.gang.name), []).append(member)
+        if pod.labels.get(names.QUEUE_NAME_LABEL) == names.GANG_QUEUE:
+            self._free_queue(pod.metadata.namespace)
+
+    def _free_queue(self, namespace: str) -> None:
+        """The queue of gangs that name none, as far as it is not there."""
+        sight = self._objects.sight
+        wanted = (
+            (RESOURCE_FLAVORS, sight.flavors.objects, freequeue.flavor()),
+            (CLUSTER_QUEUES, sight.cluster_queues.objects, freequeue.cluster_queue()),
+            (LOCAL_QUEUES, sight.local_queues.objects, freequeue.local_queue(namespace)),
+        )
+        for kind, there, made in wanted:
+            if made.key not in there:
+                self._objects.add(kind, msgspec.json.encode(made.to_wire()))
+
+    def all(self) -> Iterator[Members]:
+        """The units, in the order of their first pods."""
+        yield from self._members.values()
+
+    def workloads(self, members: Members, now: float) -> list[Made]:
+        """What the controller would make for the unit now; nothing where a Workload stands for it already.
+
+        Raises Waits where it makes none, InvalidObject.
+        """
+        unit = Unit.of(members.pods)
+        workloads = self._objects.sight.workloads.objects
+        if not unit.group and self._controlled(unit.first):
+            return []
+        known = [workloads[key] for key in (members.key.partition(":")[2],) if unit.group and key in workloads]
+        made = self._plan(unit, known, now)
+        created = [action.workload for action in made.actions if isinstance(action, CreateWorkload)]
+        if not created and not known:
+            raise Waits("; ".join(event.message for event in made.events) or made.note or "its pods are not gated")
+        serving = unit.serving or any(
+            (owner(document.object) or {}).get("kind") in FOREVER for document in members.documents
+        )
+        return [Made(each, self._title(each, members), serving) for each in created]
+
+    def _plan(self, unit: Unit, known: list[Workload], now: float) -> Plan:
+        surroundings: Surroundings = self._objects.surroundings()
+        if not is_gang(unit.pods):
+            return plan(unit, known, surroundings, now)
+        key = object_key(unit.namespace, unit.group)
+        terms = terms_of(unit.pods, self._objects.pod_groups.get(key))
+        lates = {pod.key: self._controlled(pod) for pod in unit.pods}
+        return plan_gang(unit, terms, known, lates, surroundings, now)
+
+    def _controlled(self, pod: QueuedPod) -> list[Workload]:
+        """The Workloads that are this pod's own."""
+        return self._objects.sight.workloads.by_index(BY_POD, pod.key)
+
+    @staticmethod
+    def _title(workload: Workload, members: Members) -> str:
+        late = next(iter(pod_keys(workload)), None)
+        return members.title if late is None else f"Pod {late}"

@@ -1,0 +1,315 @@
+"""Made situations in which more than the ledger keeps `ns/w` waiting: rules, turns, promises, reservations, fellows, checks.
+
+Each is a cluster with what else a decision depends on. What the shell tells of a workload (blocked, backoff, checks) is told
+here in the shell's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+
+from admission.engine.cycle.cycle import CycleReport
+from admission.engine.cycle.deciding import decide
+from admission.engine.explain.turn import Scene
+from admission.engine.model import (
+    Event,
+    Flavor,
+    Gang,
+    LevelConstraint,
+    NodeSelectorTerm,
+    PodSet,
+    PreemptionPolicy,
+    Quota,
+    Requirement,
+    SliceLayer,
+    Spreading,
+    StopPolicy,
+    TopologyAsk,
+    Workload,
+)
+from admission.engine.quota.fairness import FairSharing
+from tests.admission.engine.explain import situations
+from tests.admission.engine.explain.situations import BLOCK, IN_A_RACK, W, blocks, tree
+from tests.admission.engine.making import CPU, HOST, RACK, STRICT, Cluster, queue, workload
+
+RECLAIM = PreemptionPolicy(reclaim_within_cohort="Any")
+WITHIN = PreemptionPolicy(within_cluster_queue="LowerPriority")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A cluster at `now`, what its cycles go by, and what is known of the workload's checks."""
+
+    cluster: Cluster
+    now: float = 0.0
+    sharing: FairSharing | None = None
+    startable: int | None = None
+    checks: str = ""
+
+    @property
+    def scene(self) -> Scene:
+        return Scene(self.cluster.queues, self.sharing, self.startable)
+
+    @property
+    def workload(self) -> Workload:
+        """The one that waits, or has quota."""
+        found = self.cluster.queues.workload(W) or self.cluster.ledger.workload(W)
+        assert found is not None
+        return found
+
+    def cycle(self) -> CycleReport:
+        """As the controller makes it."""
+        return decide(self.cluster.ledger, self.cluster.queues, self.now, 100, self.sharing, startable=self.startable)
+
+
+def plain(make: Callable[[], Cluster]) -> Callable[[], Made]:
+    """One of the situations of the ledger alone."""
+
+    def made() -> Made:
+        return Made(make())
+
+    made.__name__ = make.__name__
+    return made
+
+
+def free(*queues: Event) -> list[Event]:
+    """A flavor of two racks, all of it free."""
+    return [blocks(), *tree(), *(queues or (queue(tas=100),))]
+
+
+def told(made: Workload, *events: Event, now: float = 0.0, startable: int | None = None) -> Made:
+    """A cluster without any history, and the workload."""
+    return Made(Cluster(*events, made), now, startable=startable)
+
+
+def blocked(reason: str, message: str) -> Made:
+    """What keeps it out of the line."""
+    return told(replace(workload(W, 1, ask=IN_A_RACK), blocked=(reason, message)), *free())
+
+
+# ---- the shell holds it
+
+
+def deactivated() -> Made:
+    return blocked("Deactivated", "The workload is deactivated")
+
+
+def gated() -> Made:
+    return blocked("AdmissionGated", "Admission is gated by: example.com/gate")
+
+
+def on_hold() -> Made:
+    return blocked("OnHold", "The queue holds the workload back")
+
+
+def gang_below_minimum() -> Made:
+    return blocked("Suspended", "2 of 3 pods exist")
+
+
+def no_local_queue() -> Made:
+    return blocked("Misconfigured", "LocalQueue q doesn't exist")
+
+
+def backoff() -> Made:
+    return told(replace(workload(W, 1), not_before=90.5), *free(), now=30.0)
+
+
+def held_for_ever() -> Made:
+    return told(replace(workload(W, 1), not_before=inf), *free())
+
+
+def checks_pending() -> Made:
+    made = Made(Cluster(*free(), workload(W, 1, ask=IN_A_RACK)), checks="capacity (no answer yet)")
+    made.cycle()
+    return made
+
+
+# ---- the queue does not take it
+
+
+def stopped_queue() -> Made:
+    return told(workload(W, 1), *free(replace(queue(tas=100), stop=StopPolicy.HOLD)))
+
+
+def inactive_queue() -> Made:
+    return told(workload(W, 1), *free(replace(queue(tas=100), inactive="Can't admit: FlavorNotFound")))
+
+
+def no_queue() -> Made:
+    return told(workload(W, 1, to="nowhere"), *free())
+
+
+def bad_pods() -> Made:
+    return told(replace(workload(W, 1), defect="resources validation failed: requests exceed limits"), *free())
+
+
+def pods_not_ready() -> Made:
+    return told(workload(W, 1, ask=IN_A_RACK), *free(), startable=0)
+
+
+# ---- quota
+
+
+def borrowing_limit() -> Made:
+    """The cohort has quota free, but the queue may borrow only two."""
+    queues = (queue("q", cohort="all", tas=Quota(4 * CPU, 2 * CPU)), queue("o", cohort="all", tas=12))
+    return told(workload(W, 8, ask=IN_A_RACK), *free(*queues))
+
+
+def lent_and_not_reclaimed() -> Made:
+    """A relative has borrowed what is the queue's own, and its policy does not let it have that back."""
+    queues = (queue("q", cohort="all", tas=8), queue("o", cohort="all", tas=2))
+    return plain(lambda: situations.waiting(*free(*queues), workload("ns/b", 6, to="o"), pods=5))()
+
+
+def lower_priority_stays() -> Made:
+    """The queue's own workload of lower priority is in the way, and none may be evicted."""
+    used = workload("ns/low", 6)
+    made = replace(workload(W, 4, ask=IN_A_RACK, priority=9), queued=9.0)
+    return plain(lambda: situations.beside(made, *free(queue(tas=8)), used))()
+
+
+def fair_share() -> Made:
+    """Fair sharing: another queue has borrowed as much as its weight gives it, and nobody else may be evicted for this one."""
+    policy = PreemptionPolicy(reclaim_within_cohort="Any")
+    queues = tuple(replace(queue(name, cohort="all", tas=2), preemption=policy) for name in ("q", "o", "p"))
+    cluster = Cluster(*free(*queues), workload("ns/o", 3, to="o"), workload("ns/p", 3, to="p"))
+    made = Made(cluster, sharing=FairSharing())
+    made.cycle()
+    cluster.tell(workload(W, 3, ask=IN_A_RACK, queued=9))
+    return made
+
+
+# ---- others' claims
+
+
+def evicting() -> Made:
+    """It evicts one of lower priority and waits for it to leave."""
+    cluster = Cluster(*free(replace(queue(tas=8), preemption=WITHIN)), workload("ns/low", 6), workload("ns/low2", 2))
+    made = Made(cluster)
+    made.cycle()
+    cluster.tell(workload(W, 4, ask=IN_A_RACK, priority=9, queued=9))
+    return made
+
+
+def promised_already() -> Made:
+    """The same a moment later: the victims have not left yet."""
+    made = evicting()
+    made.cycle()
+    return made
+
+
+def backfilled(limit: float | None, *, head_only: bool = False) -> Made:
+    """A queue with backfill whose head waits for `runs`, which ends at 100; ten CPUs in one rack, six of them taken."""
+    flavor = Flavor("any")
+    runs = replace(workload("ns/runs", 6), time_limit=100.0)
+    cluster = Cluster(flavor, replace(queue(strategy=STRICT, any=10), backfill=True), runs)
+    Made(cluster).cycle()
+    head = workload(W if head_only else "ns/head", 8, queued=1.0)
+    cluster.tell(head)
+    made = Made(cluster, now=10.0)
+    made.cycle()
+    if not head_only:
+        cluster.tell(replace(workload(W, 3, queued=2.0), time_limit=limit))
+    return made
+
+
+def behind_a_reservation() -> Made:
+    return backfilled(None)
+
+
+def too_long_for_the_gap() -> Made:
+    return backfilled(200.0)
+
+
+def head_of_a_backfilled_queue() -> Made:
+    return backfilled(None, head_only=True)
+
+
+def gang_group() -> Made:
+    """Of the two gangs that start together one is not there."""
+    together = ("ns/other", W)
+    made = replace(workload(W, 2, ask=IN_A_RACK), gang=Gang("g", together))
+    return told(made, *free())
+
+
+def gang_group_without_room() -> Made:
+    """Both are there, and the other one finds no place."""
+    together = ("ns/other", W)
+    other = replace(workload("ns/other", 9, ask=IN_A_RACK), gang=Gang("g", together))
+    made = replace(workload(W, 2, ask=IN_A_RACK), gang=Gang("h", together))
+    return told(made, *free(), other)
+
+
+# ---- nodes
+
+
+def spread_in_a_required_rack() -> Made:
+    """The rack has three hosts' worth of room, on two hosts; the pods are to be on three."""
+    spread = LevelConstraint(HOST, Spreading.SPREAD, partitions=3, hard=True)
+    ask = TopologyAsk(required=RACK, constraints=(spread,))
+    return told(workload(W, 6, ask=ask), *free())
+
+
+def no_such_flavor() -> Made:
+    return told(workload(W, 1), *free(queue(gone=100)))
+
+
+def bad_request() -> Made:
+    """Slices of a level wider than the one that is required."""
+    ask = TopologyAsk(required=RACK, slices=(SliceLayer(BLOCK, 2),))
+    return told(workload(W, 4, ask=ask), *free())
+
+
+def affinity() -> Made:
+    """No host is as its affinity asks."""
+    terms = (NodeSelectorTerm(match_expressions=(Requirement("disk", "In", ("ssd",)),)),)
+    pod_set = PodSet("main", 2, {"cpu": CPU}, topology=IN_A_RACK, affinity=terms)
+    return told(Workload(W, "uid", "ns/q", "q", (pod_set,)), *free())
+
+
+def leader() -> Made:
+    """The workers fit into a rack, but no host of it holds the leader."""
+    together = TopologyAsk(required=RACK, group="g")
+    pod_sets = (
+        PodSet("leader", 1, {"cpu": 5 * CPU}, topology=together),
+        PodSet("workers", 4, {"cpu": CPU}, topology=together),
+    )
+    return told(Workload(W, "uid", "ns/q", "q", pod_sets), *free())
+
+
+CLAIMS: tuple[Callable[[], Made], ...] = (
+    deactivated,
+    gated,
+    on_hold,
+    gang_below_minimum,
+    no_local_queue,
+    backoff,
+    held_for_ever,
+    checks_pending,
+    stopped_queue,
+    inactive_queue,
+    no_queue,
+    bad_pods,
+    pods_not_ready,
+    borrowing_limit,
+    lent_and_not_reclaimed,
+    lower_priority_stays,
+    fair_share,
+    evicting,
+    promised_already,
+    behind_a_reservation,
+    too_long_for_the_gap,
+    head_of_a_backfilled_queue,
+    gang_group,
+    gang_group_without_room,
+    spread_in_a_required_rack,
+    no_such_flavor,
+    bad_request,
+    affinity,
+    leader,
+)
+
+ALL: tuple[Callable[[], Made], ...] = (*map(plain, situations.SITUATIONS), *CLAIMS)

@@ -1,0 +1,222 @@
+"""Explanations where more than the ledger binds a workload: they say what the cycle says, and what they name is true.
+
+The last table runs over all reason codes: each can be met, and the engine's value, the line for status and event, the command
+and its JSON say the same of it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from admission.cli import explain as command
+from admission.engine.books import Books
+from admission.engine.decision import Preempt, Reason, Wait
+from admission.engine.explain.changes import FewerPods, Finish, LetEvict, LimitTime, RaiseQuota, Remedy
+from admission.engine.explain.explain import explain
+from admission.engine.explain.value import Behind, Explanation, Verdict
+from admission.engine.explain.wire import to_wire
+from admission.engine.explain.words import headline
+from admission.world.rules import WorldRules
+from admission.world.snapshot import capture
+from admission.world.world import About
+from tests.admission.engine.dump import dump
+from tests.admission.engine.explain import claims
+from tests.admission.engine.explain.applied import apply, lets_in
+from tests.admission.engine.explain.bruteforce import could_run
+from tests.admission.engine.explain.claims import ALL, CLAIMS, Made
+from tests.admission.engine.explain.situations import W
+from tests.admission.engine.making import CPU
+
+Make = Callable[[], Made]
+each = pytest.mark.parametrize("make", CLAIMS, ids=lambda make: make.__name__)
+
+
+def explained(made: Made) -> Explanation:
+    """As the command line asks for it."""
+    return explain(made.cluster.ledger, made.workload, made.now, scene=made.scene, checks=made.checks)
+
+
+@each
+def test_it_says_what_the_cycle_says_and_changes_nothing(make: Make) -> None:
+    made = make()
+    before, held = dump(made.cluster.ledger), list(made.cluster.queues.reservations())
+    found = explained(made)
+    assert dump(made.cluster.ledger) == before
+    assert list(made.cluster.queues.reservations()) == held
+    assert explained(make()) == found
+    told = [decision for decision in made.cycle().decisions if decision.workload == W]
+    for decision in told:
+        assert isinstance(decision, Wait | Preempt)
+        assert decision.message == found.message
+        if isinstance(decision, Wait):
+            assert decision.reason == found.reason
+
+
+@each
+def test_every_remedy_carried_out_lets_it_in(make: Make) -> None:
+    for remedy in explained(make()).remedies:
+        assert admits(make(), remedy), remedy
+
+
+def admits(made: Made, remedy: Remedy) -> bool:
+    """Whether a cycle admits it then, beside all that others claim."""
+    workload = made.workload
+    for change in remedy.changes:
+        workload = apply(made.cluster, workload, change)
+    return lets_in(made.cluster, workload, made.cycle)
+
+
+QUOTA = (
+    claims.borrowing_limit,
+    claims.lent_and_not_reclaimed,
+    claims.lower_priority_stays,
+    claims.fair_share,
+    claims.evicting,
+)
+
+
+@pytest.mark.parametrize("make", QUOTA, ids=lambda make: make.__name__)
+def test_what_it_calls_impossible_is_so_however_it_is_tried(make: Make) -> None:
+    made = make()
+    assert (explained(made).verdict is Verdict.CANNOT_RUN) == (not could_run(made.cluster.ledger, made.workload))
+
+
+# ---- what each is to say
+
+
+def test_whose_policy_forbids_to_evict_is_told_what_would_allow_it() -> None:
+    assert (
+        Remedy((LetEvict("q", "reclaimWithinCohort", "Any", ("ns/b",)),))
+        in explained(claims.lent_and_not_reclaimed()).remedies
+    )
+    assert (
+        Remedy((LetEvict("q", "withinClusterQueue", "LowerPriority", ("ns/low",)),))
+        in explained(claims.lower_priority_stays()).remedies
+    )
+
+
+def test_a_borrowing_limit_is_told_as_what_the_queue_may_ever_have() -> None:
+    found = explained(claims.borrowing_limit())
+    assert found.verdict is Verdict.CANNOT_RUN
+    [flavor] = found.flavors
+    [view] = flavor.quota
+    assert (view.asked, view.available, view.most) == (8 * CPU, 6 * CPU, 6 * CPU)
+    assert Remedy((RaiseQuota("q", "tas", "cpu", 2 * CPU, 6 * CPU),)) in found.remedies
+
+
+@pytest.mark.parametrize("make", [claims.evicting, claims.promised_already])
+def test_who_evicts_others_says_for_whom_it_waits(make: Make) -> None:
+    found = explained(make())
+    assert (found.verdict, found.reason, found.victims) == (Verdict.WAITS, Reason.WAITING_FOR_PREEMPTED, ("ns/low",))
+    assert headline(found).startswith("waits for ns/low to leave, evicted for it; would be admitted if ns/low finished")
+
+
+@pytest.mark.parametrize("make", [claims.behind_a_reservation, claims.too_long_for_the_gap])
+def test_who_would_delay_a_head_reads_whose_and_when_it_starts(make: Make) -> None:
+    found = explained(make())
+    assert (found.verdict, found.reason) == (Verdict.WAITS, Reason.PENDING_EVALUATION)
+    assert found.behind == (Behind("ns/head", 100.0),)
+    assert found.remedies == (Remedy((LimitTime(90),)),)
+    assert headline(found) == (
+        "would delay ns/head, which comes before it and is expected to start at 1970-01-01T00:01:40Z or before; "
+        "would be admitted if it ran for 90 s at most"
+    )
+    assert not admits(make(), Remedy((LimitTime(91),)))
+    assert to_wire(found)["behind"] == [{"workload": "ns/head", "start": "1970-01-01T00:01:40Z"}]
+
+
+def test_the_head_reads_when_it_starts_at_the_latest() -> None:
+    found = explained(claims.head_of_a_backfilled_queue())
+    assert (found.reason, found.starts) == (Reason.WAITING_FOR_QUOTA, 100.0)
+    assert found.message.endswith("; expected to start at 1970-01-01T00:01:40Z or before")
+    assert to_wire(found)["starts"] == "1970-01-01T00:01:40Z"
+    assert Remedy((Finish(("ns/runs",)),)) in found.remedies
+
+
+def test_a_remedy_that_somebodys_claim_takes_away_is_not_named() -> None:
+    """Fewer pods would do on the ledger, but the head in front of it would be delayed by them all the same."""
+
+    def wider() -> Made:
+        made = claims.behind_a_reservation()
+        made.cluster.tell(replace(made.workload, pod_sets=(replace(made.workload.pod_sets[0], count=6),)))
+        return made
+
+    made = wider()
+    alone = explain(made.cluster.ledger, made.workload, made.now)
+    fewer = Remedy((FewerPods("main", 6, 4),))
+    assert fewer in alone.remedies
+    assert not admits(wider(), fewer)
+    found = explained(made)
+    assert found.reason is Reason.WAITING_FOR_QUOTA
+    assert fewer not in found.remedies
+
+
+def test_pods_that_are_not_ready_hold_back_whatever_else_is_changed() -> None:
+    found = explained(claims.pods_not_ready())
+    assert (found.reason, found.remedies) == (Reason.WAITING_FOR_PODS_READY, ())
+    assert explained(replace(claims.pods_not_ready(), startable=1)).verdict is Verdict.FITS
+
+
+def test_a_gang_reads_which_other_one_keeps_it() -> None:
+    missing, crowded = explained(claims.gang_group()), explained(claims.gang_group_without_room())
+    assert headline(missing) == "gang ns/other of the group has too few pods yet"
+    assert crowded.message.startswith("gang ns/other of the group: couldn't assign flavors")
+
+
+def test_without_a_budget_nothing_is_tried() -> None:
+    for make in (claims.behind_a_reservation, claims.lower_priority_stays):
+        made = make()
+        found = explain(made.cluster.ledger, made.workload, made.now, scene=made.scene, budget=0)
+        assert (found.remedies, found.complete) == ((), False)
+
+
+# ---- all codes
+
+
+def command_says(made: Made, folder: Path) -> tuple[dict[str, Any], str]:
+    """The command's JSON and its text, of a snapshot of the situation."""
+    books = Books(made.cluster.ledger, made.cluster.queues)
+    about = {W: About("Job ns/w", checks=made.checks)}
+    unready = None if made.startable is None else {"ns/other"}
+    saved = capture(books, made.now, 64, made.sharing, about=about, unready=unready)
+    (folder / "snapshot.json").write_bytes(saved.encode())
+    outs = []
+    for as_json in (True, False):
+        out = Console(file=io.StringIO(), width=100_000)
+        asked = command.Asked("ns/w", as_json=as_json, snapshot=folder / "snapshot.json")
+        assert command.run(asked, WorldRules(), out, Console(file=io.StringIO())) == 0
+        assert isinstance(out.file, io.StringIO)
+        outs.append(out.file.getvalue())
+    return json.loads(outs[0]), outs[1]
+
+
+@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+def test_value_line_command_and_json_say_the_same(make: Make, tmp_path: Path) -> None:
+    found = explained(make())
+    wire, text = command_says(make(), tmp_path)
+    assert {key: wire[key] for key in ("verdict", "reason", "message", "headline")} == {
+        "verdict": found.verdict,
+        "reason": found.reason,
+        "message": found.message,
+        "headline": headline(found),
+    }
+    assert wire["codes"] == list(found.codes)
+    assert wire["remedies"] == to_wire(found)["remedies"]
+    assert f"{found.verdict} ({', '.join(found.codes)})" in text
+    assert found.message in text
+    assert headline(found)
+    for victim in found.victims:
+        assert victim in text
+
+
+def test_every_code_is_met() -> None:
+    met = {code for make in ALL for code in explained(make()).codes}
+    assert set(Reason) - met == set()
