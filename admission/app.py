@@ -23,6 +23,7 @@ from admission.controllers.options import job_options, life_rules
 from admission.controllers.pods.controller import PodController
 from admission.controllers.pods.freequeue import FreeQueueController
 from admission.controllers.pods.podgroups import PodGroupController, PodGroups
+from admission.controllers.pods.sets import SetController
 from admission.controllers.pods.together import GangGroupController
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
@@ -43,6 +44,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.registry import ADAPTERS
+from admission.integrations.sets import SETS
 from admission.settings import AdmissionSettings
 from admission.world.snapshot import capture
 from api.kube.client import Kube
@@ -77,6 +79,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
                 *parts.views.all(),
                 parts.pods,
                 *parts.jobs.values(),
+                *parts.sets.values(),
                 *parts.elastic.values(),
                 *parts.groups.values(),
                 parts.maps,
@@ -99,6 +102,7 @@ class _Controller:
             for kind in ADAPTERS
         }
         labels = _managed_labels(settings)
+        self.sets = {kind.framework: WhenServed(kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in SETS}
         self.pods: Informer[QueuedPod] = Informer(kube, PODS, QueuedPodReader(), label_selector=labels)
         self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
@@ -170,8 +174,20 @@ class _Controller:
             workers=self._settings.job_workers,
             at_once=self._settings.writes,
         )
+        sets = SetController(
+            writer,
+            self.sets,
+            self.pods,
+            views.workloads,
+            views.workload_priorities,
+            views.priorities,
+            recorder,
+            options=job_options(settings, views.namespaces.objects),
+            at_once=self._settings.writes,
+        )
         views.namespaces.add_handler(lambda change: jobs.namespace_changed(change.key))
         views.namespaces.add_handler(lambda change: plain_pods.namespace_changed(change.key))
+        views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
         self._runs: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("events", recorder.run),
             ("scheduler", scheduler.run),
@@ -181,6 +197,7 @@ class _Controller:
             ("nodes", nodes.reconciler.run),
             ("jobs", jobs.run),
             ("pods", plain_pods.run),
+            ("sets of pods", sets.run),
             ("pod groups", PodGroupController(writer, self.pods, pod_groups, views.workloads).run),
             ("Sakkara's ConfigMaps", Reporter(views, described, recorder).run),
             ("results of groups", results.run),

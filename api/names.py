@@ -26,6 +26,10 @@ POD_GROUP_NAME: Final = f"{GROUP}/pod-group-name"  # also as an annotation
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 JOB_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 JOBSET_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+STATEFULSET_POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
+LWS_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
+LWS_WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
 
 # ---- annotations that a user writes
 REQUIRE_TOPOLOGY: Final = f"{GROUP}/require-topology"
@@ -54,6 +58,7 @@ RETRIABLE_IN_GROUP: Final = f"{GROUP}/retriable-in-group"
 ROLE_HASH: Final = f"{GROUP}/role-hash"
 POD_SUSPENDING_PARENT: Final = f"{GROUP}/pod-suspending-parent"
 IS_GROUP_WORKLOAD: Final = f"{GROUP}/is-group-workload"
+COMPONENT_INDEX: Final = f"{GROUP}/component-workload-index"  # on Workloads: which group of its owner
 
 # A pod that carries one of these is counted by its workload's assignment, not as a foreign pod.
 TAS_ANNOTATIONS: Final = (

@@ -20,6 +20,7 @@ from api.names import (
     QUOTA_RESERVED,
     REQUEUED,
     STOWAGE,
+    WAITING_FOR_REPLACEMENT_PODS,
     Evicting,
     Waiting,
 )
@@ -34,6 +35,7 @@ from api.workloads import (
 )
 
 MESSAGE_LIMIT = 32 * 1024
+HOLD = "Job is on hold"
 EXPLANATION = f"{STOWAGE}/Explanation"
 """Ours: what keeps a waiting workload out, and what would let it in; the field's own messages stay as they are."""
 
@@ -197,6 +199,26 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
         return new
     again = eviction.reason in (Evicting.PREEMPTED, Evicting.NODE_FAILURES)
     return with_condition(new, REQUEUED, again, eviction.reason, eviction.message, now, generation)
+
+
+def is_on_hold(status: WorkloadStatus) -> bool:
+    """Whether its owner asks for no pods for now."""
+    found = find_condition(status.conditions, QUOTA_RESERVED)
+    return found is not None and found.status == "False" and found.reason == Waiting.ON_HOLD
+
+
+def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
+    """Its owner asks for no pods for now: quota is given back, and it is not considered until `off_hold`."""
+    new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
+    new = without(without(new, WAITING_FOR_REPLACEMENT_PODS), EXPLANATION)
+    new = with_condition(new, QUOTA_RESERVED, False, Waiting.ON_HOLD, HOLD, now, generation)
+    return synced_admitted(new, now, generation)
+
+
+def off_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
+    """Pods are asked for again: it queues up."""
+    message = "Workload is pending evaluation in the scheduling queue"
+    return with_condition(status, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, message, now, generation)
 
 
 def requeued(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:

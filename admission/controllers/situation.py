@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from admission.controllers import conditions
 from api.meta import find_condition
 from api.names import ADMISSION_GATED_BY, GANG_WAITING, WAITING_FOR_REPLACEMENT_PODS, Waiting
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
@@ -33,6 +34,8 @@ def blocker(workload: Workload, situation: Situation) -> tuple[str, str] | None:
         return Waiting.DEACTIVATED, "The workload is deactivated"
     if gates:
         return Waiting.ADMISSION_GATED, f"Admission is gated by: {gates}"
+    if conditions.is_on_hold(workload.status):
+        return Waiting.ON_HOLD, conditions.HOLD
     lacking = find_condition(workload.status.conditions, WAITING_FOR_REPLACEMENT_PODS)
     if lacking is not None and lacking.status == "True":
         counted = lacking.reason == GANG_WAITING

@@ -28,8 +28,8 @@ from api.pods import Gate
 FRAMEWORK: Final = "pod"
 ROLE_LENGTH: Final = 8
 
-# What the kept labels and annotations begin with or contain: ours, and what a Workload takes over from its owner.
-_OURS: Final = (f"{names.GROUP}/", f"provreq.{names.GROUP}/", f"{names.STOWAGE}/")
+# What the kept labels and annotations begin with: ours, what a Workload takes over from its owner, what sets say of a pod.
+_OURS: Final = (f"{names.GROUP}/", f"provreq.{names.GROUP}/", f"{names.STOWAGE}/", "leaderworkerset.sigs.k8s.io/")
 _SHAPE: Final = (
     "nodeSelector",
     "affinity",

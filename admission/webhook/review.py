@@ -18,7 +18,19 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.webhook import defaults, deployment, elastic, flavors, gangs, jobs, pod, queues, workloads
+from admission.webhook import (
+    defaults,
+    deployment,
+    elastic,
+    flavors,
+    gangs,
+    jobs,
+    leaderworkerset,
+    pod,
+    queues,
+    statefulset,
+    workloads,
+)
 from admission.webhook.fields import Errors, aggregate
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
@@ -184,11 +196,29 @@ def _validate_deployment(request: Request, _: Lookups, __: Rules) -> Errors:
     return deployment.validate(request.old_object, request.new)
 
 
+def _mutate_stateful_set(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
+    statefulset.set_defaults(obj, request.namespace, lookups, rules)
+
+
+def _validate_stateful_set(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+    return statefulset.validate(request.old_object, request.new, request.namespace, lookups, rules)
+
+
+def _mutate_leader_worker_set(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
+    leaderworkerset.set_defaults(obj, request.namespace, lookups, rules)
+
+
+def _validate_leader_worker_set(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+    return leaderworkerset.validate(request.old_object, request.new, request.namespace, lookups, rules)
+
+
 ENDPOINTS: Final = (
     Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB), at_once=True),
     Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
     Endpoint(resources.PODS, _mutate_pod, _validate_pod, at_once=True),
     Endpoint(resources.DEPLOYMENTS, _mutate_deployment, _validate_deployment, updates=True),
+    Endpoint(resources.STATEFUL_SETS, _mutate_stateful_set, _validate_stateful_set, updates=True),
+    Endpoint(resources.LEADER_WORKER_SETS, _mutate_leader_worker_set, _validate_leader_worker_set, updates=True),
     Endpoint(resources.WORKLOADS, _mutate_workload, _validate_workload, workloads.warnings),
     Endpoint(resources.CLUSTER_QUEUES, _mark_in_use, _validate_cluster_queue),
     Endpoint(resources.LOCAL_QUEUES, None, _either(queues.validate_local_queue, queues.validate_local_queue_update)),

@@ -103,6 +103,7 @@ BUILTIN: tuple[Kind, ...] = (
     ),
     Kind("apps", "v1", "replicasets", "ReplicaSet", True, True, True, short_names=("rs",)),
     Kind("apps", "v1", "deployments", "Deployment", True, True, True, short_names=("deploy",)),
+    Kind("apps", "v1", "statefulsets", "StatefulSet", True, True, True, short_names=("sts",)),
     Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, True, True, short_names=("pdb",)),
     *(
         Kind("rbac.authorization.k8s.io", "v1", f"{kind.lower()}s", kind, not kind.startswith("Cluster"))
@@ -122,6 +123,10 @@ BUILTIN: tuple[Kind, ...] = (
     Kind(
         "jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, True, True,
         unconditional=False, custom=True, rules=JobSetRules(),
+    ),
+    Kind(
+        "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", True, True, True,
+        unconditional=False, custom=True, short_names=("lws",),
     ),
 )  # fmt: skip
 

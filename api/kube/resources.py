@@ -68,6 +68,8 @@ LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet")
+LEADER_WORKER_SETS: Final = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
 JOBSETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
@@ -118,6 +120,8 @@ ALL: Final[tuple[Resource, ...]] = (
     PRIORITY_CLASSES,
     JOBS,
     DEPLOYMENTS,
+    STATEFUL_SETS,
+    LEADER_WORKER_SETS,
     JOBSETS,
     CRDS,
     VALIDATING_WEBHOOKS,

@@ -82,6 +82,8 @@ def adopt(unit: Unit, workload: Workload, members: Sequence[QueuedPod]) -> tuple
     """Makes the members owners of their Workload, as far as they are not and the list has room."""
     if not unit.group:
         return adopted(workload, _controller(unit.first))
+    if any(owner.controller for owner in workload.metadata.owner_references):
+        return ()  # its set's, and stays when all pods are exchanged
     known = {(owner.name, owner.uid) for owner in workload.metadata.owner_references}
     missing = [pod for pod in members if (pod.metadata.name, pod.metadata.uid) not in known]
     if not missing:

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from admission.controllers.jobs.views import View
 from admission.controllers.pods.compose import is_group_workload
 from admission.integrations.pod import QueuedPod
+from admission.integrations.sets import is_waiting_for_its_seat
 from api.kube.resources import PODS
 from api.meta import object_key, split_key
 from api.workloads import Workload
@@ -29,8 +30,8 @@ class PodView(View[QueuedPod], Protocol):
 
 
 def unit_key(pod: QueuedPod) -> str | None:
-    """`pod:ns/name` or `group:ns/name`; None for a pod that is not ours."""
-    if not pod.ours:
+    """`pod:ns/name` or `group:ns/name`; None for a pod that is not ours, or of a set that has not told it its group."""
+    if not pod.ours or is_waiting_for_its_seat(pod):
         return None
     group = pod.group
     return f"{GROUP}:{object_key(pod.metadata.namespace, group)}" if group else f"{POD}:{pod.key}"

@@ -1,0 +1,300 @@
+"""What to do about one set (a StatefulSet, a LeaderWorkerSet) now: its groups' Workloads, and its pods' seats. Pure.
+
+For each group that the set asks for, in this order:
+
+    no Workload                 -> make one
+    the Workload goes           -> once no pod of it runs, let it go; the pods are ended by their group (plan.py)
+    no pods are asked for       -> once none runs, its quota returns and it is put on hold
+    it has quota                -> evicted and without pods that run: quota returns (with pods it is their group's to say);
+                                   fewer pods than it was admitted for: theirs returns; more: it goes, and is made anew
+    it has none                 -> it follows the set: queue, class, pods; it comes off hold
+
+A Workload of a group that is not asked for (any more) goes once none of its pods runs. A gated pod whose Workload is there
+is told its group and its pod set. Not here: starting and ending pods, which is the group's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.controllers import conditions
+from admission.controllers.actions import (
+    CreateWorkload,
+    DeleteWorkload,
+    Event,
+    PatchWorkload,
+    Planned,
+    SetStatus,
+    WorkloadAction,
+)
+from admission.controllers.jobs.endings import finish, let_go
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.workload import (
+    PriorityClassMissing,
+    copied_annotations,
+    is_managed,
+    labels_of,
+    spec_patch,
+    wanted_spec,
+)
+from admission.integrations.pod import QueuedPod
+from admission.integrations.seats import Group, Seat
+from admission.integrations.sets import SetKind
+from api import names
+from api.errors import InvalidObject
+from api.meta import ObjectMeta, OwnerReference, is_true
+from api.workloads import ReclaimablePod, Workload
+
+UNSEEN: Final = 5.0
+"""Seconds after which to look for a Workload that was made and not seen yet."""
+_LABEL_LENGTH: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPod:
+    """Tells a gated pod its group and its pod set; a strategic merge patch."""
+
+    pod: QueuedPod
+    patch: dict[str, Any]
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetPlan(Planned[JoinPod | WorkloadAction]):
+    """What is due now: first what is done to Workloads, then all pods together."""
+
+    def workloads(self) -> list[WorkloadAction]:
+        """The actions on Workloads, in order."""
+        return [action for action in self.actions if not isinstance(action, JoinPod)]
+
+    def joins(self) -> list[JoinPod]:
+        """The pods that are told their group."""
+        return [action for action in self.actions if isinstance(action, JoinPod)]
+
+
+NOTHING: Final = SetPlan()
+
+
+def plan_set(
+    kind: SetKind,
+    obj: Mapping[str, Any],
+    workloads: Sequence[Workload],
+    pods: Iterable[QueuedPod],
+    surroundings: Surroundings,
+    now: float,
+    is_made: Callable[[str], bool] = lambda _: False,
+) -> SetPlan:
+    """The plan; `workloads` have the set as controller, `is_made` tells the names of those created and not seen yet."""
+    return _Planner(kind, obj, pods, surroundings, now).plan(workloads, is_made)
+
+
+def plan_gone(workloads: Sequence[Workload], pods: Iterable[QueuedPod], now: float) -> SetPlan:
+    """The plan for Workloads whose set is gone: once none of its pods runs, finished, so that quota returns, and let go."""
+    if any(pod.running for pod in pods):
+        return NOTHING
+    result = NOTHING
+    for workload in workloads:
+        over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
+        if not over:
+            message = "The workload's owner no longer exists"
+            result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
+        result = result.then(*let_go(workload))
+    return result
+
+
+class _Planner:
+    """One plan in the making."""
+
+    def __init__(
+        self,
+        kind: SetKind,
+        obj: Mapping[str, Any],
+        pods: Iterable[QueuedPod],
+        surroundings: Surroundings,
+        now: float,
+    ) -> None:
+        self._kind, self._obj, self._surroundings, self._now = kind, obj, surroundings, now
+        self._pods: dict[str, list[QueuedPod]] = {}
+        self._seats: list[tuple[QueuedPod, Seat]] = []
+        self._present: set[int] = set()
+        for pod in pods:
+            self._sit(pod)
+
+    def _sit(self, pod: QueuedPod) -> None:
+        seat = self._kind.seat(self._obj, pod, short=self._surroundings.options.short_names)
+        if seat is None:
+            return
+        self._pods.setdefault(seat.workload, []).append(pod)
+        self._seats.append((pod, seat))
+        index = self._kind.index_of(pod)
+        if index is not None and not pod.deleted:
+            self._present.add(index)
+
+    def plan(self, workloads: Sequence[Workload], is_made: Callable[[str], bool]) -> SetPlan:
+        left = {workload.metadata.name: workload for workload in workloads}
+        try:
+            groups = self._groups()
+        except InvalidObject as bad:
+            return SetPlan(events=(Event("ErrWorkloadCompose", str(bad), "Warning"),), note=str(bad))
+        result, known = NOTHING, dict(left)
+        for group in groups:
+            workload = left.pop(group.workload, None)
+            if workload is None and is_made(group.workload):
+                result = result.followed(SetPlan(again_in=UNSEEN))
+            else:
+                result = result.followed(self._group(group, workload))
+        for workload in left.values():
+            result = result.followed(self._unwanted(workload))
+        totals = {group.workload: group.total for group in groups if not group.on_hold}
+        return result.then(*self._joins(known, totals))
+
+    def _groups(self) -> tuple[Group, ...]:
+        if (self._obj.get("metadata") or {}).get("deletionTimestamp") or not is_managed(self._obj, self._surroundings):
+            return ()
+        options = self._surroundings.options
+        return self._kind.groups(self._obj, self._present, topology=options.topology, short=options.short_names)
+
+    # ---- one group
+
+    def _group(self, group: Group, workload: Workload | None) -> SetPlan:
+        if workload is None:
+            return NOTHING if group.on_hold else self._created(group)
+        if workload.metadata.deletion_timestamp:
+            return self._going(workload)
+        if is_true(workload.status.conditions, names.FINISHED):
+            return NOTHING
+        if group.on_hold:
+            return self._held(workload)
+        if is_true(workload.status.conditions, names.QUOTA_RESERVED):
+            return self._with_quota(group, workload)
+        return self._waiting(group, workload)
+
+    def _created(self, group: Group) -> SetPlan:
+        meta, kind = self._obj["metadata"], self._kind.resource
+        owner = OwnerReference(
+            api_version=kind.api_version,
+            kind=kind.kind,
+            name=meta["name"],
+            uid=meta.get("uid", ""),
+            controller=True,
+            block_owner_deletion=True,
+        )
+        fields: dict[str, Any] = {
+            "name": group.workload,
+            "namespace": meta.get("namespace"),
+            "labels": {names.JOB_UID_LABEL: meta.get("uid", "")},
+            "annotations": {**copied_annotations(self._obj), names.COMPONENT_INDEX: str(group.index)},
+            "finalizers": (names.IN_USE_FINALIZER,),
+            "owner_references": (owner,),
+        }
+        try:
+            spec = wanted_spec(self._obj, None, group.pod_sets, self._surroundings)
+        except PriorityClassMissing as error:
+            return _classless(error)
+        workload = Workload(metadata=ObjectMeta(**fields), spec=spec)
+        return SetPlan((CreateWorkload(workload, (Event("CreatedWorkload", f"Created Workload: {workload.key}"),)),))
+
+    def _runs(self, workload: Workload) -> bool:
+        return any(pod.running for pod in self._pods.get(workload.metadata.name, ()))
+
+    def _going(self, workload: Workload) -> SetPlan:
+        return NOTHING if self._runs(workload) else SetPlan(let_go(workload))
+
+    def _unwanted(self, workload: Workload) -> SetPlan:
+        if self._runs(workload):
+            return NOTHING
+        result = SetPlan(let_go(workload))
+        if workload.metadata.deletion_timestamp:
+            return result
+        event = Event("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
+        return result.then(DeleteWorkload(workload, (event,)))
+
+    def _held(self, workload: Workload) -> SetPlan:
+        if conditions.is_on_hold(workload.status) or self._runs(workload):
+            return NOTHING
+        status = conditions.on_hold(workload.status, self._now, workload.metadata.generation)
+        return SetPlan((SetStatus(workload, status, (Event("OnHold", "No pods are asked for: the quota is free"),)),))
+
+    def _with_quota(self, group: Group, workload: Workload) -> SetPlan:
+        if is_true(workload.status.conditions, names.EVICTED):
+            if self._pods.get(workload.metadata.name):
+                return NOTHING
+            status = conditions.released(workload.status, self._now, workload.metadata.generation)
+            return SetPlan((SetStatus(workload, status),))
+        if (resized := self._resized(group, workload)) is not None:
+            return resized
+        return self._followed_class(workload)
+
+    def _resized(self, group: Group, workload: Workload) -> SetPlan | None:
+        """What a scaling past the webhook comes to (the scale subresource): None where the pods are as admitted."""
+        done = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
+        admitted = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+        asked = {pod_set.name: pod_set.count for pod_set in group.pod_sets}
+        if asked.keys() != admitted.keys() or any(asked[name] > admitted[name] - done.get(name, 0) for name in asked):
+            event = Event("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
+            return SetPlan((DeleteWorkload(workload, (event,)),))
+        standing = [pod for pod in self._pods.get(workload.metadata.name, ()) if pod.running or not pod.deleted]
+        spare = {name: admitted[name] - asked[name] for name in asked if asked[name] < admitted[name]}
+        if spare == done or len(standing) > group.total:
+            return None
+        pods = tuple(ReclaimablePod(name=name, count=count) for name, count in spare.items())
+        status = workload.status.model_copy(update={"reclaimable_pods": pods})
+        return SetPlan((SetStatus(workload, status),))
+
+    def _followed_class(self, workload: Workload) -> SetPlan:
+        ref, label = workload.spec.priority_class_ref, labels_of(self._obj).get(names.PRIORITY_CLASS_LABEL)
+        if ref is None or ref.group != names.GROUP or label in (None, ref.name):
+            return NOTHING
+        found = self._surroundings.workload_priority_classes.get(label)
+        if found is None:
+            return NOTHING
+        patch = {"spec": {"priority": found.value, "priorityClassRef": {"name": label}}}
+        event = Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
+        return SetPlan((PatchWorkload(workload, patch, (event,)),))
+
+    def _waiting(self, group: Group, workload: Workload) -> SetPlan:
+        try:
+            wanted = wanted_spec(self._obj, None, group.pod_sets, self._surroundings, workload.spec)
+        except PriorityClassMissing as error:
+            return _classless(error)
+        result = NOTHING
+        if patch := spec_patch(workload, self._obj, wanted):
+            event = Event("UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
+            told = () if patch.get("spec", {}).keys() <= {"queueName"} else (event,)
+            result = result.then(PatchWorkload(workload, patch, told))
+        if conditions.is_on_hold(workload.status):
+            status = conditions.off_hold(workload.status, self._now, workload.metadata.generation)
+            result = result.then(SetStatus(workload, status))
+        return result
+
+    # ---- pods
+
+    def _joins(self, workloads: Mapping[str, Workload], totals: Mapping[str, int]) -> Iterable[JoinPod]:
+        for pod, seat in self._seats:
+            workload = workloads.get(seat.workload)
+            if workload is None or workload.metadata.deletion_timestamp or seat.workload not in totals:
+                continue
+            if pod.gated and not pod.group and not pod.deleted and not pod.terminated:
+                yield JoinPod(pod, _joined(pod, seat, totals[seat.workload]))
+
+
+def _joined(pod: QueuedPod, seat: Seat, total: int) -> dict[str, Any]:
+    annotations = {
+        names.POD_GROUP_NAME: seat.workload,
+        names.PREBUILT_WORKLOAD: seat.workload,
+        names.POD_GROUP_TOTAL_COUNT: str(total),
+        names.POD_GROUP_FAST_ADMISSION: "true",
+        names.POD_GROUP_SERVING: "true",
+        names.ROLE_HASH: seat.pod_set,
+        **seat.annotations,
+    }
+    meta: dict[str, Any] = {"uid": pod.metadata.uid, "annotations": annotations}
+    if len(seat.workload) <= _LABEL_LENGTH:
+        meta["labels"] = {names.POD_GROUP_NAME: seat.workload, names.PREBUILT_WORKLOAD: seat.workload}
+    return {"metadata": meta}
+
+
+def _classless(error: PriorityClassMissing) -> SetPlan:
+    return SetPlan(events=(Event(f"{error.kind}NotFound", str(error), "Warning"),), note=str(error))

@@ -1,0 +1,239 @@
+"""The controller of sets of pods (StatefulSet, LeaderWorkerSet): their Workloads, and which pod is of which group.
+
+It watches, asks `setplan` what to do, and does it; nothing is decided here. Work is keyed by set (`framework:ns/name`), one
+worker a key; the changes of a set's pods are taken together. Kinds are installed separately (controllers/served.py). Only
+the leader runs it (admission/app.py builds it). Starting and ending the pods is the controller of plain pods'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from admission.controllers.actions import CreateWorkload, Event
+from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.views import Expected, Latest, View, job_key, owner_key, owner_uid
+from admission.controllers.pods.setplan import JoinPod, SetPlan, plan_gone, plan_set
+from admission.controllers.pods.views import PodView
+from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
+from admission.integrations.pod import QueuedPod, QueuedPodReader
+from admission.integrations.sets import SETS, SetKind, kind_of
+from api.errors import Conflict, Invalid, NotFound
+from api.kube.client import Kube, PatchKind
+from api.kube.events import ObjectRef, ref_to
+from api.kube.reconcile import Reconciler
+from api.kube.resources import PODS
+from api.kube.store import Change, ChangeType
+from api.meta import object_key, split_key
+from api.queues import WorkloadPriorityClass
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+BY_SET: Final = "set"
+SYNC_TIMEOUT: Final = 120.0
+EXPECTATION: Final = 5.0
+BATCH: Final = 0.1
+"""Seconds for which changes of a set's pods are collected."""
+ORPHAN_GRACE: Final = 1.0
+_UNLISTED: Final = 1.0
+
+
+class SetController:
+    """See the module; `sets` are the informers by framework, `priority_classes` scheduling.k8s.io/v1 objects.
+
+    `at_once` bounds the writes on pods in flight.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        sets: Mapping[str, View[dict[str, Any]]],
+        pods: PodView,
+        workloads: View[Workload],
+        workload_priority_classes: View[WorkloadPriorityClass],
+        priority_classes: View[dict[str, Any]],
+        recorder: Recorder,
+        *,
+        options: JobOptions | None = None,
+        workers: int = 4,
+        at_once: int = 32,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._recorder, self._wall = kube, recorder, wall
+        self._kinds: dict[str, SetKind] = {kind.framework: kind for kind in SETS if kind.framework in sets}
+        self._frameworks = {(k.resource.api_version, k.resource.kind): f for f, k in self._kinds.items()}
+        self._sets, self._pods, self._workloads = sets, pods, workloads
+        self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
+        self._options = options or JobOptions()
+        self._latest: Latest[Workload] = Latest()
+        self._expected = Expected(EXPECTATION, wall)
+        self._writer = WorkloadWriter(kube, self._latest, self._expected)
+        self._read = QueuedPodReader()
+        self._slots = asyncio.Semaphore(at_once)
+        self._told: dict[str, tuple[Event, ...]] = {}
+        self._classless: set[str] = set()
+        self._missing: dict[str, float] = {}
+        self.queue = Reconciler("sets", self.reconcile, workers=workers)
+        self._subscribe()
+
+    async def run(self) -> None:
+        """Until cancelled. The informers run elsewhere."""
+        views: list[View[Any]] = [self._pods, self._workloads, self._workload_classes, self._priority_classes]
+        for view in (*views, *self._sets.values()):
+            await view.synced(SYNC_TIMEOUT)
+        await self.queue.run()
+
+    # ---- what happened
+
+    def _subscribe(self) -> None:
+        self._pods.add_index(BY_SET, self._pod_keys)
+        self._pods.add_handler(self._pod_changed)
+        self._workloads.add_index(BY_SET, self._workload_keys)
+        self._workloads.add_handler(self._workload_changed)
+        for framework, view in self._sets.items():
+            view.add_handler(self._set_handler(framework))
+        self._workload_classes.add_handler(self._class_changed)
+        self._priority_classes.add_handler(self._class_changed)
+
+    def _pod_keys(self, pod: QueuedPod) -> Iterable[str]:
+        kind = kind_of(pod)
+        name = kind.set_of(pod) if kind is not None and kind.framework in self._kinds else ""
+        return (job_key(kind.framework, object_key(pod.metadata.namespace, name)),) if kind and name else ()
+
+    def _workload_keys(self, workload: Workload) -> Iterable[str]:
+        key = owner_key(workload, self._frameworks)
+        return (key,) if key else ()
+
+    def _pod_changed(self, change: Change[QueuedPod]) -> None:
+        for key in self._pod_keys(change.object):
+            self.queue.add_after(key, BATCH)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.type is ChangeType.DELETED:
+            self._latest.forget(change.key)
+        self._expected.seen(change.key, change.key)
+        for key in self._workload_keys(change.object):
+            self.queue.add(key)
+
+    def _set_handler(self, framework: str) -> Callable[[Change[dict[str, Any]]], None]:
+        return lambda change: self.queue.add(job_key(framework, change.key))
+
+    def _class_changed(self, change: Change[Any]) -> None:
+        if change.type is ChangeType.ADDED:
+            waiting, self._classless = self._classless, set()
+            for key in waiting:
+                self.queue.add(key)
+
+    def namespace_changed(self, name: str) -> None:
+        """A namespace came, or changed its labels: its sets may be managed now, or no more."""
+        for framework, view in self._sets.items():
+            for key in view.objects:
+                if split_key(key)[0] == name:
+                    self.queue.add(job_key(framework, key))
+
+    # ---- one set
+
+    async def reconcile(self, key: str) -> float | None:
+        """Brings one set a step further; returns when to look again at the latest."""
+        framework, _, name = key.partition(":")
+        if not self._sets[framework].has_synced or not self._pods.has_synced:
+            return _UNLISTED
+        obj = self._sets[framework].objects.get(name)
+        uid = obj["metadata"].get("uid", "") if obj else ""
+        owned = [self._latest.of(w.key, w) for w in self._workloads.by_index(BY_SET, key)]
+        pods = self._pods.by_index(BY_SET, key)
+        strays = await self._without_set(key, [w for w in owned if owner_uid(w) != uid or obj is None], pods)
+        if obj is None:
+            return strays
+        mine = [w for w in owned if owner_uid(w) == uid]
+        again = await self._with_set(key, obj, mine, pods)
+        return min((seconds for seconds in (strays, again) if seconds is not None), default=None)
+
+    async def _with_set(
+        self, key: str, obj: dict[str, Any], workloads: Sequence[Workload], pods: Sequence[QueuedPod]
+    ) -> float | None:
+        kind = self._kinds[key.partition(":")[0]]
+        namespace = obj["metadata"].get("namespace")
+
+        def is_made(name: str) -> bool:
+            return self._expected.remaining(object_key(namespace, name)) is not None
+
+        made = plan_set(kind, obj, workloads, pods, self._surroundings(), self._wall(), is_made)
+        if made.events != self._told.get(key, ()):
+            self._record(ref_to(kind.resource, obj), made.events)
+            self._told[key] = made.events
+        if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
+            self._classless.add(key)
+        return await self._perform(ref_to(kind.resource, obj), key, made)
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            workload_priority_classes=self._workload_classes.objects,
+            priority_classes=self._priority_classes.objects,
+            workloads=self._workloads.objects,
+            options=self._options,
+        )
+
+    async def _without_set(self, key: str, workloads: Sequence[Workload], pods: Sequence[QueuedPod]) -> float | None:
+        """Ends Workloads once their set is surely gone; lets go of those that are being deleted."""
+        if not workloads:
+            self._missing.pop(key, None)
+            return None
+        self._told.pop(key, None)
+        since = self._missing.setdefault(key, self._wall())
+        if self._wall() - since < ORPHAN_GRACE:
+            return ORPHAN_GRACE
+        gone = [w for w in workloads if w.metadata.deletion_timestamp or await self._is_gone(key, owner_uid(w))]
+        return await self._perform(None, key, plan_gone(gone, pods, self._wall()))
+
+    async def _is_gone(self, key: str, uid: str) -> bool:
+        framework, _, name = key.partition(":")
+        namespace, name = split_key(name)
+        try:
+            found = await self._kube.get(self._kinds[framework].resource, name, namespace)
+        except NotFound:
+            return True
+        return bool(found["metadata"].get("uid", "") != uid)
+
+    # ---- doing it
+
+    async def _perform(self, ref: ObjectRef | None, key: str, made: SetPlan) -> float | None:
+        if made.note:
+            log.info("set held up", extra={"set": key, "why": made.note})
+        for action in made.workloads():
+            try:
+                await self._writer.perform(action.workload.key, action)
+            except (Conflict, NotFound) as error:
+                log.debug("changed meanwhile", extra={"set": key, "error": str(error)})
+                return CONFLICT_RETRY
+            except Invalid as error:
+                if isinstance(action, CreateWorkload):
+                    self._record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
+                raise
+            self._record(ref, action.events)
+        joined = await asyncio.gather(*(self._join(key, each) for each in made.joins()))
+        return made.again_in if all(joined) else CONFLICT_RETRY
+
+    async def _join(self, key: str, action: JoinPod) -> bool:
+        meta = action.pod.metadata
+        async with self._slots:
+            try:
+                answer = await self._kube.patch(
+                    PODS, meta.name, action.patch, meta.namespace, kind=PatchKind.STRATEGIC, repeatable=True
+                )
+            except (Conflict, NotFound) as error:
+                log.debug("changed meanwhile", extra={"set": key, "error": str(error)})
+                return False
+        self._pods.observe(self._read(msgspec.json.encode(answer)))
+        return True
+
+    def _record(self, ref: ObjectRef | None, events: Iterable[Event]) -> None:
+        if ref is not None:
+            for event in events:
+                self._recorder.record(ref, event.type, event.reason, event.message)

@@ -1,0 +1,117 @@
+"""leaderworkerset.x-k8s.io LeaderWorkerSet: each of its groups is a Workload of its own.
+
+A group is a leader and `size` - 1 workers: pod sets `leader` and `worker`, or, without a template for leaders, `main` of all
+of them. Pods are ranked by the index within their group, which counts the leader as 0: workers on their own begin at 1 (the
+webhook says so on their template), in one placement group with the leader they follow it. A group beyond the replicas still
+has its Workload as long as pods of it are there: those of a rollout that makes new groups first, and those on their way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from admission.integrations.names import workload_name
+from admission.integrations.pod import QueuedPod
+from admission.integrations.podset import kept_template
+from admission.integrations.seats import Group, Seat, count_of
+from api import names
+from api.errors import InvalidObject
+from api.kube.resources import LEADER_WORKER_SETS, Resource
+from api.requests import parse_int32, topology_request
+from api.workloads import PodSet
+
+MAIN: Final = "main"
+LEADER: Final = "leader"
+WORKER: Final = "worker"
+MOST_GROUPS: Final = 10_000
+"""Each is a Workload; more are a slip of the pen."""
+
+
+class LeaderWorkerSet:
+    """The adapter. See SetKind for its methods."""
+
+    framework: Final = "leaderworkerset.x-k8s.io/leaderworkerset"
+    resource: Final[Resource] = LEADER_WORKER_SETS
+
+    def groups(
+        self, obj: Mapping[str, Any], present: Collection[int], *, topology: bool = True, short: bool = False
+    ) -> tuple[Group, ...]:
+        """See SetKind."""
+        replicas = count_of(obj.get("spec") or {}, "replicas")
+        if replicas > MOST_GROUPS:
+            name = (obj.get("metadata") or {}).get("name", "")
+            raise InvalidObject("spec.replicas", replicas, f"at most {MOST_GROUPS}", name)
+        indexes = sorted({*range(replicas), *present})
+        pod_sets = _pod_sets(obj, topology) if indexes else ()
+        return tuple(Group(index, _workload(obj, index, short), pod_sets) for index in indexes)
+
+    def set_of(self, pod: QueuedPod) -> str:
+        """See SetKind."""
+        return pod.labels.get(names.LWS_NAME, "")
+
+    def index_of(self, pod: QueuedPod) -> int | None:
+        """See SetKind. A leader is given the label a moment before it is created."""
+        return parse_int32(pod.labels.get(names.LWS_GROUP_INDEX, ""))
+
+    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> Seat | None:
+        """See SetKind."""
+        index = self.index_of(pod)
+        if index is None:
+            return None
+        pod_set = MAIN
+        if leader_template(obj) is not None:
+            pod_set = LEADER if pod.labels.get(names.LWS_WORKER_INDEX, "0") == "0" else WORKER
+        return Seat(_workload(obj, index, short), pod_set)
+
+
+def leader_template(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The template for leaders, None where they are made from the workers'."""
+    found: Mapping[str, Any] | None = _templates(obj).get("leaderTemplate")
+    return found
+
+
+def worker_template(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The template for workers, and for leaders where they have none."""
+    return _templates(obj).get("workerTemplate") or {}
+
+
+def size_of(obj: Mapping[str, Any]) -> int:
+    """Pods of a group."""
+    return count_of(_templates(obj), "size")
+
+
+def _templates(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (obj.get("spec") or {}).get("leaderWorkerTemplate") or {}
+
+
+def _pod_sets(obj: Mapping[str, Any], topology: bool) -> tuple[PodSet, ...]:
+    leader, size = leader_template(obj), size_of(obj)
+    asked = (obj.get("metadata") or {}).get("annotations") if topology else None
+    if leader is None:
+        return (_pod_set(MAIN, worker_template(obj), size, asked, topology, names.LWS_WORKER_INDEX),)
+    first = _pod_set(LEADER, leader, 1, asked, topology, None)
+    if size < 2:
+        return (first,)
+    return first, _pod_set(WORKER, worker_template(obj), size - 1, asked, topology, names.LWS_WORKER_INDEX)
+
+
+def _pod_set(
+    name: str,
+    template: Mapping[str, Any],
+    count: int,
+    asked: Mapping[str, str] | None,
+    topology: bool,
+    index: str | None,
+) -> PodSet:
+    kept = kept_template(template)
+    fields: dict[str, Any] = {"name": name, "template": kept, "count": count}
+    if topology:
+        given = kept["metadata"].get("annotations")
+        fields["topology_request"] = topology_request(given, job_annotations=asked, pod_index_label=index)
+    return PodSet(**fields)
+
+
+def _workload(obj: Mapping[str, Any], index: int, short: bool) -> str:
+    meta = obj["metadata"]
+    return workload_name(LEADER_WORKER_SETS, f"{meta['name']}-{index}", meta.get("uid", ""), short=short)

@@ -1,0 +1,66 @@
+"""apps/v1 StatefulSet: one group of all its pods, pod set `main`, ranked by the ordinal that its controller writes on them.
+
+Scaled to zero its Workload is put on hold: it keeps its name and its place in history, and holds no quota. Where ordinals do
+not begin at 0 the pods say where they begin, so that the first one has rank 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from admission.integrations.names import workload_name
+from admission.integrations.pod import QueuedPod
+from admission.integrations.podset import kept_template
+from admission.integrations.seats import Group, Seat, count_of
+from api import names
+from api.kube.resources import STATEFUL_SETS, Resource
+from api.requests import topology_request
+from api.workloads import PodSet
+
+MAIN: Final = "main"
+
+
+class StatefulSet:
+    """The adapter. See SetKind for its methods."""
+
+    framework: Final = "statefulset"
+    resource: Final[Resource] = STATEFUL_SETS
+
+    def groups(
+        self, obj: Mapping[str, Any], present: Collection[int], *, topology: bool = True, short: bool = False
+    ) -> tuple[Group, ...]:
+        """See SetKind."""
+        spec, workload = obj.get("spec") or {}, _workload(obj, short)
+        replicas = count_of(spec, "replicas")
+        if replicas < 1:
+            return (Group(0, workload, on_hold=True),)
+        template = kept_template(spec.get("template") or {})
+        fields: dict[str, Any] = {"name": MAIN, "template": template, "count": replicas}
+        if topology:
+            asked = (obj.get("metadata") or {}).get("annotations")
+            fields["topology_request"] = topology_request(
+                template["metadata"].get("annotations"),
+                job_annotations=asked,
+                pod_index_label=names.STATEFULSET_POD_INDEX,
+            )
+        return (Group(0, workload, (PodSet(**fields),)),)
+
+    def set_of(self, pod: QueuedPod) -> str:
+        """See SetKind."""
+        return pod.owner
+
+    def index_of(self, pod: QueuedPod) -> int | None:
+        """See SetKind."""
+        return 0
+
+    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> Seat | None:
+        """See SetKind."""
+        start = ((obj.get("spec") or {}).get("ordinals") or {}).get("start") or 0
+        offset = {names.POD_INDEX_OFFSET: str(start)} if start else {}
+        return Seat(_workload(obj, short), MAIN, offset)
+
+
+def _workload(obj: Mapping[str, Any], short: bool) -> str:
+    meta = obj["metadata"]
+    return workload_name(STATEFUL_SETS, meta["name"], meta.get("uid", ""), short=short)

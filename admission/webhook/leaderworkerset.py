@@ -1,0 +1,87 @@
+"""leaderworkerset.x-k8s.io LeaderWorkerSet: each of its groups is admitted by itself. Pure; review.py calls it.
+
+Groups come and go as its replicas say. Their size is fixed: a Workload is for so many pods, and the set's own controller
+would make more of them than were admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from admission.integrations.leaderworkerset import (
+    LEADER,
+    MAIN,
+    MOST_GROUPS,
+    WORKER,
+    LeaderWorkerSet,
+    leader_template,
+    size_of,
+    worker_template,
+)
+from admission.webhook import sets
+from admission.webhook.annotations import groups
+from admission.webhook.fields import IMMUTABLE, OMIT, Errors, Path, invalid, unchanged
+from admission.webhook.jobs import Job, Kind, annotations_of, queue_name
+from admission.webhook.lookups import Lookups
+from admission.webhook.rules import Rules
+from admission.webhook.template import Template
+from api import names
+from api.names import EXACT
+
+_SPEC: Final = Path("spec")
+_TEMPLATES: Final = _SPEC.child("leaderWorkerTemplate")
+_LEADER: Final = _TEMPLATES.child("leaderTemplate")
+_WORKER: Final = _TEMPLATES.child("workerTemplate")
+_FIRST_WORKER: Final = "1"
+
+
+def templates(obj: Job) -> list[Template]:
+    """The pod sets of a group."""
+    leader, worker, size = leader_template(obj), worker_template(obj), size_of(obj)
+    if leader is None:
+        return [Template(_WORKER, MAIN, size, dict(worker))]
+    first = Template(_LEADER, LEADER, 1, dict(leader))
+    return [first, Template(_WORKER, WORKER, size - 1, dict(worker))] if size > 1 else [first]
+
+
+def _create(obj: Job, given: Sequence[Template], rules: Rules) -> Errors:
+    errors = groups(given, annotations_of(obj), exact=rules.profile == EXACT) if rules.topology_aware else []
+    replicas = sets.replicas_of(obj)
+    if replicas > MOST_GROUPS:
+        errors.append(invalid(_SPEC.child("replicas"), replicas, f"must be at most {MOST_GROUPS}"))
+    return errors
+
+
+KIND: Final = Kind("", templates, _create, lambda *_: [])
+
+
+def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> None:
+    """Change a LeaderWorkerSet that is created or updated in place; one that names no queue stays as it is."""
+    if not sets.is_managed(obj, namespace, lookups, rules):
+        return
+    given = obj.setdefault("spec", {}).setdefault("leaderWorkerTemplate", {})
+    worker = given.setdefault("workerTemplate", {})
+    more: dict[str, str] = {}
+    if given.get("leaderTemplate") is not None:
+        sets.mark(given["leaderTemplate"], obj, LeaderWorkerSet.framework, names.LWS_WORKER_INDEX, namespace)
+        if rules.topology_aware and names.PODSET_GROUP_NAME not in _annotations(worker):
+            more = {names.POD_INDEX_OFFSET: _FIRST_WORKER}
+    sets.mark(worker, obj, LeaderWorkerSet.framework, names.LWS_WORKER_INDEX, namespace, more)
+
+
+def _annotations(template: Mapping[str, Any]) -> Mapping[str, str]:
+    return (template.get("metadata") or {}).get("annotations") or {}
+
+
+def validate(old: Mapping[str, Any] | None, new: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> Errors:
+    """The errors of a new or changed LeaderWorkerSet."""
+    errors = sets.validate(old, new, KIND, namespace, lookups, rules)
+    if old is None or not queue_name(new):
+        return errors
+    errors += unchanged(_TEMPLATES.child("size"), size_of(new), size_of(old))
+    if sets.is_empty(old):
+        return errors
+    if (leader_template(old) is None) != (leader_template(new) is None):
+        return [*errors, invalid(_LEADER, OMIT, IMMUTABLE)]
+    return [*errors, *sets.same_shapes(templates(dict(old)), templates(new))]

@@ -1,0 +1,144 @@
+"""What StatefulSet and LeaderWorkerSet have in common for the webhook: marking their pod templates, what may change when.
+
+Such a set is not suspended, its pods are: the templates of one that names a queue say the queue and the priority class, that
+something above the pods admits them, and that they are served as a group of which not all need be there. Which group a pod is
+of it is told later (controllers/pods/sets.py): the Workload's name hangs on the set's uid, and a template that changed with the
+number of pods would roll all of them over. Names of groups in a template (copied from another set's) go. Templates that
+name a gang of another dialect keep to that: of ours they get the queue alone.
+
+Its queue is fixed once a pod is ready. What its pods ask for is fixed until it has none. Pure; statefulset.py and
+leaderworkerset.py call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from admission.integrations.pod import role_hash
+from admission.webhook import gangs, jobs
+from admission.webhook.defaults import in_managed_namespace
+from admission.webhook.fields import IMMUTABLE, OMIT, Errors, Path, invalid, unchanged
+from admission.webhook.jobs import Kind, labels_of, queue_name
+from admission.webhook.lookups import Lookups
+from admission.webhook.rules import Rules
+from admission.webhook.template import Template
+from api import names
+
+Set = dict[str, Any]
+
+MOST: Final = 2**31 - 1
+_LABELS: Final = Path("metadata").child("labels")
+_QUEUE: Final = _LABELS.key(names.QUEUE_NAME_LABEL)
+_PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
+_PROPAGATED: Final = (names.QUEUE_NAME_LABEL, names.PRIORITY_CLASS_LABEL)
+_TOLD_LATER: Final = (
+    names.POD_GROUP_NAME,
+    names.POD_GROUP_TOTAL_COUNT,
+    names.PREBUILT_WORKLOAD,
+    names.ROLE_HASH,
+    names.POD_INDEX_OFFSET,
+)
+
+
+def is_managed(obj: Mapping[str, Any], namespace: str, lookups: Lookups, rules: Rules) -> bool:
+    """Whether the set is ours: it names a queue, in a managed namespace."""
+    return bool(queue_name(obj)) and in_managed_namespace(namespace, lookups, rules)
+
+
+def mark(
+    template: dict[str, Any],
+    obj: Mapping[str, Any],
+    framework: str,
+    index_label: str,
+    namespace: str,
+    annotations: Mapping[str, str] | None = None,
+) -> None:
+    """Marks a pod template in place; `index_label` is the pods' label that ranks them, `annotations` more to be said."""
+    metadata = template["metadata"] = template.get("metadata") or {}
+    own = labels_of(obj)
+    _put(metadata, "labels", {key: own[key] for key in _PROPAGATED if key in own})
+    if gangs.reading(template, namespace).gang is not None:
+        return
+    for part in ("labels", "annotations"):
+        kept = {key: value for key, value in (metadata.get(part) or {}).items() if key not in _TOLD_LATER}
+        metadata[part] = kept
+    said = {
+        names.POD_SUSPENDING_PARENT: framework,
+        names.POD_GROUP_FAST_ADMISSION: "true",
+        names.POD_GROUP_SERVING: "true",
+        names.POD_GROUP_INDEX_SOURCE: index_label,
+        **(annotations or {}),
+    }
+    _put(metadata, "annotations", said)
+
+
+def _put(metadata: dict[str, Any], part: str, values: Mapping[str, str]) -> None:
+    metadata[part] = {**(metadata.get(part) or {}), **values}
+
+
+def validate(
+    old: Mapping[str, Any] | None, new: Set, kind: Kind, namespace: str, lookups: Lookups, rules: Rules
+) -> Errors:
+    """The errors of a new or changed set, as far as both kinds have them in common."""
+    if not queue_name(new) and not (old and queue_name(old)):
+        return []
+    levels = jobs.queue_levels(new, namespace, lookups) if old is None or _asks_anew(old, new, kind) else None
+    errors = jobs.validate_create(new, kind, jobs.with_profile(rules, new, namespace, lookups), levels)
+    return errors if old is None else [*errors, *_queue_change(old, new), *_class_change(old, new)]
+
+
+def _asks_anew(old: Mapping[str, Any], new: Set, kind: Kind) -> bool:
+    return jobs.asks_anew(dict(old), new, kind)
+
+
+def ready(obj: Mapping[str, Any]) -> bool:
+    """Whether one of its pods (groups) is ready."""
+    return _status(obj, "readyReplicas") > 0
+
+
+def is_empty(obj: Mapping[str, Any]) -> bool:
+    """Whether it asks for no pods and has none."""
+    return replicas_of(obj) == 0 and _status(obj, "replicas") == 0
+
+
+def replicas_of(obj: Mapping[str, Any]) -> int:
+    """spec.replicas."""
+    given = (obj.get("spec") or {}).get("replicas")
+    return 1 if given is None else int(given)
+
+
+def _status(obj: Mapping[str, Any], name: str) -> int:
+    return int((obj.get("status") or {}).get(name) or 0)
+
+
+def _queue_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
+    if ready(old) or not queue_name(new):
+        return unchanged(_QUEUE, queue_name(new), queue_name(old))
+    return []
+
+
+def _class_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
+    before, after = labels_of(old).get(names.PRIORITY_CLASS_LABEL), labels_of(new).get(names.PRIORITY_CLASS_LABEL)
+    if before and not after:
+        return [invalid(_PRIORITY, "", "WorkloadPriorityClass cannot be removed from a workload")]
+    if after and not before and ready(old):
+        return [invalid(_PRIORITY, after, "WorkloadPriorityClass cannot be added to a non-suspended workload")]
+    return []
+
+
+def same_shapes(old: Sequence[Template], new: Sequence[Template]) -> Errors:
+    """An error for each template that is there before and after, and whose pods ask for something else than before.
+
+    What they ask for is what makes a role of a pod (integrations/pod.py); images and commands may change.
+    """
+    before = {template.path: template for template in old}
+    return [
+        invalid(template.path.child("spec"), OMIT, IMMUTABLE)
+        for template in new
+        if template.path in before and _shape(template) != _shape(before[template.path])
+    ]
+
+
+def _shape(template: Template) -> str:
+    return role_hash(template.body.get("spec") or {})

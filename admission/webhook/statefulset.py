@@ -1,0 +1,58 @@
+"""apps/v1 StatefulSet: its pods are admitted as one group. Pure; review.py calls it.
+
+It is scaled to zero and from zero, as its whole group ends and starts; other numbers are refused while it has pods, since
+its Workload would be for another number (so does the peer). `kubectl scale` writes a subresource and is not seen here: the
+controller copes with it (controllers/pods/setplan.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admission.integrations.statefulset import MAIN, StatefulSet
+from admission.webhook import sets
+from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid
+from admission.webhook.jobs import Job, Kind, queue_name
+from admission.webhook.lookups import Lookups
+from admission.webhook.rules import Rules
+from admission.webhook.template import Template
+from api import names
+
+_SPEC: Final = Path("spec")
+_REPLICAS: Final = _SPEC.child("replicas")
+
+
+def templates(obj: Job) -> list[Template]:
+    """The one template; scaled to zero it is as large as it likes."""
+    body = (obj.get("spec") or {}).get("template")
+    return [Template(_SPEC.child("template"), MAIN, sets.replicas_of(obj) or sets.MOST, body)] if body else []
+
+
+KIND: Final = Kind("", templates, lambda *_: [], lambda *_: [])
+
+
+def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> None:
+    """Change a StatefulSet that is created or updated in place; one that names no queue stays as it is."""
+    if not sets.is_managed(obj, namespace, lookups, rules):
+        return
+    template = obj.setdefault("spec", {}).setdefault("template", {})
+    sets.mark(template, obj, StatefulSet.framework, names.STATEFULSET_POD_INDEX, namespace)
+
+
+def validate(old: Mapping[str, Any] | None, new: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> Errors:
+    """The errors of a new or changed StatefulSet."""
+    errors = sets.validate(old, new, KIND, namespace, lookups, rules)
+    if old is None or not queue_name(new):
+        return errors
+    errors += _scaled(old, new)
+    return errors if sets.is_empty(old) else [*errors, *sets.same_shapes(templates(dict(old)), templates(new))]
+
+
+def _scaled(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
+    before, after = sets.replicas_of(old), sets.replicas_of(new)
+    if before == after or after == 0:
+        return []
+    if before:
+        return [invalid(_REPLICAS, after, IMMUTABLE)]
+    return [] if sets.is_empty(old) else [forbidden(_REPLICAS, "scaling down is still in progress")]
