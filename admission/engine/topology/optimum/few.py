@@ -96,18 +96,34 @@ def _projected(
     good = top.k - _lesser(kinds, top)
     if good > 0:
         yield np.bincount(parent[capacity >= top.last], minlength=size), good
-    prices = [value for value in kinds.values if value <= top.last][:_PRICES]
-    found: tuple[int, Ints, int] | None = None
-    for price in (*prices, 0):
-        left = need - price * top.k
-        if left <= 0:
-            continue
-        worth = np.bincount(parent, weights=np.maximum(capacity - price, 0), minlength=size).astype(np.int64)
-        some = fewest(kinds_of(worth), left)
-        if some is not None and (found is None or some.k > found[0]):
-            found = some.k, worth, left
-    if found is not None:
-        yield found[1:]
+    # In halves: the best price may lie between two capacities, where two parents change places.
+    prices = [*[2 * value for value in kinds.values if value <= top.last][:_PRICES], 0]
+    best = max((_priced(parent, capacity, top, need, size, price) for price in prices), key=lambda one: one.parents)
+    if not best.parents:
+        return
+    yield best.worth, best.need
+    at = prices.index(best.price)
+    halves = {(best.price + price) // 2 for price in prices[max(0, at - 1) : at + 2]} - {*prices}
+    for other in (_priced(parent, capacity, top, need, size, price) for price in sorted(halves)):
+        if other.parents > best.parents:
+            yield other.worth, other.need
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """For one price: what each parent is worth, how much of that is needed, how many parents that takes; all in halves."""
+
+    price: int
+    worth: Ints
+    need: int
+    parents: int
+
+
+def _priced(parent: Ints, capacity: Ints, top: Top, need: int, size: int, price: int) -> _Priced:
+    left = 2 * need - price * top.k
+    worth = np.bincount(parent, weights=np.maximum(2 * capacity - price, 0), minlength=size).astype(np.int64)
+    some = fewest(kinds_of(worth), left) if left > 0 else None
+    return _Priced(price, worth, left, 0 if some is None else some.k)
 
 
 def _lesser(kinds: Kinds, top: Top) -> int:

@@ -22,8 +22,8 @@ import numpy as np
 from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.flat import Top
 from admission.engine.topology.optimum.objective import Problem, Scale
+from admission.engine.topology.optimum.trees import Choice, families, leaves
 
-Choice = tuple["Choice | int", "Choice | int"] | None
 Label = tuple[int, int, "Choice | int"]
 """(slices held, cost, which domains of the last level as a tree of pairs)"""
 
@@ -52,7 +52,7 @@ class Labels:
             dict(zip(slots.tolist(), problem.capacity[level][slots].tolist(), strict=True))
             for level, slots in enumerate(candidates)
         ]
-        self._children = self._families(candidates)
+        self._children = families(problem, candidates)
         self._over = self._over_edge(candidates)
         self._sums = [np.cumsum(-np.sort(-problem.capacity[at][slots])).tolist() for at, slots in enumerate(candidates)]
         floor = [least[at] * scale.count(at) + problem.need * scale.room(at) for at in range(len(candidates))]
@@ -71,7 +71,7 @@ class Labels:
             self._merged(0, -1, 0)
         except _SpentError:
             self.spent = True
-        return None if self.best is None else np.array(sorted(_leaves(self.best)), dtype=np.int64)
+        return None if self.best is None else np.array(sorted(leaves(self.best)), dtype=np.int64)
 
     def _over_edge(self, candidates: Sequence[Ints]) -> list[dict[int, int]]:
         """Per level down to the asked one: what is over t in the domains of the asked level inside."""
@@ -86,19 +86,6 @@ class Labels:
             slots = candidates[level - 1]
             found.insert(0, dict(zip(slots.tolist(), over[slots].tolist(), strict=True)))
         return found
-
-    def _families(self, candidates: Sequence[Ints]) -> list[dict[int, list[int]]]:
-        """Per level and parent's slot the children, largest first, then by name; above the widest level there is one."""
-        families: list[dict[int, list[int]]] = []
-        for level, slots in enumerate(candidates):
-            capacity, label = self._problem.capacity[level][slots], self._problem.label[level][slots]
-            ordered = slots[np.lexsort((label, -capacity))]
-            parents = np.full(len(slots), -1) if level == 0 else self._problem.parent[level][ordered]
-            family: dict[int, list[int]] = {}
-            for slot, parent in zip(ordered.tolist(), parents.tolist(), strict=True):
-                family.setdefault(parent, []).append(slot)
-            families.append(family)
-        return families
 
     def _merged(self, level: int, parent: int, above: int) -> list[Label]:
         """What the children of a domain can hold together. `level`: theirs; `above`: what opening their ancestors costs."""
@@ -170,15 +157,3 @@ class Labels:
                 return None
             cost += (more + 1) * self._scale.count(at) + missing * self._scale.room(at)
         return cost
-
-
-def _leaves(choice: Choice | int) -> list[int]:
-    found: list[int] = []
-    stack = [choice]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, tuple):
-            stack += one
-        elif one is not None:
-            found.append(one)
-    return found

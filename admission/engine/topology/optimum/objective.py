@@ -100,13 +100,16 @@ class Scale:
         hole = self._unit["hole", capacity] if level == self._asked else 0
         return self.count(level) + capacity * self.room(level) + hole
 
-    def cost(self, problem: Problem, slots: Ints) -> int:
-        """Of a whole answer."""
-        return sum(
-            self.domain(level, capacity)
-            for level, opened in enumerate(problem.opened(slots))
-            for capacity in problem.capacity[level][opened].tolist()
-        )
+    def of(self, problem: Problem, figures: Figures, last: int) -> int:
+        """The cost of a whole answer with these figures, by the levels down to the `last`."""
+        cost = 0
+        for (name, level), figure in zip(problem.order, figures, strict=False):
+            if level <= last:
+                cost += figure * self.count(level) if name == "count" else (figure + problem.need) * self.room(level)
+        holes = figures[len(problem.order) :]
+        for capacity, number in zip(holes[::2], holes[1::2], strict=True):
+            cost += number * self._unit["hole", capacity]
+        return cost
 
 
 def distinct(slots: Ints, size: int) -> Ints:

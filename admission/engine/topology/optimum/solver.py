@@ -17,14 +17,14 @@ from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.few import Few, few
 from admission.engine.topology.optimum.flat import Flat, Kinds, fewest
 from admission.engine.topology.optimum.labels import Labels
+from admission.engine.topology.optimum.losses import Losses, Table, Wanted
 from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
-from admission.engine.topology.optimum.objective import Figures, Name, Problem, Scale, distinct, mask, pairs
+from admission.engine.topology.optimum.objective import Figures, Name, Problem, Scale, mask, pairs
+from admission.engine.topology.optimum.trees import candidates, children
 
 _PRICES = 6
 _LEAST_PAIRS = 64
 """Pairs of labels that a candidate takes, about: where the budget has less for each, no search is begun."""
-_MANY = 4096
-"""More domains than these are not looked through for such as can be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,10 @@ class _Solver:
         self._slots, self._figures = self._first()
 
     def solve(self) -> Best:
+        if self._figures > self._bound and self._problem.asked:
+            self._weigh()
         if self._figures > self._bound:
-            self._narrow()
-            self._bound = max(self._bound, self._floor())
+            self._lift()
         if self._figures > self._bound:
             self._search()
         proof = Proof.OPTIMAL if self._figures <= self._bound else Proof.FEASIBLE
@@ -89,7 +90,7 @@ class _Solver:
         """From domains of the asked level to the last: at each level the fewest children that hold the need."""
         problem = self._problem
         for level in range(problem.asked + 1, problem.last + 1):
-            chosen = pick(problem, level, _children(problem, level, chosen))
+            chosen = pick(problem, level, children(problem, level, chosen))
         return chosen
 
     # ---- what no answer can beat
@@ -107,20 +108,74 @@ class _Solver:
             least["stranded", level] = over if count >= fewest_here else 0
         return (*(least[name] for name in problem.order), *pairs(holes))
 
-    # ---- the search
+    # ---- what can still be better
 
-    def _narrow(self) -> None:
-        """Leave out what no better answer can have: parents that with the best others hold too little. Look below."""
-        problem, top = self._problem, self._top
-        if problem.asked and len(self._among) <= _MANY:
-            parent, capacity = problem.parent[problem.asked][self._among], self._capacity[self._among]
-            hold = _best(parent, capacity, len(problem.capacity[problem.asked - 1]), top.k)
-            most = np.sort(hold)[::-1]
-            kept = hold + most[: self._figures[1] - 1].sum() >= problem.need
-            self._among = self._among[kept[parent]]
-            self._kinds = kinds_of(self._capacity[self._among])
-        if any(name == "count" and level > problem.asked for name, level in self._gap()):
+    def _weigh(self) -> None:
+        """By losses: leave out what no better answer can have, and find the best of the rest, with all below it where opened
+        domains are whole, else by the levels down to the asked one.
+        """
+        problem, known = self._problem, self._figures
+        losses = Losses.of(problem, self._kinds, self._top, self._among, known[1])
+        self._among = losses.slots
+        self._kinds = kinds_of(self._capacity[self._among])
+        counts = problem.asked + 1
+        waste = min(losses.most, known[counts]) if known[:counts] == self._bound[:counts] else losses.most
+        last = problem.last if self._whole(waste) else problem.asked
+        scale = self._scale(self._among)
+        wanted = Wanted(known[0], known[1], waste, scale.of(problem, known, last))
+        table = Table(problem, scale, losses, self._costs(scale, self._among, last), wanted, self._budget)
+        found = table.run()
+        self._expanded += table.expanded
+        best = known
+        if found is not None:
+            # Where opened domains are whole, the fewest below them that hold the need are all.
+            slots = self._down(found)
+            best = problem.figures(slots)
+            if best < known:
+                self._slots, self._figures = slots, best
+        if not table.spent:
+            self._bound = max(self._bound, best if last == problem.last else self._above(best))
+
+    def _above(self, best: Figures) -> Figures:
+        """No answer beats the best one's figures down to the asked level, nor then the bounds below, nor then its pairs."""
+        here, order = self._problem.asked + 2, len(self._problem.order)
+        return (*best[:here], *self._floor()[here:order], *best[order:])
+
+    def _whole(self, waste: int) -> bool:
+        """Whether below an opened domain all are, since each holds more than may be stranded."""
+        problem = self._problem
+        if problem.last == problem.asked:
+            return True
+        lowest = problem.capacity[problem.last]
+        return int(lowest[lowest > 0].min()) > waste
+
+    def _costs(self, scale: Scale, slots: Ints, last: int) -> dict[int, int]:
+        """Of opening each of these domains of the asked level with all below, down to the `last` level."""
+        problem = self._problem
+        here = self._capacity[slots].tolist()
+        costs = [scale.domain(problem.asked, capacity) for capacity in here]
+        for level in range(problem.asked + 1, last + 1):
+            home = problem.parent[level][problem.capacity[level] > 0]
+            for above in range(level - 1, problem.asked, -1):
+                home = problem.parent[above][home]
+            number = np.bincount(home, minlength=len(self._capacity))[slots].tolist()
+            count, room = scale.count(level), scale.room(level)
+            costs = [c + n * count + held * room for c, n, held in zip(costs, number, here, strict=True)]
+        return dict(zip(slots.tolist(), costs, strict=True))
+
+    def _scale(self, among: Ints) -> Scale:
+        """For answers among these domains of the asked level, and for the one that is known."""
+        opened = self._capacity[self._problem.opened(self._slots)[self._problem.asked]]
+        values = {*self._capacity[among].tolist(), *opened.tolist()}
+        return Scale(self._problem, values, max(int(self._capacity.sum()), len(self._problem.capacity[-1])))
+
+    def _lift(self) -> None:
+        """The bounds again, by what is left; and look below."""
+        if any(name == "count" and level > self._problem.asked for name, level in self._gap()):
             self._below = self._fewest_below()
+        self._bound = max(self._bound, self._floor())
+
+    # ---- the search
 
     def _gap(self) -> list[Name]:
         """The first figure that is not at its least, if it has a name."""
@@ -160,16 +215,15 @@ class _Solver:
     def _labels(self, among: Ints, budget: int) -> bool:
         """Take the best answer among these domains. False: it may have been missed."""
         problem = self._problem
-        candidates = self._candidates(among)
+        some = self._candidates(among)
         top = fewest(kinds_of(self._capacity[among]), problem.need)
         if top is None or top.k > self._figures[0]:
             return True
-        if sum(map(len, candidates)) * _LEAST_PAIRS > budget:
+        if sum(map(len, some)) * _LEAST_PAIRS > budget:
             return False
-        widest = max(int(self._capacity.sum()), sum(map(len, candidates)))
-        values = {*self._capacity[among].tolist(), *self._capacity[problem.opened(self._slots)[problem.asked]].tolist()}
-        scale = Scale(problem, values, widest)
-        labels = Labels(problem, scale, top, candidates, self._least(), scale.cost(problem, self._slots), budget)
+        scale = self._scale(among)
+        known = scale.of(problem, self._figures, problem.last)
+        labels = Labels(problem, scale, top, some, self._least(), known, budget)
         found = labels.run()
         self._expanded += labels.expanded
         if found is not None:
@@ -188,12 +242,9 @@ class _Solver:
 
     def _candidates(self, among: Ints) -> list[Ints]:
         """Per level what lies above and below these domains of the asked level, and can hold something."""
-        problem = self._problem
-        found = [among]
-        for level in range(problem.asked, 0, -1):
-            found.insert(0, distinct(problem.parent[level][found[0]], len(problem.capacity[level - 1])))
-        for level in range(problem.asked + 1, problem.last + 1):
-            found.append(_children(problem, level, found[-1]))
+        found = candidates(self._problem, among)
+        for level in range(self._problem.asked + 1, self._problem.last + 1):
+            found.append(children(self._problem, level, found[-1]))
         return found
 
 
@@ -204,18 +255,3 @@ def _flat(kinds: Kinds, need: int) -> tuple[int, int, dict[int, int]]:
         raise AssertionError("every level holds what the asked one holds")
     solved = Flat(kinds, top).solve()
     return (top.k, 0, {}) if solved is None else (top.k, *solved)
-
-
-def _children(problem: Problem, level: int, parents: Ints) -> Ints:
-    """Those that can hold something."""
-    inside = mask(parents, len(problem.capacity[level - 1]))
-    return np.flatnonzero(inside[problem.parent[level]] & (problem.capacity[level] > 0))
-
-
-def _best(group: Ints, capacity: Ints, size: int, k: int) -> Ints:
-    """What the k largest of each group hold."""
-    order = np.lexsort((-capacity, group))
-    ordered = group[order]
-    rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
-    kept = order[rank < k]
-    return np.bincount(group[kept], weights=capacity[kept], minlength=size).astype(np.int64)

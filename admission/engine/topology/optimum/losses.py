@@ -1,0 +1,253 @@
+"""What can still be better once the numbers are known: k domains of the asked level in at most m parents.
+
+Let p be the price of a domain and v the rent of a parent. A domain is worth c - p; a parent, opened, is worth g - v, where g is
+what its domains are worth that are worth more than nothing. So k domains in m parents hold at most U = p * k + v * m + the sum
+of g - v over the parents where that is more than nothing. An answer holds U less its losses, each of which is zero or more:
+what is left out though worth something, what is taken though worth less than nothing, the rent of parents fewer than m. The
+losses of an answer that holds the need are at most L = U - need. With the best price (it is looked for among the capacities)
+L is small however large the tree is: most domains and parents are decided at once, and what is left is a small table by
+(worth, domains, parents).
+
+Where no answer can leave out a domain below an opened one (all of these hold more than may be stranded), an opened domain costs
+what it costs with all below it, and the table gives the best answer. Else the search has fewer domains to look at.
+Called by solver.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from admission.engine.topology.level import Ints
+from admission.engine.topology.optimum.flat import Kinds, Top
+from admission.engine.topology.optimum.objective import Problem, Scale
+from admission.engine.topology.optimum.trees import Choice, candidates, families, leaves
+
+
+class _Way(NamedTuple):
+    """One way to open a domain or a subtree: its worth, domains of the asked level, their parents, cost, which domains."""
+
+    worth: int
+    domains: int
+    parents: int
+    cost: int
+    choice: Choice | int
+
+
+_States = dict[tuple[int, int, int], tuple[int, Choice | int]]
+"""By worth, domains, parents: the least cost, and which domains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Price, rent, and L as `most`. `slots`: the domains of the asked level that an answer can still have, so many of them
+    `undecided` inside their parent. `worth`: g of each parent, by its slot.
+    """
+
+    price: int
+    rent: int
+    most: int
+    slots: Ints
+    worth: Ints
+    undecided: int
+
+    @classmethod
+    def of(cls, problem: Problem, kinds: Kinds, top: Top, among: Ints, parents: int) -> Losses:
+        """`among`: the domains that an answer can have; `parents`: how many parents at most, of which there is an answer."""
+        home, capacity = problem.parent[problem.asked][among], problem.capacity[problem.asked][among]
+        size = len(problem.capacity[problem.asked - 1])
+
+        def worth_at(price: int) -> Ints:
+            return np.bincount(home, weights=np.maximum(capacity - price, 0), minlength=size).astype(np.int64)
+
+        def bound(price: int) -> int:
+            worth = worth_at(price)
+            return int(np.partition(worth, size - parents)[size - parents :].sum()) + price * top.k
+
+        price = _lowest([value for value in kinds.values if top.last - top.slack <= value <= top.last], bound)
+        worth = worth_at(price)
+        rent = _rent(worth, parents)
+        most = bound(price) - problem.need
+        away = np.maximum(rent - worth, 0)[home] + np.maximum(price - capacity, 0)
+        undecided = int(np.count_nonzero((away <= most) & (np.abs(capacity - price) <= most)))
+        return cls(price, rent, most, among[away <= most], worth, undecided)
+
+
+def _rent(worth: Ints, parents: int) -> int:
+    """Between what the last parent is worth that is opened for the bound and the first that is not: so few can be exchanged."""
+    at = len(worth) - parents
+    ordered = np.partition(worth, (max(at - 1, 0), at))
+    return (int(ordered[at]) + int(ordered[at - 1])) // 2 if at else 0
+
+
+def _lowest(prices: Sequence[int], bound: Callable[[int], int]) -> int:
+    """Of descending prices the one with the least bound, which falls and then rises with them."""
+    low, high = 0, len(prices) - 1
+    known: dict[int, int] = {}
+
+    def at(index: int) -> int:
+        if index not in known:
+            known[index] = bound(prices[index])
+        return known[index]
+
+    while low < high:
+        middle = (low + high) // 2
+        if at(middle) <= at(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return prices[low]
+
+
+class _SpentError(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An answer of so many domains, in so many parents at most, that holds no more than `waste` beyond the need and costs less
+    than `known`."""
+
+    domains: int
+    parents: int
+    waste: int
+    known: int
+
+
+class Table:
+    """The best answer where opening a domain of the asked level has a cost of its own: `costs` by slot."""
+
+    def __init__(
+        self, problem: Problem, scale: Scale, losses: Losses, costs: Mapping[int, int], wanted: Wanted, budget: int
+    ) -> None:
+        """`budget`: pairs of a state and a way that may be looked at."""
+        self._problem, self._scale, self._losses = problem, scale, losses
+        self._costs, self._wanted, self._budget = costs, wanted, budget
+        self._worth = losses.worth.tolist()
+        self._families = families(problem, candidates(problem, losses.slots))
+        self.expanded = 0
+        self.spent = False
+
+    def run(self) -> Ints | None:
+        """The domains, None where nothing is better (or where it is spent)."""
+        losses, wanted, need = self._losses, self._wanted, self._problem.need
+        try:
+            states = self._merged(0, -1, losses.most)
+        except _SpentError:
+            self.spent = True
+            return None
+        known, best = wanted.known, None
+        for (worth, domains, parents), (cost, choice) in states.items():
+            held = worth + losses.rent * parents + losses.price * domains
+            if domains == wanted.domains and need <= held <= need + wanted.waste and cost < known:
+                known, best = cost, choice
+        return None if best is None else np.array(sorted(leaves(best)), dtype=np.int64)
+
+    def _merged(self, level: int, parent: int, most: int) -> _States:
+        """The ways to open some of the children of a domain, that lose no more than `most`; `level`: theirs."""
+        states: _States = {(0, 0, 0): (0, None)}
+        best = 0
+        for top, ways in self._children(level, parent, most):
+            best += top
+            floor, before = best - most, list(states.items())
+            if top:
+                states = {state: found for state, found in before if state[0] >= floor}
+            self.expanded += len(before) * len(ways)
+            if self.expanded > self._budget:
+                raise _SpentError
+            for state, (paid, chosen) in before:
+                self._join(states, state, paid, chosen, ways, floor)
+        return states
+
+    def _join(
+        self,
+        states: _States,
+        state: tuple[int, int, int],
+        paid: int,
+        chosen: Choice | int,
+        ways: Sequence[_Way],
+        floor: int,
+    ) -> None:
+        """One child more, from the most worth on."""
+        worth, domains, parents = state
+        for more, number, opened, cost, choice in ways:
+            if worth + more < floor:
+                return
+            if domains + number > self._wanted.domains or parents + opened > self._wanted.parents:
+                continue
+            key = worth + more, domains + number, parents + opened
+            other = states.get(key)
+            if other is None or paid + cost < other[0]:
+                states[key] = paid + cost, choice if chosen is None else (chosen, choice)
+
+    def _children(self, level: int, parent: int, most: int) -> list[tuple[int, list[_Way]]]:
+        """Of each child the most that it is worth, and its ways, the most worth first; those that are decided come first.
+
+        Ways worth the same with as many domains can be exchanged: only the cheapest of these are kept, as many as can be taken.
+        """
+        slots = self._families[level].get(parent, ())
+        if level == self._problem.asked - 1:
+            slots = self._unlike(slots)
+        children = [self._ways(level, slot, most) for slot in slots]
+        kept = self._cheapest([ways for _, ways in children], level)
+        found = [(top, ways) for (top, _), ways in zip(children, kept, strict=True) if ways or top]
+        found.sort(key=lambda child: len(child[1]) + (child[0] <= most))
+        return found
+
+    def _unlike(self, parents: Sequence[int]) -> list[int]:
+        """Of parents with equal domains in them, as many as there can be."""
+        family, costs = self._families[self._problem.asked], self._costs
+        seen: Counter[tuple[int, ...]] = Counter()
+        kept = []
+        for parent in parents:
+            look = tuple([costs[slot] for slot in family[parent]])
+            seen[look] += 1
+            if seen[look] <= self._wanted.parents:
+                kept.append(parent)
+        return kept
+
+    def _cheapest(self, children: Sequence[Sequence[_Way]], level: int) -> list[list[_Way]]:
+        limit = self._wanted.domains if level == self._problem.asked else self._wanted.parents
+        if len(children) <= limit:
+            return list(map(list, children))
+        order = sorted((way.cost, at, number) for at, ways in enumerate(children) for number, way in enumerate(ways))
+        seen: Counter[tuple[int, int, int]] = Counter()
+        kept: list[list[int]] = [[] for _ in children]
+        for _, at, number in order:
+            way = children[at][number]
+            seen[way[:3]] += 1
+            if seen[way[:3]] <= limit:
+                kept[at].append(number)
+        return [[ways[number] for number in sorted(some)] for ways, some in zip(children, kept, strict=True)]
+
+    def _ways(self, level: int, slot: int, most: int) -> tuple[int, list[_Way]]:
+        """The most that it is worth, opened or not, and the ways to open it that lose no more than `most`."""
+        losses, asked = self._losses, self._problem.asked
+        capacity = int(self._problem.capacity[level][slot])
+        if level == asked:
+            worth = capacity - losses.price
+            return max(worth, 0), [_Way(worth, 1, 0, self._costs[slot], slot)] if worth >= -most else []
+        opening = self._scale.domain(level, capacity)
+        rent, opened = (losses.rent, 1) if level == asked - 1 else (0, 0)
+        top = self._worth[slot] - rent if opened else None
+        inside = self._merged(level + 1, slot, most if top is None else most + min(top, 0))
+        ways = [
+            _Way(worth - rent, domains, parents + opened, cost + opening, choice)
+            for (worth, domains, parents), (cost, choice) in inside.items()
+            if domains
+        ]
+        ways.sort(key=lambda way: -way.worth)
+        if top is None:
+            top = self._tops(level + 1, slot)
+        return max(top, 0), ways
+
+    def _tops(self, level: int, slot: int) -> int:
+        """The most that a domain above the parents is worth; `level`: its children's."""
+        some = self._families[level].get(slot, ())
+        if level == self._problem.asked - 1:
+            return sum(max(self._worth[one] - self._losses.rent, 0) for one in some)
+        return sum(self._tops(level + 1, one) for one in some)
