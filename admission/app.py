@@ -113,11 +113,6 @@ class _Controller:
         patience = Patience(self._settings.explain_after, self._settings.explain_period)
         self._sharing, pods = settings.fair_sharing.rules(), settings.wait_for_pods_ready
         readiness = Readiness(views, self._everyone(woken)) if pods.enabled and pods.block_admission else None
-        desk = Desk(feed, self.ledger, queues, woken, self._settings, self._sharing, readiness)
-        times = SolverTimes(views.workloads.objects.get)
-        scheduler = Scheduler(writer, views, desk, waits, recorder, spent=times.spent)
-        workers, rules = self._settings.workload_workers, life_rules(settings)
-        workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
         explainer = Explainer(
             writer,
             views,
@@ -129,6 +124,11 @@ class _Controller:
             startable=lambda: readiness.startable(in_flight=False) if readiness else None,
         )
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)
+        desk = Desk(feed, self.ledger, queues, woken, self._settings, self._sharing, readiness)
+        times = SolverTimes(views.workloads.objects.get)
+        scheduler = Scheduler(writer, views, desk, waits, recorder, spent=times.spent)
+        workers, rules = self._settings.workload_workers, life_rules(settings)
+        workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
         self.elastic = {kind: WhenServed(kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
         elastic = ElasticQuotaController(writer, views, self.elastic, recorder)
         self.groups = {kind: WhenServed(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
