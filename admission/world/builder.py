@@ -13,13 +13,14 @@ from typing import Any
 
 import msgspec
 
-from admission.world import makers, units
+from admission.world import makers, sets, units
 from admission.world.documents import Document
 from admission.world.given import GROUPS, JOBS, Given, moment
 from admission.world.jobs import JOB_KINDS, NotOurs, arrival, completed, duration, lookups, workload_of
 from admission.world.makers import MAKERS
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
+from admission.world.sets import SET_KINDS
 from admission.world.states import about, take_states
 from admission.world.units import Units
 from admission.world.world import About, Arrival, World
@@ -118,8 +119,8 @@ class Builder:
             self._each(kind, self._take_job)
         for kind in GROUPS:
             self._each(kind, self._take_pod_group)
-        for kind in MAKERS:
-            self._each(kind, self._take_maker)
+        for kind in dict.fromkeys((*SET_KINDS, *MAKERS)):
+            self._each(kind, self._take_set if kind in SET_KINDS else self._take_maker)
         for members in self._units.all():
             self._try(members.documents[0], self._take_unit_of(members), PODS)
         self._name_empty_groups()
@@ -161,6 +162,8 @@ class Builder:
         elif (job := units.job_of(pod)) is not None and not units.in_gang(pod):
             if not self._plays(document, *job):
                 raise NotOurs(f"is part of {job[0]} {job[1]}, which is not there, and no node holds it")
+        elif units.in_set(pod):
+            self._given.is_part(document)
         else:
             self._take_unbound(document, kind)
 
@@ -176,6 +179,20 @@ class Builder:
 
     def _take_pod_group(self, document: Document, kind: Resource) -> None:
         self.objects.add_pod_group(kind, self._identified(kind, document))
+
+    def _take_set(self, document: Document, kind: Resource) -> None:
+        if not sets.is_whole(document.object, self.objects):
+            if kind not in MAKERS:
+                raise NotOurs("names no queue, so nothing holds its pods back")
+            self._take_maker(document, kind)
+            return
+        obj = self._identified(kind, document)
+        said = duration(obj)
+        made = sets.workloads_of(obj, SET_KINDS[kind], self.objects, self._world.now)
+        for number, workload in enumerate(made):
+            title = document.name if len(made) == 1 else f"{document.name}-{number}"
+            born = _born(workload, obj["metadata"]["creationTimestamp"], f"{obj['metadata']['uid']}-{number:04d}")
+            self._enter(born, about(born, title, sets.RUN_FOR if said is None else said), self._arrival(obj))
 
     def _take_maker(self, document: Document, kind: Resource) -> None:
         if self._given.is_part(document):

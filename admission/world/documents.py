@@ -21,11 +21,10 @@ from api.meta import object_key
 STDIN: Final = Path("-")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
-# Never asked of an API server here; their pods are what matters.
-STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet")
+# Never asked of an API server; its pods are what matters.
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
-_KNOWN: Final = (*ALL, STATEFUL_SETS, REPLICA_SETS)
+_KNOWN: Final = (*ALL, REPLICA_SETS)
 _RESOURCES: Final = {(resource.api_version, resource.kind): resource for resource in _KNOWN}
 _BY_KIND: Final = {resource.kind: resource for resource in _KNOWN}
 

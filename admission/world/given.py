@@ -15,12 +15,13 @@ from admission.world.documents import Document
 from admission.world.jobs import JOB_KINDS, NotOurs
 from admission.world.makers import MAKERS, owner
 from admission.world.objects import KINDS
+from admission.world.sets import SET_KINDS
 from admission.world.world import Fault
 from api.kube.resources import NAMESPACES, POD_GROUPS, PODS, SIGS_POD_GROUPS, WORKLOADS, Resource
 from api.meta import object_key, parse_time, rfc3339
 
 GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
-JOBS: Final = frozenset((*JOB_KINDS, *GROUPS, *MAKERS, WORKLOADS, PODS))
+JOBS: Final = frozenset((*JOB_KINDS, *GROUPS, *MAKERS, *SET_KINDS, WORKLOADS, PODS))
 """What can come to a world that is there."""
 
 _SILENT: Final = frozenset(("Kustomization",))  # stands beside manifests, and says nothing of a cluster
@@ -120,7 +121,7 @@ class Given:
             with suppress(ValueError):  # named when the Workload is taken
                 told += [moment(condition.get("lastTransitionTime")) for condition in conditions]
             came.append(created(document))
-        for kind in (*JOB_KINDS, *MAKERS):
+        for kind in (*JOB_KINDS, *MAKERS, *SET_KINDS):
             came += [created(document) for document in self.of(kind)]
         came += [created(pod) for pod in self.of(PODS) if not units.is_bound(pod.object)]
         return max(told) or min((at for at in came if at), default=0.0)

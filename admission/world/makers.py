@@ -1,6 +1,7 @@
 """Pods that stand in files only as the template of what makes them: Deployments, StatefulSets, ReplicaSets, spelled out.
 
-A Deployment that names a queue passes it on to its pods, as the webhook has it; the pods of the others speak for themselves.
+A Deployment that names a queue passes it on to its pods, as the webhook has it; the pods of the others speak for themselves. (A
+StatefulSet that names one is admitted as a whole: sets.py.)
 Where some of their pods stand in the files too (a copy of a live cluster has them) only the missing ones are made. Pure;
 called by files.py.
 """
@@ -11,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from admission.integrations.gang import names_gang
-from admission.world.documents import REPLICA_SETS, STATEFUL_SETS, Document
+from admission.world.documents import REPLICA_SETS, Document
 from api.errors import InvalidObject
-from api.kube.resources import DEPLOYMENTS, PODS, Resource
+from api.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource
 from api.names import POD_GROUP_FAST_ADMISSION, POD_GROUP_NAME, SIMULATED_ARRIVAL, SIMULATED_DURATION
 
 MAKERS: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
-FOREVER: Final = frozenset(kind.kind for kind in MAKERS)
+FOREVER: Final = frozenset(kind.kind for kind in (*MAKERS, LEADER_WORKER_SETS))
 """Owners whose pods do not end by themselves."""
 
 _TIMES: Final = (SIMULATED_ARRIVAL, SIMULATED_DURATION)

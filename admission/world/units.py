@@ -23,6 +23,7 @@ from admission.controllers.pods.plan import plan
 from admission.controllers.pods.views import BY_POD, GROUP, pod_keys, unit_key
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import Unit
+from admission.integrations.sets import BY_FRAMEWORK
 from admission.webhook import gangs
 from admission.webhook.members import GangPod, read_member
 from admission.world.documents import Document
@@ -60,6 +61,11 @@ def job_of(pod: Mapping[str, Any]) -> tuple[str, str] | None:
     """Kind and name of the job that it is a part of."""
     by = owner(pod)
     return (by["kind"], by["name"]) if by is not None and by.get("kind") in _PART_OF else None
+
+
+def in_set(pod: Mapping[str, Any]) -> bool:
+    """Whether it is of a set that is admitted by its groups."""
+    return (pod["metadata"].get("annotations") or {}).get(names.POD_SUSPENDING_PARENT) in BY_FRAMEWORK
 
 
 def in_gang(pod: Mapping[str, Any]) -> bool:

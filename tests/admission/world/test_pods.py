@@ -88,7 +88,7 @@ def faults(made: World) -> list[str]:
 
 def test_the_samples_play_with_their_pods() -> None:
     made = from_files([SAMPLES])
-    assert {fault.object.split()[0] for fault in made.faults} <= {"ConfigMap"}
+    assert {fault.where for fault in made.faults} <= {str(SAMPLES / "sakkara-group.yaml")}
     titles = {about.title for about in made.about.values()}
     assert {"PodGroup default/train", "Pods default/ring", "Pod default/web-pod-2"} <= titles
 
@@ -118,7 +118,12 @@ def test_a_gang_that_names_no_queue_has_the_one_that_the_controller_would_make()
         pytest.param(
             [maker("Deployment", labels=QUEUED)], {"Pod web-pod-0": "1", "Pod web-pod-1": "1"}, id="a Deployment"
         ),
-        pytest.param([maker("StatefulSet", template=QUEUED)], {"Pod web-0": "1", "Pod web-1": "1"}, id="a StatefulSet"),
+        pytest.param([maker("StatefulSet", labels=QUEUED)], {"StatefulSet web": "2"}, id="a StatefulSet of a queue"),
+        pytest.param(
+            [maker("StatefulSet", template=QUEUED)],
+            {"Pod web-0": "1", "Pod web-1": "1"},
+            id="its pods",
+        ),
         pytest.param(
             [maker("ReplicaSet", template=QUEUED)], {"Pod web-pod-0": "1", "Pod web-pod-1": "1"}, id="a ReplicaSet"
         ),

@@ -1,0 +1,50 @@
+"""Sets of pods that are admitted by their groups (StatefulSet, LeaderWorkerSet) in files: to their Workloads.
+
+The controller's own plan for the set; of it only what makes a Workload is taken, and what it says instead. builder.py calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any, Final
+
+from admission.controllers.actions import CreateWorkload
+from admission.controllers.jobs.workload import is_managed
+from admission.controllers.pods.setplan import plan_set
+from admission.integrations.sets import SETS, SetKind
+from admission.world.objects import Objects
+from api.errors import StowageError
+from api.kube.resources import Resource
+from api.workloads import Workload
+
+SET_KINDS: Final[Mapping[Resource, SetKind]] = {kind.resource: kind for kind in SETS}
+RUN_FOR: Final = inf
+"""Pods of a set do not end by themselves."""
+
+
+class NoGroups(StowageError):
+    """The set gets no Workload as it is; the text says why."""
+
+
+def is_whole(obj: Mapping[str, Any], objects: Objects) -> bool:
+    """Whether the set itself is what is admitted: it names a queue."""
+    return is_managed(obj, objects.surroundings())
+
+
+def workloads_of(obj: Mapping[str, Any], kind: SetKind, objects: Objects, now: float) -> list[Workload]:
+    """What the controller would make for the set, beside the Workloads that are there. Raises NoGroups."""
+    known = [w for w in objects.sight.workloads.objects.values() if _is_of(w, obj, kind)]
+    made = plan_set(kind, obj, known, (), objects.surroundings(), now)
+    created = [action.workload for action in made.workloads() if isinstance(action, CreateWorkload)]
+    if not created and not known and made.events:
+        raise NoGroups("; ".join(event.message for event in made.events))
+    return created
+
+
+def _is_of(workload: Workload, obj: Mapping[str, Any], kind: SetKind) -> bool:
+    meta = obj["metadata"]
+    return workload.metadata.namespace == meta["namespace"] and any(
+        owner.controller and (owner.kind, owner.name) == (kind.resource.kind, meta["name"])
+        for owner in workload.metadata.owner_references
+    )
