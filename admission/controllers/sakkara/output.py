@@ -117,7 +117,7 @@ def _times(given: Given, record: Record, *, holds: bool, bound: bool) -> dict[st
     if end is None and bound and begin is not None and given.living:
         end = max(begin, _last_bound(given))
     if begin is not None and end is not None:
-        said |= {END: _text(end), TOTAL: str(round((end - begin) * 1000))}
+        said |= {END: _text(end), TOTAL: str(_milli(end) - _milli(begin))}
     return said
 
 
@@ -135,8 +135,12 @@ def _seen(second: float | None, seen: float | None) -> float | None:
 
 def _text(moment: float) -> str:
     """RFC 3339 with milliseconds."""
-    whole = datetime.fromtimestamp(round(moment * 1000) / 1000, UTC)
-    return whole.strftime("%Y-%m-%dT%H:%M:%S.") + f"{whole.microsecond // 1000:03d}Z"
+    seconds, milli = divmod(_milli(moment), 1000)
+    return datetime.fromtimestamp(seconds, UTC).strftime(f"%Y-%m-%dT%H:%M:%S.{milli:03d}Z")
+
+
+def _milli(moment: float) -> int:
+    return round(moment * 1000)
 
 
 def _moment(text: str | None) -> float | None:

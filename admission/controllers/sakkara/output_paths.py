@@ -29,7 +29,7 @@ class Paths:
         admission = workload.status.admission if workload is not None else None
         names = {name for psa in admission.pod_set_assignments for name in psa.flavors.values()} if admission else ()
         known = (self._ledger.flavors.get(name) for name in sorted(names))
-        return max((flavor.levels for flavor in known if flavor is not None), key=len, default=())
+        return max((flavor.levels or () for flavor in known if flavor is not None), key=len, default=())
 
     def of(self, pod: MemberPod, levels: tuple[str, ...]) -> Path:
         """The pod's path; empty while it may not start, or where its node is not known."""

@@ -237,9 +237,9 @@ def test_the_placement_grows_with_the_pods_that_are_let_through() -> None:
     group.told(admitted(2), *GATED)
     assert group.placement is None
     group.told(admitted(2), SENT[0], GATED[1])
-    assert (group.placement, group.ranks) == ({"r0": {"n0": ["a"]}}, {})
+    assert [group.placement, group.ranks] == [{"r0": {"n0": ["a"]}}, {}]
     group.told(admitted(2), *SENT)
-    assert (group.placement, group.ranks) == ({"r0": {"n0": ["a"], "n1": ["b"]}}, {"a": 0, "b": 1})
+    assert [group.placement, group.ranks] == [{"r0": {"n0": ["a"], "n1": ["b"]}}, {"a": 0, "b": 1}]
 
 
 def test_where_a_pod_is_bound_goes_before_where_it_was_sent() -> None:
@@ -394,6 +394,15 @@ def test_times_from_the_first_wait_to_the_last_bound_pod() -> None:
     assert group.data["schedEndTime"] == "2026-01-01T00:01:02.500Z"
     assert group.data["schedTotalTimeMilli"] == "62250"
     assert group.data["schedSolverTimeMilli"] == "4"
+
+
+@pytest.mark.parametrize("begin", [0.0004, 0.0005, 0.9996, 0.1234567])
+@pytest.mark.parametrize("end", [2.0004, 2.0005, 2.9996, 2.7654321])
+def test_the_total_is_the_difference_of_the_two_times_that_are_told(begin: float, end: float) -> None:
+    group = Group(now=T0 + end)
+    group.told(admitted(2), *BOUND, seen=T0 + begin)
+    first, last = (parse_time(group.data[key]) or 0.0 for key in ("schedBeginTime", "schedEndTime"))
+    assert int(group.data["schedTotalTimeMilli"]) == round((last - first) * 1000)
 
 
 def test_whoever_comes_later_tells_the_times_of_the_api_server() -> None:
