@@ -18,8 +18,9 @@ from admission.controllers.evictor import Evictor
 from admission.controllers.explaining import Explainer, Patience
 from admission.controllers.feed import Feed
 from admission.controllers.jobs.controller import JobController
+from admission.controllers.lives import Lives
 from admission.controllers.nodes import NodeController
-from admission.controllers.options import job_options, life_rules
+from admission.controllers.options import job_options, life_rules, shown
 from admission.controllers.pods.controller import PodController
 from admission.controllers.pods.freequeue import FreeQueueController
 from admission.controllers.pods.podgroups import PodGroupController, PodGroups
@@ -148,7 +149,9 @@ class _Controller:
         )
         nodes = NodeController(writer, views, self.ledger, Evictor(writer, views, recorder), recorder)
         shares = LedgerShares(self.ledger.quota) if desk.sharing is not None else NO_SHARES
-        queue_status = QueueController(writer, views, queues.count, self._settings.queue_status_period, shares=shares)
+        gauges, period = shown(settings), self._settings.queue_status_period
+        queue_status = QueueController(writer, views, queues, self.ledger.quota, period, shares=shares, shown=gauges)
+        lives = Lives(views, by_local_queue=gauges.local_queues)
         jobs = JobController(
             writer,
             ADAPTERS,
@@ -204,6 +207,7 @@ class _Controller:
             ("gang groups", GangGroupController(writer, views.workloads).run),
             ("queues of gangs", FreeQueueController(writer, self.pods, views).run),
             ("elastic quotas", elastic.run),
+            ("lives", lives.run),
             ("audit", self._audit),
             *(("queue status", reconciler.run) for reconciler in queue_status.reconcilers()),
         ]

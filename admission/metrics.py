@@ -9,9 +9,7 @@ _WAIT = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
 
 ATTEMPTS = Counter("kueue_admission_attempts", "Admission cycles, by result.", ("result",))
 ATTEMPT_SECONDS = Histogram("kueue_admission_attempt_duration_seconds", "Duration of a cycle.", ("result",))
-PENDING = Gauge("kueue_pending_workloads", "Workloads that wait.", ("cluster_queue", "status"))
-RESERVING = Gauge("kueue_reserving_active_workloads", "Workloads with quota.", ("cluster_queue",))
-ADMITTED_ACTIVE = Gauge("kueue_admitted_active_workloads", "Admitted and not finished.", ("cluster_queue",))
+DECISIONS = Counter("stowage_decisions", "What cycles decided on workloads, by kind.", ("kind",))
 QUOTA_RESERVED = Counter(
     "kueue_quota_reserved_workloads", "Workloads that got quota.", ("cluster_queue", "priority_class")
 )
@@ -37,11 +35,6 @@ WAIT_SECONDS = Histogram(
     ("cluster_queue", "priority_class"),
     buckets=_WAIT,
 )
-QUEUE_SHARE = Gauge(
-    "kueue_cluster_queue_weighted_share", "What it borrows against its weight.", ("cluster_queue", "cohort")
-)
-COHORT_SHARE = Gauge("kueue_cohort_weighted_share", "What it borrows against its weight.", ("cohort",))
-STATUS = Gauge("kueue_cluster_queue_status", "1 for the status that holds.", ("cluster_queue", "status"))
 LEDGER_DIFFERENCES = Gauge("stowage_ledger_differences", "What the last audit of the ledger found; must be 0.")
 WRITES = Counter("stowage_admission_writes", "Admissions written to the API server, by outcome.", ("outcome",))
 EXPLAIN_SECONDS = Histogram("stowage_explain_seconds", "Working out why a workload waits.", ("verdict",))

@@ -232,6 +232,21 @@ class SakkaraSection(Section):
     topology_namespace: str = Field(TOPOLOGY_NAMESPACE, min_length=1, description="where the topology ConfigMaps are")
 
 
+class LocalQueueMetricsSection(Section):
+    """Figures of each LocalQueue."""
+
+    enable: bool = True
+
+
+class MetricsSection(Section):
+    """What is measured besides what always is."""
+
+    enable_cluster_queue_resources: bool = Field(
+        False, description="quotas and usage of each ClusterQueue by flavor and resource"
+    )
+    local_queue_metrics: LocalQueueMetricsSection = LocalQueueMetricsSection()
+
+
 class WebhookSection(Section):
     """The webhook process."""
 
@@ -263,6 +278,7 @@ class AdmissionSettings(Environment):
     object_retention_policies: RetentionSection = RetentionSection()
 
     fair_sharing: FairSharingSection = FairSharingSection()
+    metrics: MetricsSection = MetricsSection()
     resources: ResourcesSection = ResourcesSection()
     placement: PlacementSection = PlacementSection()
     sakkara: SakkaraSection = SakkaraSection()

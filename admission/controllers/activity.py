@@ -1,4 +1,4 @@
-"""Whether a queue can admit, and why not: the Active conditions of ClusterQueue and LocalQueue. Pure.
+"""Whether a queue can admit, and why not: the Active conditions of ClusterQueue, LocalQueue and Cohort. Pure.
 
 Reasons in the order in which they are looked at, the first one named, all messages joined (objects description, 1.3).
 """
@@ -15,6 +15,7 @@ from api.topology import ResourceFlavor, Topology
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+COHORT_CYCLE = "CohortCycle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ def checks_of(queue: ClusterQueue) -> list[str]:
     return [rule.name for rule in strategy.admission_checks] if strategy else []
 
 
+def cohorts_above(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
+    """The cohorts from this one up to the root; those of a circle once each."""
+    found: list[str] = []
+    while name and name not in found:
+        found.append(name)
+        cohort = cohorts.get(name)
+        name = cohort.spec.parent_name if cohort else None
+    return found
+
+
 def cohort_cycle(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
     """The cohorts that are each other's parents, in order from the first that is met above `name`; none: no cycle."""
     seen: list[str] = []
@@ -47,6 +58,18 @@ def cohort_cycle(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
         cohort = cohorts.get(name)
         name = cohort.spec.parent_name if cohort else None
     return []
+
+
+def cohort_activity(name: str, cohorts: Mapping[str, Cohort]) -> Activity:
+    """The Active condition of a Cohort (ours): False where it is its own ancestor, or hangs below one that is."""
+    cycle = cohort_cycle(name, cohorts)
+    if not cycle:
+        return Activity(True, READY, "The queues below can admit")
+    return Activity(False, COHORT_CYCLE, f"No queue below can admit: {_circle('cohorts', cycle)}.")
+
+
+def _circle(whose: str, cycle: list[str]) -> str:
+    return f"{whose} are each other's parents: {' -> '.join([*cycle, cycle[0]])}"
 
 
 def cluster_queue_activity(
@@ -61,7 +84,7 @@ def cluster_queue_activity(
         return Activity(False, "Terminating", "Can't admit new workloads; clusterQueue is terminating")
     found = list(_obstacles(queue, flavors, topologies, checks))
     if cycle := cohort_cycle(queue.spec.cohort_name, cohorts or {}):
-        found.append(("CohortCycle", f"its cohorts are each other's parents: {' -> '.join([*cycle, cycle[0]])}"))
+        found.append((COHORT_CYCLE, _circle("its cohorts", cycle)))
     if not found:
         return Activity(True, READY, "Can admit new workloads")
     return Activity(False, found[0][0], f"Can't admit new workloads: {', '.join(text for _, text in found)}.")

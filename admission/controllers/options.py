@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from admission.controllers.gauges import Shown
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.lifecycle import Rules
 from admission.controllers.timeouts import Backoff, PodsReadyRules
@@ -18,6 +19,11 @@ def life_rules(settings: AdmissionSettings) -> Rules:
         pods_ready=_pods_ready(settings.wait_for_pods_ready),
         finished_kept=settings.object_retention_policies.workloads.after_finished,
     )
+
+
+def shown(settings: AdmissionSettings) -> Shown:
+    """Of the gauges."""
+    return Shown(settings.metrics.local_queue_metrics.enable, settings.metrics.enable_cluster_queue_resources)
 
 
 def _pods_ready(section: PodsReadySection) -> PodsReadyRules | None:

@@ -13,18 +13,20 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from admission.controllers import honoured
-from admission.controllers.activity import Activity, flavors_of, local_queue_activity
+from admission.controllers.activity import Activity, cohort_activity, cohorts_above, flavors_of, local_queue_activity
+from admission.controllers.gauges import USUAL, QueueFigures, Sheet, Shown, of_cohort, of_local_queue
 from admission.controllers.shares import NO_SHARES, Shares
 from admission.controllers.tally import NOTHING, Tallies, Tally, nominal_quotas, usage
 from admission.controllers.views import BY_CLUSTER_QUEUE, Views
-from admission.metrics import ADMITTED_ACTIVE, COHORT_SHARE, PENDING, QUEUE_SHARE, RESERVING, STATUS
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.quota.tree import QuotaTree
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, Resource
-from api.kube.store import Change
+from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
-from api.meta import Condition, KubeObject, rfc3339, set_condition
+from api.meta import Condition, KubeObject, find_condition, rfc3339, set_condition
 from api.names import ACTIVE, IN_USE_FINALIZER
 from api.queues import ClusterQueue, Cohort, CohortStatus, LocalQueue, QueueStatus
 from api.workloads import Workload
@@ -34,18 +36,20 @@ Held = TypeVar("Held", bound=KubeObject)
 
 
 class QueueController:
-    """Writes queue status while it runs. `pending` counts a ClusterQueue's waiting workloads."""
+    """Writes queue status, and sets the gauges, while it runs. `pending` and `quota` are read only."""
 
     def __init__(
         self,
         kube: Kube,
         views: Views,
-        pending: Callable[[str], int],
+        pending: PendingQueues,
+        quota: QuotaTree,
         period: float,
         now: Callable[[], float] = time.time,
         shares: Shares = NO_SHARES,
+        shown: Shown = USUAL,
     ) -> None:
-        self._shares = shares
+        self._shares, self._quota, self._shown, self._sheet = shares, quota, shown, Sheet()
         self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
         self._cluster_queues = Reconciler("clusterqueues", self._cluster_queue, workers=2)
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
@@ -56,7 +60,7 @@ class QueueController:
         views.workloads.add_handler(self._workload_changed)
         views.cluster_queues.add_handler(lambda change: self._queue_changed(change.key))
         views.local_queues.add_handler(self._local_queue_changed)
-        views.cohorts.add_handler(lambda change: self._cohorts.add(change.key))
+        views.cohorts.add_handler(self._cohort_changed)
         views.flavors.add_handler(lambda change: self._used.add(f"flavor/{change.key}"))
         views.topologies.add_handler(lambda change: self._used.add(f"topology/{change.key}"))
         views.flavors.add_handler(lambda _: self._all_queues())
@@ -77,7 +81,7 @@ class QueueController:
             if local is not None:
                 self._local_queues.add_after(local.key, self._period)
                 self._cluster_queues.add_after(local.spec.cluster_queue, self._period)
-                for cohort in self._shares.cohorts_above(local.spec.cluster_queue):
+                for cohort in self._above(local.spec.cluster_queue):
                     self._cohorts.add_after(cohort, self._period)
 
     def _queue_changed(self, name: str) -> None:
@@ -90,6 +94,14 @@ class QueueController:
         self._local_queues.add(change.key)
         self._cluster_queues.add_after(change.object.spec.cluster_queue, self._period)
 
+    def _cohort_changed(self, change: Change[Cohort]) -> None:
+        """Parents that change may close a circle, or open one, anywhere below."""
+        if change.old is not None and change.type is not ChangeType.DELETED and change.old.spec == change.object.spec:
+            self._cohorts.add(change.key)
+            return
+        for name in self._views.cohorts.objects:
+            self._cohorts.add(name)
+
     def _all_queues(self) -> None:
         for name in self._views.cluster_queues.objects:
             self._queue_changed(name)
@@ -100,25 +112,34 @@ class QueueController:
         for name in self._views.topologies.objects:
             self._used.add(f"topology/{name}")
 
+    def _above(self, name: str) -> list[str]:
+        """The cohorts above a ClusterQueue, its own one first, the root last."""
+        queue = self._views.cluster_queues.objects.get(name)
+        return cohorts_above(queue.spec.cohort_name, self._views.cohorts.objects) if queue is not None else []
+
     # ---- status
 
     async def _cluster_queue(self, name: str) -> None:
         queue = self._views.cluster_queues.objects.get(name)
         if queue is None:
+            self._sheet.forget(f"cluster queue {name}")
             return
         activity, tally = self._views.activity(queue), self._tallies.cluster_queue(name)
-        made = _Status(activity, tally, nominal_quotas(queue), self._pending(name), self._shares.of_queue(name))
+        share = self._shares.of_queue(name)
+        made = _Status(activity, tally, nominal_quotas(queue), self._pending.count(name), share)
         status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, honoured.of_cluster_queue(queue), queue)
         await self._write(CLUSTER_QUEUES, queue, status)
         await self._hold(self._views.cluster_queues, queue, used=bool(tally.reserving))
-        _measure(name, activity, status)
-        if made.share is not None:
-            QUEUE_SHARE.labels(name, queue.spec.cohort_name or "").set(made.share)
+        locals_ = [self._tallies.local_queue(q.key) for q in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name)]
+        standing, above = self._pending.standing(name), self._above(name)
+        figures = QueueFigures(queue, activity, tally, standing, locals_, above, share, self._shown.resources)
+        self._sheet.show(f"cluster queue {name}", figures.table())
 
     async def _local_queue(self, key: str) -> None:
         queue = self._views.local_queues.objects.get(key)
         if queue is None:
+            self._sheet.forget(f"local queue {key}")
             return
         target = self._views.cluster_queues.objects.get(queue.spec.cluster_queue)
         activity = local_queue_activity(queue, target, target is not None and self._views.activity(target).active)
@@ -128,16 +149,30 @@ class QueueController:
         status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, honoured.of_local_queue(queue), queue)
         await self._write(LOCAL_QUEUES, queue, status)
+        if self._shown.local_queues:
+            self._sheet.show(f"local queue {key}", of_local_queue(queue, activity, tally))
 
     async def _cohort(self, name: str) -> None:
-        cohort = self._views.cohorts.objects.get(name)
+        cohort, share = self._views.cohorts.objects.get(name), self._shares.of_cohort(name)
+        self._measure_cohort(name, share)
         if cohort is None:
             return
-        share = self._shares.of_cohort(name)
-        if share is not None:
-            COHORT_SHARE.labels(name).set(share)
         status = cohort.status.model_copy(update={"fair_sharing": _shown(share)})
+        activity = cohort_activity(name, self._views.cohorts.objects)
+        if not activity.active or find_condition(status.conditions, ACTIVE) is not None:
+            condition = _active(activity, cohort.metadata.generation, self._now())
+            status = status.model_copy(update={"conditions": set_condition(status.conditions, condition)})
         await self._write(COHORTS, cohort, self._noted(status, [], cohort))
+
+    def _measure_cohort(self, name: str, share: int | None) -> None:
+        """Of one that members name, too, though there is no object of that name."""
+        node, owner = self._quota.cohort(name), f"cohort {name}"
+        if node is None:
+            self._sheet.forget(owner)
+            return
+        tallies = {member.name: self._tallies.cluster_queue(member.name) for member in node.members()}
+        above = cohorts_above(name, self._views.cohorts.objects)
+        self._sheet.show(owner, of_cohort(name, above, node, tallies, share))
 
     def _noted(self, status: S, fields: list[str], obj: KubeObject) -> S:
         conditions = honoured.noted(status.conditions, fields, obj.metadata.generation, self._now())
@@ -196,17 +231,9 @@ class _Status:
 
     def on(self, old: QueueStatus, generation: int, now: float) -> QueueStatus:
         """The status that follows the old one."""
-        condition = Condition(
-            type=ACTIVE,
-            status="True" if self.activity.active else "False",
-            reason=self.activity.reason,
-            message=self.activity.message,
-            observed_generation=generation,
-            last_transition_time=rfc3339(now),
-        )
         return old.model_copy(
             update={
-                "conditions": set_condition(old.conditions, condition),
+                "conditions": set_condition(old.conditions, _active(self.activity, generation, now)),
                 "flavors_reservation": usage(self.tally.reserved, self.declared),
                 "flavors_usage": usage(self.tally.used, self.declared),
                 "pending_workloads": self.pending,
@@ -217,13 +244,16 @@ class _Status:
         )
 
 
+def _active(activity: Activity, generation: int, now: float) -> Condition:
+    return Condition(
+        type=ACTIVE,
+        status="True" if activity.active else "False",
+        reason=activity.reason,
+        message=activity.message,
+        observed_generation=generation,
+        last_transition_time=rfc3339(now),
+    )
+
+
 def _shown(share: int | None) -> dict[str, int] | None:
     return None if share is None else {"weightedShare": share}
-
-
-def _measure(name: str, activity: Activity, status: QueueStatus) -> None:
-    PENDING.labels(name, "active").set(status.pending_workloads)
-    RESERVING.labels(name).set(status.reserving_workloads)
-    ADMITTED_ACTIVE.labels(name).set(status.admitted_workloads)
-    STATUS.labels(name, "active").set(int(activity.active))
-    STATUS.labels(name, "pending").set(int(not activity.active))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from admission.engine.quota.fairness import dominant_share
@@ -17,10 +16,6 @@ class Shares(Protocol):
 
     def of_cohort(self, name: str) -> int | None:
         """Of a Cohort."""
-
-    def cohorts_above(self, queue: str) -> Sequence[str]:
-        """The cohorts whose shares the ClusterQueue's usage changes."""
-
 
 class LedgerShares:
     """Fair sharing is on."""
@@ -38,21 +33,11 @@ class LedgerShares:
         node = self._quota.cohort(name)
         return 0 if node is None else dominant_share(node).status
 
-    def cohorts_above(self, queue: str) -> Sequence[str]:
-        """From its own cohort to the root."""
-        node = self._quota.node(queue)
-        return () if node is None else [ancestor.name for ancestor in node.ancestors()]
-
-
 class _Off:
     def of_queue(self, name: str) -> int | None:
         return None
 
     def of_cohort(self, name: str) -> int | None:
         return None
-
-    def cohorts_above(self, queue: str) -> Sequence[str]:
-        return ()
-
 
 NO_SHARES: Shares = _Off()

@@ -11,38 +11,49 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from api.kube.store import Change, ChangeType
-from api.meta import is_true, object_key
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED
+from api.meta import find_condition, is_true, object_key
+from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, Waiting
 from api.quantity import to_int, to_text
 from api.queues import ClusterQueue, FlavorUsage, ResourceUsage
-from api.workloads import Workload
+from api.workloads import Workload, WorkloadStatus
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """((flavor, resource), amount) pairs."""
+
+Why = tuple[str, str]
+"""Why a Workload is not admitted: the reasons of Admitted=False and of what stands behind that."""
+
+NO_RESERVATION, UNCHECKED, CHECKS_NOT_READY = "NoReservation", "UnsatisfiedAdmissionChecks", "ChecksNotReady"
 
 NOTHING: Mapping[tuple[str, str], int | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one Workload adds. `queue`: of its LocalQueue; `holder`: the ClusterQueue that it reserves in, if it does."""
+    """What one Workload adds. `queue`: of its LocalQueue; `holder`: the ClusterQueue that it reserves in, if it does.
+
+    `why`: None where it is admitted or has ended.
+    """
 
     queue: str
     holder: str | None
     admitted: bool
     finished: bool
     amounts: Amounts
+    why: Why | None = None
 
 
 @dataclass(slots=True)
 class Tally:
-    """The sums of one queue."""
+    """The sums of one queue. `finished`, and why the others are not admitted, of LocalQueues only."""
 
     pending: int = 0
+    finished: int = 0
     reserving: int = 0
     admitted: int = 0
     reserved: Counter[tuple[str, str]] = field(default_factory=Counter)
     used: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unadmitted: Counter[Why] = field(default_factory=Counter)
 
     def add(self, part: _Part, sign: int) -> None:
         """Counts a Workload in (+1) or out (-1)."""
@@ -85,7 +96,11 @@ class Tallies:
     def _count(self, part: _Part | None, sign: int) -> None:
         if part is None:
             return
-        self._local.setdefault(part.queue, Tally()).add(part, sign)
+        local = self._local.setdefault(part.queue, Tally())
+        local.add(part, sign)
+        local.finished += sign if part.finished else 0
+        if part.why is not None:
+            local.unadmitted[part.why] += sign
         if part.holder is not None:
             self._cluster.setdefault(part.holder, Tally()).add(part, sign)
 
@@ -125,7 +140,19 @@ def _part(workload: Workload) -> _Part:
         admitted=is_true(status.conditions, ADMITTED),
         finished=finished,
         amounts=tuple(_amounts(workload)) if reserves else (),
+        why=None if finished else _why(status),
     )
+
+
+def _why(status: WorkloadStatus) -> Why | None:
+    """What has not been written yet counts as what it would be: pending evaluation, no reservation."""
+    if is_true(status.conditions, ADMITTED):
+        return None
+    reserved, admitted = find_condition(status.conditions, QUOTA_RESERVED), find_condition(status.conditions, ADMITTED)
+    if reserved is not None and reserved.status == "True":
+        reason = admitted.reason if admitted is not None else UNCHECKED
+        return reason, CHECKS_NOT_READY
+    return NO_RESERVATION, reserved.reason if reserved is not None else Waiting.PENDING_EVALUATION
 
 
 def _amounts(workload: Workload) -> Iterator[tuple[tuple[str, str], int]]:

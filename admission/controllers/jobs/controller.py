@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from admission.controllers.actions import CreateWorkload
 from admission.controllers.jobs.endings import plan_orphaned
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.family import Family, parent_uids
@@ -33,12 +34,13 @@ from admission.controllers.jobs.views import (
 )
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.writing import Recorder, WorkloadWriter
-from admission.integrations.base import Job, JobKind
+from admission.integrations.base import Job, JobKind, Parent
+from admission.lifemetrics import CREATION_LATENCY
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.store import Change, ChangeType
-from api.meta import is_true, split_key
+from api.meta import is_true, parse_time, split_key
 from api.names import ADMITTED, EVICTED
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
@@ -186,12 +188,19 @@ class JobController:
         looks = self._looks(job, adapter, workloads, surroundings)
         if self._settled.get(key) == looks:
             return None
+        if any(isinstance(action, CreateWorkload) for action in made.actions):
+            self._measure_creation(job, adapter)
         made = plan(job, adapter, workloads, surroundings, self._wall())
         again = await self._act.perform(key, adapter, job, made)
         if not made.actions and again is None:
             self._settled[key] = looks
         if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
             self._classless.add(key)
+    def _measure_creation(self, job: Job, adapter: JobKind) -> None:
+        created = parse_time(job["metadata"].get("creationTimestamp"))
+        if created is not None:
+            CREATION_LATENCY.labels(adapter.resource.kind).observe(max(0.0, self._wall() - created))
+
         return again
 
     def _looks(

@@ -24,6 +24,7 @@ from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrateg
 from admission.engine.queue.lacks import Lack
 from admission.engine.queue.line import EqualClass, Line, eased, order_of
 from admission.engine.queue.pending import Item, Promise, Reservation, same_standing
+from admission.engine.queue.standing import Standing, standing
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
@@ -350,6 +351,12 @@ class PendingQueues:
 
     def workload(self, key: str) -> Workload | None:
         """The pending workload of that key."""
+    def standing(self, queue: str) -> Standing:
+        """How its pending workloads stand, in figures."""
+        promised = sum(self._items[key].workload.cluster_queue == queue for key in self._promised.get(queue, ()))
+        line = self._lines.get(queue) or Line()
+        return standing(line, self._counts[queue], promised, lambda key: self._items[key].workload)
+
         item = self._items.get(key)
         return item.workload if item else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers.activity import cluster_queue_activity, cohort_cycle
+from admission.controllers.activity import cluster_queue_activity, cohort_activity, cohort_cycle
 from api.queues import ClusterQueue, Cohort
 
 
@@ -33,3 +33,19 @@ def test_a_queue_below_a_cycle_says_so() -> None:
     activity = cluster_queue_activity(queue, {}, {}, {}, _cohorts(a="b", b="a"))
     assert (activity.active, activity.reason) == (False, "CohortCycle")
     assert activity.message == "Can't admit new workloads: its cohorts are each other's parents: a -> b -> a."
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        pytest.param("a", "No queue below can admit: cohorts are each other's parents: a -> b -> a.", id="on-it"),
+        pytest.param(
+            "under", "No queue below can admit: cohorts are each other's parents: b -> a -> b.", id="below-it"
+        ),
+        pytest.param("apart", None, id="apart"),
+    ],
+)
+def test_a_cohort_says_so_as_well(name: str, says: str | None) -> None:
+    activity = cohort_activity(name, _cohorts(a="b", b="a", under="b", apart=""))
+    assert activity.active is (says is None)
+    assert says is None or (activity.reason, activity.message) == ("CohortCycle", says)

@@ -1,0 +1,180 @@
+"""What the gauges of queues and cohorts show: pure tables of figures, and the sheet that sets them.
+
+A table names every series of one object; what it named the time before and does not any more (another cohort, a flavor
+that is gone, a reason for which nobody waits now) is taken away, as is everything of an object that is gone. Called by `queues`
+with each status.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import Gauge
+
+from admission import queuemetrics as metrics
+from admission.controllers.activity import Activity
+from admission.controllers.tally import NO_RESERVATION, Tally, Why
+from admission.engine.queue.standing import Standing
+from admission.engine.quota.cohorts import Node
+from api.names import Waiting
+from api.quantity import CPU, to_int
+from api.queues import ClusterQueue, LocalQueue, ResourceQuota
+
+Table = dict[tuple[Gauge, tuple[str, ...]], float]
+"""The value of each series: a gauge with the values of its labels."""
+
+_STATES: Final = ("active", "pending", "terminating")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which of them are asked for: LocalQueues at all; quotas and usage of ClusterQueues by flavor and resource."""
+
+    local_queues: bool = True
+    resources: bool = False
+
+
+USUAL: Final = Shown()
+
+
+class Sheet:
+    """The series that are set, by the object that they are of."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, Table] = {}
+
+    def show(self, owner: str, table: Table) -> None:
+        """These and no others are the owner's."""
+        before = self._shown.get(owner, {})
+        for (gauge, labels), value in table.items():
+            if before.get((gauge, labels)) != value:
+                gauge.labels(*labels).set(value)
+        for gauge, labels in before.keys() - table.keys():
+            gauge.remove(*labels)
+        self._shown[owner] = table
+
+    def forget(self, owner: str) -> None:
+        """The owner is gone."""
+        for gauge, labels in self._shown.pop(owner, {}):
+            gauge.remove(*labels)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """What is known of a ClusterQueue. `cohorts`: from its own one to the root; `locals`: the tallies of its LocalQueues.
+
+    `resources`: quotas and usage by flavor are asked for; `share`: None where fair sharing is off.
+    """
+
+    queue: ClusterQueue
+    activity: Activity
+    tally: Tally
+    standing: Standing
+    locals: Sequence[Tally]
+    cohorts: Sequence[str] = ()
+    share: int | None = None
+    resources: bool = False
+
+    def table(self) -> Table:
+        """All of its series."""
+        name, standing = self.queue.metadata.name, self.standing
+        cohort, root = (self.cohorts[0], self.cohorts[-1]) if self.cohorts else ("", "")
+        state = self._state()
+        made: Table = {
+            (metrics.PENDING, (name, "active")): standing.active,
+            (metrics.PENDING, (name, "inadmissible")): standing.inadmissible,
+            (metrics.CLASSES, (name, "active")): standing.active_classes,
+            (metrics.CLASSES, (name, "inadmissible")): standing.inadmissible_classes,
+            (metrics.RESERVING, (name,)): self.tally.reserving,
+            (metrics.ADMITTED_ACTIVE, (name,)): self.tally.admitted,
+            (metrics.FINISHED_KEPT, (name,)): sum(local.finished for local in self.locals),
+            (metrics.INFO, (name, cohort, root)): 1,
+            **{(metrics.STATUS, (name, each)): int(each == state) for each in _STATES},
+            **{(metrics.UNADMITTED, (name, *why)): count for why, count in self._unadmitted().items() if count},
+        }
+        if self.share is not None:
+            made[metrics.SHARE, (name, cohort)] = self.share
+        if self.resources:
+            made |= self._quotas(cohort)
+            made |= {(metrics.PENDING_RESOURCE, (name, r)): _units(r, a) for r, a in standing.requested.items()}
+        return made
+
+    def _state(self) -> str:
+        if self.queue.metadata.deletion_timestamp:
+            return "terminating"
+        return "active" if self.activity.active else "pending"
+
+    def _unadmitted(self) -> Counter[Why]:
+        total: Counter[Why] = Counter()
+        for local in self.locals:
+            total.update(local.unadmitted)
+        return total
+
+    def _quotas(self, cohort: str) -> Table:
+        made: Table = {}
+        for group in self.queue.spec.resource_groups:
+            for flavor in group.flavors:
+                for quota in flavor.resources:
+                    labels = (cohort, self.queue.metadata.name, flavor.name, quota.name)
+                    fr = (flavor.name, quota.name)
+                    made[metrics.RESERVATION, labels] = _units(quota.name, self.tally.reserved[fr])
+                    made[metrics.USAGE, labels] = _units(quota.name, self.tally.used[fr])
+                    made |= {(gauge, labels): value for gauge, value in _limits(quota)}
+        return made
+
+
+def _limits(quota: ResourceQuota) -> Iterable[tuple[Gauge, float]]:
+    given = (
+        (metrics.NOMINAL, quota.nominal_quota),
+        (metrics.BORROWING, quota.borrowing_limit),
+        (metrics.LENDING, quota.lending_limit),
+    )
+    return [(gauge, _units(quota.name, to_int(quota.name, value))) for gauge, value in given if value is not None]
+
+
+def of_local_queue(queue: LocalQueue, activity: Activity, tally: Tally) -> Table:
+    """All series of a LocalQueue. Who waits counts as inadmissible once it was told why."""
+    at = (queue.metadata.name, queue.metadata.namespace or "")
+    active = tally.unadmitted[NO_RESERVATION, Waiting.PENDING_EVALUATION]
+    return {
+        (metrics.LOCAL_PENDING, (*at, "active")): active,
+        (metrics.LOCAL_PENDING, (*at, "inadmissible")): max(0, tally.pending - active),
+        (metrics.LOCAL_RESERVING, at): tally.reserving,
+        (metrics.LOCAL_ACTIVE, at): tally.admitted,
+        (metrics.LOCAL_FINISHED, at): tally.finished,
+        **{(metrics.LOCAL_STATUS, (*at, str(value))): int(activity.active is value) for value in (True, False)},
+        **{
+            (metrics.LOCAL_UNADMITTED, (*at, queue.spec.cluster_queue, *why)): count
+            for why, count in tally.unadmitted.items()
+            if count
+        },
+        **{(metrics.LOCAL_RESERVATION, (*at, *fr)): _units(fr[1], amount) for fr, amount in tally.reserved.items()},
+        **{(metrics.LOCAL_USAGE, (*at, *fr)): _units(fr[1], amount) for fr, amount in tally.used.items()},
+    }
+
+
+def of_cohort(
+    name: str, above: Sequence[str], node: Node | None, tallies: Mapping[str, Tally], share: int | None
+) -> Table:
+    """All series of a cohort. `above`: from itself to the root; `tallies`: of the ClusterQueues below it."""
+    made: Table = {
+        (metrics.COHORT_INFO, (name, above[1] if len(above) > 1 else "", above[-1])): 1,
+        (metrics.COHORT_ACTIVE, (name,)): sum(tally.admitted for tally in tallies.values()),
+    }
+    reserved: Counter[tuple[str, str]] = Counter()
+    for tally in tallies.values():
+        reserved.update(tally.reserved)
+    made |= {(metrics.COHORT_RESERVED, (name, *fr)): _units(fr[1], amount) for fr, amount in reserved.items()}
+    if node is not None:
+        made |= {(metrics.COHORT_QUOTA, (name, *fr)): _units(fr[1], amount) for fr, amount in node.subtree.items()}
+    if share is not None:
+        made[metrics.COHORT_SHARE, (name,)] = share
+    return made
+
+
+def _units(resource: str, amount: int) -> float:
+    """As people write amounts: whole cpus."""
+    return amount / 1000 if resource == CPU else amount
