@@ -83,6 +83,10 @@ class Parent(Protocol):
     def children(self) -> str:
         """The framework of the child jobs."""
 
+    @property
+    def children_label(self) -> str:
+        """The label by which the child jobs name their parent."""
+
     def child_patch(self, job: Job, child: Job, infos: Sequence[PodSetInfo], flavor_labels: Set[str]) -> Patch | None:
         """What an earlier start left on a resting child and this start must not find there; None for nothing.
 

@@ -31,6 +31,7 @@ from api.workloads import PodSet, ReclaimablePod
 
 Replicated = Mapping[str, Any]
 
+NAME_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 _CHILD = BatchJob()
 
@@ -40,6 +41,7 @@ class JobSet:
 
     framework: Final = "jobset.x-k8s.io/jobset"
     children: Final = BatchJob.framework
+    children_label: Final = NAME_LABEL
     resource: Final[Resource] = JOBSETS
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:

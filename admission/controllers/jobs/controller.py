@@ -16,12 +16,11 @@ from typing import Any, Final
 from admission.controllers.actions import CreateWorkload
 from admission.controllers.jobs.endings import plan_orphaned
 from admission.controllers.jobs.executor import Executor
-from admission.controllers.jobs.family import Family, parent_uids
+from admission.controllers.jobs.family import Family, about_to_start, children_of
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import (
     BY_JOB,
-    BY_PARENT,
     BY_PREBUILT,
     Expected,
     Latest,
@@ -92,7 +91,7 @@ class JobController:
         self._classless: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
-        self._family = Family(self._frameworks, jobs, workloads, self._latest_jobs, self._options)
+        self._family = Family(self._frameworks, jobs, workloads, self._options)
         self._subscribe()
 
     async def run(self) -> None:
@@ -109,7 +108,6 @@ class JobController:
         self._workloads.add_handler(self._workload_changed)
         for framework, view in self._jobs.items():
             view.add_index(BY_PREBUILT, _prebuilt_keys)
-            view.add_index(BY_PARENT, parent_uids)
             view.add_handler(self._job_handler(framework))
         self._workload_classes.add_handler(self._class_changed)
         self._priority_classes.add_handler(self._class_changed)
@@ -184,24 +182,24 @@ class JobController:
         waiting = None if workloads else self._expected.remaining(key)
         if waiting is not None:
             return waiting
-        surroundings = self._surroundings(job, adapter)
+        surroundings = self._surroundings(job, await self._children(job, adapter, workloads))
         looks = self._looks(job, adapter, workloads, surroundings)
         if self._settled.get(key) == looks:
             return None
-        if any(isinstance(action, CreateWorkload) for action in made.actions):
-            self._measure_creation(job, adapter)
         made = plan(job, adapter, workloads, surroundings, self._wall())
         again = await self._act.perform(key, adapter, job, made)
+        if any(isinstance(action, CreateWorkload) for action in made.actions):
+            self._measure_creation(job, adapter)
         if not made.actions and again is None:
             self._settled[key] = looks
         if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
             self._classless.add(key)
+        return again
+
     def _measure_creation(self, job: Job, adapter: JobKind) -> None:
         created = parse_time(job["metadata"].get("creationTimestamp"))
         if created is not None:
             CREATION_LATENCY.labels(adapter.resource.kind).observe(max(0.0, self._wall() - created))
-
-        return again
 
     def _looks(
         self, job: Job, adapter: JobKind, workloads: Sequence[Workload], surroundings: Surroundings
@@ -225,14 +223,20 @@ class JobController:
             prebuilt.metadata.resource_version if prebuilt else None,
         )
 
-    def _surroundings(self, job: Job, adapter: JobKind) -> Surroundings:
+    async def _children(self, job: Job, adapter: JobKind, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
+        if not isinstance(adapter, Parent) or not about_to_start(job, adapter, workloads):
+            return []
+        child = self._adapters.get(adapter.children)
+        return [] if child is None else await children_of(self._kube, job, adapter, child.resource)
+
+    def _surroundings(self, job: Job, children: list[dict[str, Any]]) -> Surroundings:
         return Surroundings(
             flavors=self._flavors.objects,
             workload_priority_classes=self._workload_classes.objects,
             priority_classes=self._priority_classes.objects,
             workloads=self._workloads.objects,
             options=self._options,
-            children=self._family.children(job, adapter),
+            children=children,
             ancestor_admitted=self._family.ancestor_admitted(job),
         )
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import Action, DeleteJob, PatchChild, PatchJob, Plan
-from admission.controllers.jobs.views import Latest, job_key
+from admission.controllers.jobs.views import Latest
 from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.base import JobKind
 from api.errors import Conflict, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.resources import Resource
-from api.meta import object_key, split_key
+from api.meta import split_key
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +80,6 @@ class Executor:
                 await self._kube.delete(kind.resource, name, namespace, uid=uid, propagation="Background")
             case PatchChild(framework=framework, child=child, patch=patch):
                 meta, resource = child["metadata"], self._resources[framework]
-                answer = await self._kube.patch(
-                    resource, meta["name"], patch, meta.get("namespace"), kind=PatchKind.MERGE
-                )
-                name = object_key(meta.get("namespace"), meta["name"])
-                self._jobs.note(job_key(framework, name), dict(child), answer)
+                await self._kube.patch(resource, meta["name"], patch, meta.get("namespace"), kind=PatchKind.MERGE)
             case CreateWorkload() | PatchWorkload() | SetStatus() | DeleteWorkload():
                 await self._workloads.perform(key, action)

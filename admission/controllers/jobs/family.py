@@ -1,15 +1,21 @@
-"""Jobs above and below a job: whose admission it runs on, and which child jobs it has. Reads the informers' copies."""
+"""Jobs above and below a job: whose admission it runs on, and which child jobs it has.
+
+What is above is read from the informers' copies. Child jobs have no queue name, so no copy holds them: the API server is
+asked for them, and only when their parent is about to start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
-from admission.controllers.jobs.views import BY_JOB, BY_PARENT, Latest, View, job_key, job_owner, key_of, owner_uid
+from admission.controllers.jobs.views import BY_JOB, View, job_key, job_owner, owner_uid
 from admission.controllers.jobs.workload import is_managed
 from admission.integrations.base import Job, JobKind, Parent
 from api import names
+from api.kube.client import Kube
+from api.kube.resources import Resource
 from api.meta import is_true, object_key
 from api.workloads import Workload
 
@@ -22,18 +28,10 @@ class Family:
         frameworks: Mapping[tuple[str, str], str],
         jobs: Mapping[str, View[dict[str, Any]]],
         workloads: View[Workload],
-        latest: Latest[dict[str, Any]],
         options: JobOptions,
     ) -> None:
         self._frameworks, self._jobs, self._workloads = frameworks, jobs, workloads
-        self._latest, self._options = latest, options
-
-    def children(self, job: Job, kind: JobKind) -> list[dict[str, Any]]:
-        """The child jobs of a kind that has them, while it is suspended: what they carry is of an earlier start."""
-        if not isinstance(kind, Parent) or kind.children not in self._jobs or not kind.is_suspended(job):
-            return []
-        found = self._jobs[kind.children].by_index(BY_PARENT, job["metadata"].get("uid", ""))
-        return [self._latest.of(job_key(kind.children, key_of(child)), child) for child in found]
+        self._options = options
 
     def ancestor_admitted(self, job: Job) -> bool | None:
         """Whether the managed job above this one is admitted; None where there is none."""
@@ -52,7 +50,19 @@ class Family:
         return any(is_true(w.status.conditions, names.ADMITTED) for w in owned if owner_uid(w) == owner.uid)
 
 
-def parent_uids(job: Job) -> Iterable[str]:
-    """The index of jobs by their controller."""
-    owner = job_owner(job)
-    return (owner.uid,) if owner else ()
+def about_to_start(job: Job, kind: JobKind, workloads: Sequence[Workload]) -> bool:
+    """Whether the next step of a job with child jobs may be its start: what these carry of an earlier one counts then."""
+    if not isinstance(kind, Parent) or not kind.is_suspended(job):
+        return False
+    states = [workload.status.conditions for workload in workloads]
+    return any(is_true(state, names.ADMITTED) and not is_true(state, names.EVICTED) for state in states)
+
+
+async def children_of(kube: Kube, job: Job, kind: JobKind, resource: Resource) -> list[dict[str, Any]]:
+    """The child jobs (of that resource) of a kind that has them, as they are now. Raises ApiErrors."""
+    if not isinstance(kind, Parent):
+        return []
+    meta = job["metadata"]
+    page = await kube.list(resource, meta.get("namespace"), label_selector=f"{kind.children_label}={meta['name']}")
+    mine = meta.get("uid", "")
+    return [child for child in page.items if (owner := job_owner(child)) is not None and owner.uid == mine]

@@ -21,7 +21,6 @@ T = TypeVar("T")
 
 BY_JOB = "job"
 BY_PREBUILT = "prebuilt"
-BY_PARENT = "parent"
 
 
 class View(Protocol[T]):

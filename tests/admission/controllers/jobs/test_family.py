@@ -9,7 +9,7 @@ import pytest
 
 from admission.controllers.jobs.family import Family
 from admission.controllers.jobs.surroundings import JobOptions
-from admission.controllers.jobs.views import Latest, View
+from admission.controllers.jobs.views import View
 from api.workloads import Workload
 from tests.builders import workload
 
@@ -72,7 +72,6 @@ def test_a_job_is_part_of_another_only_while_that_is_there_and_managed(
         FRAMEWORKS,
         cast("Mapping[str, View[dict[str, Any]]]", jobs),
         cast("View[Workload]", Held({}, {f"{JOBSET}:ns/set": workloads})),
-        Latest(),
         JobOptions(),
     )
     assert family.ancestor_admitted(job) is admitted

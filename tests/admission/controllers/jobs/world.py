@@ -36,6 +36,7 @@ from api.kube.resources import (
     WORKLOADS,
 )
 from api.kube.settings import ClientSettings
+from api.names import QUEUE_NAME_LABEL
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import (
@@ -177,7 +178,10 @@ async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[
         ours = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
         await eventually(lambda: _prepared(kube))
         writes = _counted(ours)
-        jobs = {a.framework: Informer[Object](ours, a.resource, dict) for a in ADAPTERS}
+        # As the process watches them: jobs without a queue name, child jobs among them, are not seen.
+        everything = options is not None and options.manage_jobs_without_queue_name
+        labels = None if everything else QUEUE_NAME_LABEL
+        jobs = {a.framework: Informer[Object](ours, a.resource, dict, label_selector=labels) for a in ADAPTERS}
         workloads = Informer(ours, WORKLOADS, Workload)
         flavors = Informer(ours, RESOURCE_FLAVORS, ResourceFlavor)
         workload_classes = Informer(ours, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass)
