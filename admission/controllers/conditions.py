@@ -84,11 +84,26 @@ def reserved(
     kept = tuple(condition for condition in status.conditions if condition.type != EXPLANATION)
     new = status.model_copy(update={"admission": admission, "resource_requests": (), "conditions": kept})
     for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
-        old = find_condition(new.conditions, kind)
-        if old is not None and old.status == "True":
-            new = with_condition(new, kind, False, QUOTA_RESERVED, f"Previously: {old.message}", now, generation)
+        new = _off(new, kind, QUOTA_RESERVED, now, generation)
     message = "; ".join(filter(None, (f"Quota reserved in ClusterQueue {admission.cluster_queue}", note)))
     return with_condition(new, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now, generation)
+
+
+def preemption_gated(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """BlockedOnPreemptionGates=True: it could start if it were let to evict others."""
+    return with_condition(status, BLOCKED_ON_PREEMPTION_GATES, True, "PreemptionGated", message, now, generation)
+
+
+def gates_opened(status: WorkloadStatus, reason: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """BlockedOnPreemptionGates turned off, its message kept; unchanged where it is not on."""
+    return _off(status, BLOCKED_ON_PREEMPTION_GATES, reason, now, generation)
+
+
+def _off(status: WorkloadStatus, kind: str, reason: str, now: float, generation: int) -> WorkloadStatus:
+    old = find_condition(status.conditions, kind)
+    if old is None or old.status != "True":
+        return status
+    return with_condition(status, kind, False, reason, f"Previously: {old.message}", now, generation)
 
 
 def checks_ready(status: WorkloadStatus) -> bool:
@@ -138,10 +153,7 @@ def evicted(
     gates, clusters) starts anew.
     """
     new = with_condition(status, EVICTED, True, eviction_reason(reason, cause), message, now, generation)
-    blocked = find_condition(new.conditions, BLOCKED_ON_PREEMPTION_GATES)
-    if blocked is not None and blocked.status == "True":
-        text = f"Previously: {blocked.message}"
-        new = with_condition(new, BLOCKED_ON_PREEMPTION_GATES, False, EVICTED, text, now, generation)
+    new = gates_opened(new, EVICTED, now, generation)
     update: dict[str, object] = {"scheduling_stats": _counted(status, reason, cause)}
     if status.unhealthy_nodes:
         update["unhealthy_nodes"] = ()

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from api.meta import Condition, find_condition, rfc3339, set_condition
 from api.names import STOWAGE
 from api.queues import ClusterQueue, LocalQueue
-from api.workloads import Workload
 
 FIELDS_HONOURED = f"{STOWAGE}/FieldsHonoured"
 
@@ -29,11 +28,6 @@ def of_local_queue(queue: LocalQueue) -> list[str]:
     """Fair sharing between the LocalQueues of one ClusterQueue."""
     sharing = queue.spec.fair_sharing
     return ["spec.fairSharing"] if sharing is not None and sharing.weight is not None else []
-
-
-def of_workload(workload: Workload) -> list[str]:
-    """Preemption gates."""
-    return ["spec.preemptionGates"] if workload.spec.preemption_gates else []
 
 
 def noted(

@@ -18,9 +18,11 @@ from admission.controllers import checks, conditions
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.situation import Situation, blocker
 from admission.controllers.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
+from admission.engine.intake import closed_gate
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
     ADMITTED,
+    BLOCKED_ON_PREEMPTION_GATES,
     DEACTIVATION_TARGET,
     EVICTED,
     FINISHED,
@@ -177,6 +179,8 @@ def _pending(workload: Workload, situation: Situation, now: float) -> Step:
         state = status.requeue_state.model_copy(update={"requeue_at": None})
         status = status.model_copy(update={"requeue_state": state})
     status = _requeued(workload, status, situation, now)
+    if not closed_gate(workload):
+        status = conditions.gates_opened(status, "PreemptionGatesOpen", now, generation)
     if situation.cluster_queue is not None:
         status = conditions.with_checks(status, situation.checks, now)
     was = find_condition(status.conditions, QUOTA_RESERVED)
@@ -186,9 +190,10 @@ def _pending(workload: Workload, situation: Situation, now: float) -> Step:
         if blocked[0] == Waiting.ADMISSION_GATED != before:
             told = (Occurrence("AdmissionGated", blocked[1]),)
         return Step(conditions.waiting(status, *blocked, {}, now, generation), told, again_in)
-    if before is not None and before not in _FROM_THE_CYCLE:
+    from_the_cycle = before in _FROM_THE_CYCLE or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
+    if before is not None and not from_the_cycle:
         message = "Workload is pending evaluation in the scheduling queue"
-        if before == Waiting.ADMISSION_GATED:
+        if before == Waiting.ADMISSION_GATED and not workload.spec.preemption_gates:
             message = "AdmissionGatedBy cleared, waiting for quota reservation"
             told = (Occurrence("AdmissionGateCleared", message),)
         status = conditions.waiting(status, Waiting.PENDING_EVALUATION, message, {}, now, generation)

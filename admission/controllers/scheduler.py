@@ -110,7 +110,7 @@ class Scheduler:
                 self._waits.forget(decision.workload)
                 self._begin(decision, self._admit(decision), writes)
             case Wait():
-                said = WaitReason(decision.reason, decision.message, decision.requested, decision.never)
+                said = WaitReason(decision.reason, decision.message, decision.requested, decision.never, decision.gated)
                 self._waits.waits(decision.workload, said)
             case Reject():
                 self._waits.waits(decision.workload, WaitReason(decision.reason, decision.message, {}))

@@ -34,12 +34,15 @@ _FIRST_DELAY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """What QuotaReserved=False is to say. `never`: it would not fit even if it were alone, which is told with it."""
+    """What QuotaReserved=False is to say. `never`: it would not fit even if it were alone, which is told with it; `gated`:
+    closed preemption gates alone hold it.
+    """
 
     reason: str
     message: str
     requested: Mapping[str, Mapping[str, int]]
     never: bool = False
+    gated: bool = False
 
 
 class WaitReporter:
@@ -96,6 +99,11 @@ class WaitReporter:
         status = conditions.waiting(
             workload.status, wait.reason, wait.message, wait.requested, self._now(), workload.metadata.generation
         )
+        generation = workload.metadata.generation
+        if wait.gated:
+            status = conditions.preemption_gated(status, wait.message, self._now(), generation)
+        else:
+            status = conditions.gates_opened(status, wait.reason, self._now(), generation)
         if wait.never:
             status = _cannot_run(workload, status, self._now())
         try:

@@ -113,9 +113,7 @@ class WorkloadController:
         status = result.status
         if is_true(status.conditions, EVICTED) and is_true(status.conditions, QUOTA_RESERVED) and not owned:
             status = conditions.released(status, self._now(), workload.metadata.generation)
-        noted = honoured.noted(
-            status.conditions, honoured.of_workload(workload), workload.metadata.generation, self._now()
-        )
+        noted = honoured.noted(status.conditions, (), workload.metadata.generation, self._now())
         if noted is not status.conditions:
             status = status.model_copy(update={"conditions": noted})
         if status is workload.status:

@@ -42,7 +42,7 @@ class Reason(StrEnum):
     PENDING_EVALUATION = "PendingEvaluation", "it was not considered yet: others come first, or a backoff is not over"
     WAITING_FOR_PODS_READY = "WaitingForPodsReady", "pods of workloads admitted before it are not ready yet"
     WAITING_FOR_GANGS = "WaitingForGangs", "the gangs that start together with it are not ready to start"
-    ADMISSION_GATED = "AdmissionGated", "somebody holds it by the gate annotation"
+    ADMISSION_GATED = "AdmissionGated", "somebody holds it by the gate annotation, or keeps it from evicting others"
     DEACTIVATED = "Deactivated", "spec.active is false"
     ON_HOLD = "OnHold", "its queue holds it back"
     UNSATISFIED_CHECKS = "UnsatisfiedAdmissionChecks", "it has quota, and admission checks are not ready yet"
@@ -144,7 +144,7 @@ class Wait:
 
     `retry`: stays in the heap for the next cycle; otherwise it sleeps among the inadmissible until something that could
     help it changes. `requested` is the total per pod set, for the status. `never`: it cannot run as it is, since it would
-    not fit if it were alone (explain/attempt.py).
+    not fit if it were alone (explain/attempt.py). `gated`: it could start if its preemption gates were open.
     """
 
     workload: str
@@ -153,6 +153,7 @@ class Wait:
     retry: bool = False
     requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     never: bool = False
+    gated: bool = False
 
 
 class Claim(StrEnum):
@@ -186,6 +187,9 @@ class Preempt:
     message: str
     requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
+
+PREEMPTION_GATED = "Workload requires preemption, but it's gated"
+"""Told to one that could start if its preemption gates were open."""
 
 NODE_FAILURES = "NodeFailures"
 """Reason of an eviction: nodes failed, and there was no other place for the pods on them."""

@@ -114,7 +114,14 @@ def workload(
             gang=_gang(w),
             time_limit=_time_limit(w),
             admitted=_since(w, ADMITTED) if is_true(status.conditions, ADMITTED) else None,
+            gated=closed_gate(w),
         )
+
+
+def closed_gate(w: workloads.Workload) -> bool:
+    """Whether a preemption gate of the Workload is closed; each is until its status says that it is open."""
+    opened = {gate.get("name") for gate in w.status.preemption_gates if gate.get("position") == "Open"}
+    return any(gate.get("name") not in opened for gate in w.spec.preemption_gates)
 
 
 def _gang(w: workloads.Workload) -> model.Gang | None:

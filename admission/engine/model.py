@@ -321,7 +321,8 @@ class Workload:
     pods, told when its turn comes (so it holds up a StrictFIFO queue; `blocked` does not). `not_before`: backoff.
     `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
     `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came. `time_limit`: how many seconds it may
-    still run, None: for ever; `admitted`: since when it runs, None while it does not.
+    still run, None: for ever; `admitted`: since when it runs, None while it does not. `gated`: a preemption gate of its is
+    closed, so it may not evict anybody.
     """
 
     key: str
@@ -350,6 +351,7 @@ class Workload:
 
 
 # ---- events: what the feed tells the ledger and the queues
+    gated: bool = False
 
 
 class Removed(StrEnum):

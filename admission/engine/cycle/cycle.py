@@ -23,8 +23,8 @@ if that fails it calls `ledger.release` and puts the workload back into the queu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from admission.engine.cycle.backfill import BEHIND, Backfill, running
@@ -33,7 +33,7 @@ from admission.engine.cycle.nominate import DEFERRED, Nomination, Nominator
 from admission.engine.cycle.promises import Promises
 from admission.engine.cycle.requests import next_step, placement_requests, relaxation, relaxed
 from admission.engine.cycle.turns import FairTurns, Head, LazyTurns, Turns
-from admission.engine.decision import Admit, Decision, Evict, PlacementResult, Preempt, Reason, Wait
+from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Evict, PlacementResult, Preempt, Reason, Wait
 from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
@@ -322,6 +322,8 @@ class _Cycle:
         again = None
         if queue is not None:
             message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
+        if head.workload.gated:
+            return replace(self._wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
             again = next_step(workload, queue, self._ledger.flavors, self._now)
         overtaken = False
         if queue is not None and queue.backfill:

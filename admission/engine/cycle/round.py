@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nomination, Nominator
 from admission.engine.cycle.second import second_pass
 from admission.engine.cycle.tournament import classical, fair
-from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
+from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Reason, Wait
 from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
@@ -135,6 +135,8 @@ class _Round:
         if entry.mode < Mode.FIT and not entry.victims:
             self._hold_without_victims(entry)
             return self._sleep(entry, Reason.WAITING_FOR_QUOTA)
+        if entry.victims and entry.workload.gated:
+            return self._gated(entry)
         if deferred:
             self._hold(entry, entry.admission())
             return self._stay(entry, Reason.WAITING_FOR_PREEMPTED, DEFERRED)
@@ -218,6 +220,13 @@ class _Round:
         more = any(index >= 0 for index in tried.values())
         stays = True if more else self._queues.refuse(key, reason)
         return Wait(key, reason, entry.assignment.message(), stays, self._requested(entry.workload))
+
+    def _gated(self, entry: Nomination) -> Wait:
+        key = entry.workload.key
+        self._queues.remember(key, {})
+        stays = self._queues.refuse(key, Reason.ADMISSION_GATED)
+        asked = self._requested(entry.workload)
+        return Wait(key, Reason.ADMISSION_GATED, PREEMPTION_GATED, stays, asked, gated=True)
 
     def _requested(self, workload: Workload) -> dict[str, dict[str, int]]:
         queue = self._ledger.quota.spec(workload.cluster_queue) or ClusterQueue(workload.cluster_queue)

@@ -28,7 +28,14 @@ Order = tuple[int, float, str, str]
 
 _sequence = count()
 
-_ROOM_MAY_HELP = frozenset((Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, Reason.WAITING_FOR_PREEMPTED))
+_ROOM_MAY_HELP = frozenset(
+    (
+        Reason.WAITING_FOR_QUOTA,
+        Reason.TOPOLOGY_PLACEMENT_FAILED,
+        Reason.WAITING_FOR_PREEMPTED,
+        Reason.ADMISSION_GATED,
+    )
+)
 
 
 def order_of(workload: Workload) -> Order:
@@ -67,7 +74,8 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
     group = workload.gang.together if workload.gang is not None else ()
     bound_to = (workload.key, group) if group else None  # it shares its fate with those, not with its equals
     limit = workload.time_limit if timed else None
-    return (workload.priority, workload.profile, workload.defect, moment, limit, bound_to, pod_sets)
+    gated = workload.gated
+    return (workload.priority, workload.profile, workload.defect, gated, moment, limit, bound_to, pod_sets)
 
 
 @dataclass(slots=True, eq=False)

@@ -9,7 +9,7 @@ import pytest
 from admission.controllers import honoured
 from api.meta import find_condition
 from api.queues import ClusterQueue, LocalQueue
-from tests.builders import NOW, workload
+from tests.builders import NOW
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,6 @@ def test_other_kinds_name_theirs() -> None:
     assert honoured.of_local_queue(LocalQueue.from_wire({"spec": {"clusterQueue": "cq", **sharing}})) == [
         "spec.fairSharing"
     ]
-    assert honoured.of_workload(workload(spec={"preemptionGates": [{"name": "g"}]})) == ["spec.preemptionGates"]
-    assert honoured.of_workload(workload(spec={"maximumExecutionTimeSeconds": 60})) == []
 
 
 def test_the_condition_comes_once_and_turns_true_when_the_field_is_taken_back() -> None:

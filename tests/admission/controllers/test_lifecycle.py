@@ -246,6 +246,29 @@ def test_finished_workloads_are_kept_as_long_as_the_settings_say(
     assert [o.reason for o in result.occurrences] == (["Deleted"] if deleted else [])
 
 
+@pytest.mark.parametrize(
+    ("position", "blocked", "reason"),
+    [
+        pytest.param("Closed", "True", "AdmissionGated", id="closed"),
+        pytest.param("Open", "False", "PendingEvaluation", id="open"),
+    ],
+)
+def test_a_gate_that_is_opened_holds_it_no_more(position: str, blocked: str, reason: str) -> None:
+    wl = workload(
+        spec={"preemptionGates": [{"name": "g"}]},
+        conditions=[
+            condition(QUOTA_RESERVED, "False", reason="AdmissionGated", message="gated"),
+            condition(BLOCKED_ON_PREEMPTION_GATES, reason="PreemptionGated", message="gated"),
+        ],
+        status={"preemptionGates": [{"name": "g", "position": position}]},
+    )
+    after = step(wl, situation(), NOW)
+    said = {c.type: (c.status, c.reason) for c in after.status.conditions}
+    assert said[BLOCKED_ON_PREEMPTION_GATES][0] == blocked
+    assert said[QUOTA_RESERVED] == ("False", reason)
+    assert after.occurrences == ()
+
+
 def test_an_eviction_starts_everything_anew_and_keeps_what_the_pods_hold() -> None:
     said_at = {"lastTransitionTime": "2025-01-01T00:00:00Z"}
     gates = [{"name": "a", "position": "Open", **said_at}, {"name": "b", "position": "Closed", **said_at}]

@@ -148,6 +148,9 @@ class World:
                 self._tell(key, "Warning", "SecondPassFailed", decision.message)
             case Wait():
                 self._waits(key, decision.reason, decision.message, decision.requested)
+                if decision.gated:
+                    gated = conditions.preemption_gated(self.workloads[key].status, decision.message, self.now)
+                    self._set(key, gated)
             case Preempt():
                 self._preempt(decision)
             case Evict():

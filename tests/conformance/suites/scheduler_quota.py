@@ -10,7 +10,6 @@ from tests.conformance.runner import Case
 from tests.conformance.suites.cycles import World, shown_admission, shown_workload
 
 OUTSIDE = {
-    "block preemptions and signal": "out of scope: preemption gates (orchestrated by MultiKueue)",
     "workload-slice": "out of scope: elastic workload slices",
     "concurrent admission": "out of scope: concurrent admission",
 }
