@@ -1,0 +1,123 @@
+"""The order in which workloads are considered is total and stable, and does not depend on who was known first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.engine.cycle.nominate import Nomination
+from admission.engine.cycle.tournament import classical, fair
+from admission.engine.cycle.turns import Head, LazyTurns
+from admission.engine.flavors.assign import FlavorAssignment
+from admission.engine.ledger import Ledger
+from admission.engine.model import Cohort, Gang, QueueingStrategy, Quota, Workload
+from admission.engine.queue.line import order_of
+from admission.engine.queue.queues import PendingQueues
+from tests.admission.engine.making import CPU, queue, workload
+
+# Few values each, so that most of them are equal in most of what counts; a UID may be missing.
+crowds = st.lists(
+    st.builds(
+        lambda priority, queued, uid: (priority, queued, uid),
+        st.integers(0, 1),
+        st.integers(0, 1),
+        st.sampled_from(["", "u", "v"]),
+    ),
+    min_size=2,
+    max_size=8,
+).map(
+    lambda given: [
+        replace(workload(f"w{n}", priority=priority, queued=float(queued)), uid=uid)
+        for n, (priority, queued, uid) in enumerate(given)
+    ]
+)
+
+
+@given(crowds, st.randoms())
+def test_no_two_are_equal_and_the_order_is_that_of_any_other_arrival(crowd: list[Workload], random: object) -> None:
+    line = sorted(crowd, key=order_of)
+    assert all(order_of(a) < order_of(b) for a, b in pairwise(line))
+    mixed = list(crowd)
+    random.shuffle(mixed)  # type: ignore[attr-defined]
+    queues = PendingQueues()
+    queues.set_queue(queue("q", strategy=QueueingStrategy.BEST_EFFORT_FIFO, any=1))
+    for each in mixed:
+        queues.put(each)
+    assert [each.key for each in queues.active("q")] == [each.key for each in line]
+
+
+@given(crowds, st.data())
+def test_those_that_stay_keep_their_order(crowd: list[Workload], data: st.DataObject) -> None:
+    queues = PendingQueues()
+    queues.set_queue(queue("q", any=1))
+    for each in crowd:
+        queues.put(each)
+    line = [each.key for each in queues.active("q")]
+    gone = data.draw(st.sets(st.sampled_from(line)))
+    for key in sorted(gone):
+        queues.remove(key)
+    queues.wake(["q"])
+    assert [each.key for each in queues.active("q")] == [key for key in line if key not in gone]
+
+
+@given(crowds, st.integers(0, 7))
+def test_what_belongs_to_one_gang_stands_together(crowd: list[Workload], which: int) -> None:
+    first = crowd[which % len(crowd)]
+    late = replace(workload("late", priority=first.priority, queued=first.queued), gang=Gang(first.uid))
+    line = sorted([*crowd, late], key=order_of)
+    between = {
+        each.uid for each in line[min(line.index(first), line.index(late)) : max(line.index(first), line.index(late))]
+    }
+    assert between <= {first.uid, late.uid}
+
+
+# ---- between queues
+
+
+def ledger() -> Ledger:
+    made = Ledger()
+    made.apply(Cohort("all", None, {("any", "cpu"): Quota(20 * CPU)}))
+    made.apply(Cohort("some", "all"))
+    for n in range(8):
+        made.apply(
+            replace(queue(f"q{n}", cohort="some" if n % 2 else "all", any=n % 3), weight_milli=1000 * (1 + n % 2))
+        )
+    return made
+
+
+def nominated(crowd: list[Workload]) -> list[Nomination]:
+    found = []
+    for n, each in enumerate(crowd):
+        usage = {("any", "cpu"): CPU * (1 + n % 3)}
+        found.append(Nomination(replace(each, cluster_queue=f"q{n}"), FlavorAssignment((), usage)))
+    return found
+
+
+@settings(deadline=None)
+@given(crowds, st.randoms())
+def test_whose_turn_it_is_does_not_depend_on_who_was_known_first(crowd: list[Workload], random: object) -> None:
+    book, heads = ledger(), nominated(crowd)
+    mixed = list(heads)
+    random.shuffle(mixed)  # type: ignore[attr-defined]
+    for by in (classical, lambda found: fair(found, book)):
+        line = [each.workload.key for each in by(heads)]
+        assert [each.workload.key for each in by(mixed)] == line
+        assert sorted(line) == sorted(each.workload.key for each in heads)
+
+
+@given(crowds, st.randoms())
+def test_heads_are_looked_at_in_that_order(crowd: list[Workload], random: object) -> None:
+    heads = [Head.of(replace(each, cluster_queue=f"q{n}")) for n, each in enumerate(crowd)]
+    mixed = list(heads)
+    random.shuffle(mixed)  # type: ignore[attr-defined]
+    turns = LazyTurns(ledger())
+    for head in mixed:
+        turns.enter(head)
+    line = []
+    while (found := turns.next()) is not None:
+        line.append(found)
+        turns.leave(found)
+    assert line == sorted(heads, key=lambda head: head.order)
