@@ -17,7 +17,7 @@ from api.kube.resources import CLUSTER_QUEUES, COHORTS, EVENTS, JOBS, JOBSETS, L
 from api.meta import find_condition
 from api.names import REQUIRE_TOPOLOGY
 from hack.controlplane.options import Options
-from tests.scenarios import bad_elastic, bad_jobs, bad_nodes, bad_queues, bad_shaping, bad_workloads
+from tests.scenarios import bad_elastic, bad_jobs, bad_limits, bad_nodes, bad_queues, bad_shaping, bad_workloads
 from tests.scenarios.bad_input import (
     SITE,
     Answer,
@@ -49,6 +49,7 @@ TABLE: tuple[Row, ...] = (
     *bad_workloads.ROWS,
     *bad_nodes.ROWS,
     *bad_elastic.ROWS,
+    *bad_limits.ROWS,
 )
 """Every row."""
 
