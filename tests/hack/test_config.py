@@ -49,6 +49,8 @@ ONE_BY_ONE = {
     "pod-group.yaml",
     "gang.yaml",
     "deployment.yaml",
+    "statefulset.yaml",
+    "leaderworkerset.yaml",
     "queue-backfill.yaml",
 }
 """Samples that are applied by themselves."""
