@@ -12,13 +12,15 @@ read by assigning.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from admission.engine.topology import count
+from admission.engine.topology.beside import beside
 from admission.engine.topology.constraints import Ask, Group
-from admission.engine.topology.count import Counter
 from admission.engine.topology.ground import Ground, Look, Place, free_of
 from admission.engine.topology.level import Ints
 from admission.engine.topology.limits import Item, Row, Vec
@@ -31,6 +33,8 @@ Packing = tuple[list[int], Counts]
 _ONE_PACKING = 10
 """One packing may take one part in so many of the budget that is left."""
 _MOST_ROWS = 4_000
+_MOST_CELLS = 1 << 18
+"""More are not counted for two looks in one domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,14 @@ Choice = tuple[int, ...]
 Chosen = tuple[Party, Choice]
 
 
+@dataclass(frozen=True, slots=True)
+class _Two:
+    """Two looks, and by pods of the first the most of the second beside these (beside.py)."""
+
+    looks: tuple[Look, Look]
+    most: Sequence[int]
+
+
 class Arena:
     """One flavor's tree at one moment, and the parties."""
 
@@ -86,6 +98,7 @@ class Arena:
         self.ground = Ground(tree, free, [item.vector for item in self._items], masks, cared)
         self._kinds: dict[object, int] = {}
         self._verdicts: dict[object, bool | None] = {}
+        self._twos: dict[object, _Two | None] = {}
         self._capacities: dict[Place, Vec] = {}
         self._pods: list[Ints] = []
         self.parties = self._parties(groups, simulate_empty)
@@ -107,14 +120,14 @@ class Arena:
         self, index: int, group: Group, members: Sequence[Member], items: tuple[int, ...], simulate_empty: bool
     ) -> Party:
         speaker, level = members[0].ask, members[0].ask.level
-        counts = [Counter(self._tree, m.ask, simulate_empty=simulate_empty).levels()[level] for m in members]
-        self._pods += [count.pod for count in counts]
+        counts = [count.Counter(self._tree, m.ask, simulate_empty=simulate_empty).levels()[level] for m in members]
+        self._pods += [fits.pod for fits in counts]
         good = self._tree.levels[level].alive.copy()
         some = np.zeros_like(good)
-        for count, member in zip(counts, members, strict=True):
-            good &= count.slice >= member.ask.need
-            some |= count.pod > 0
-        alone = [(count.slice, member.ask.need) for count, member in zip(counts, members, strict=True)]
+        for fits, member in zip(counts, members, strict=True):
+            good &= fits.slice >= member.ask.need
+            some |= fits.pod > 0
+        alone = [(fits.slice, member.ask.need) for fits, member in zip(counts, members, strict=True)]
         least = [_least(slices, need) for slices, need in alone]
         kind = (level, speaker.required, tuple((self._items[item], self.ground.look_of[item]) for item in items))
         return Party(
@@ -169,8 +182,37 @@ class Arena:
             return False
         key = self._key(place, chosen)
         if key not in self._verdicts:
-            self._verdicts[key] = True if self._counted(place, chosen) else self._tried(place, chosen, budget)
+            self._verdicts[key] = self._verdict(place, chosen, budget)
         return self._verdicts[key]
+
+    def _verdict(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
+        """By their numbers where all pods that may stand anywhere in the domain are of one look or two; else by trying."""
+        pods: Counter[Look] = Counter()
+        for item in (item for party, _ in chosen for item in party.items):
+            pods[self.ground.look_of[item]] += self._items[item].count
+        if _whole(place, chosen) and not any(self._items[item].layers for party, _ in chosen for item in party.items):
+            if len(pods) == 1:
+                return True
+            if len(pods) == 2 and (room := self._room_for_two(place, (*pods,), budget)) is not None:
+                first, second = room.looks
+                return pods[first] < len(room.most) and room.most[pods[first]] >= pods[second]
+        return self._tried(place, chosen, budget)
+
+    def _room_for_two(self, place: Place, both: Sequence[Look], budget: Budget) -> _Two | None:
+        """How many of two looks fit beside each other; None: too many to count."""
+        numbers = [self._resources + self.ground.looks.index(look) for look in both]
+        pods = [self.ground.capacity(place)[number] for number in numbers]
+        looks = (both[0], both[1]) if pods <= pods[::-1] else (both[1], both[0])
+        key = self.ground.sign(place), looks
+        if key not in self._twos:
+            items = [self.ground.look_of.index(look) for look in looks]
+            rows = [self.ground.row(number) for number in self.ground.rows(place)]
+            spots = [(row.free, row.allowed[items[0]], row.allowed[items[1]]) for row in rows]
+            most, (first, second) = min(pods), (look[0] for look in looks)
+            small = (most + len(rows)) * (most + 1) <= _MOST_CELLS
+            budget.left -= len(rows) // 8
+            self._twos[key] = _Two(looks, beside(spots, first, second)) if small else None
+        return self._twos[key]
 
     def exceeds(self, place: Place, chosen: Sequence[Chosen]) -> bool:
         """Whether together they ask for more of something than there is."""
@@ -178,12 +220,6 @@ class Arena:
             sum([self.demands[party.index][number] for party, _ in chosen]) > have
             for number, have in enumerate(self.ground.capacity(place))
         )
-
-    def _counted(self, place: Place, chosen: Sequence[Chosen]) -> bool:
-        """Whether all pods look alike and may stand anywhere in the domain, so that counting them is all there is to it."""
-        items = [item for party, _ in chosen for item in party.items]
-        alike = len({self.ground.look_of[item] for item in items}) == 1
-        return alike and _whole(place, chosen) and not any(self._items[item].layers for item in items)
 
     def _tried(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
         found = self.packed(place, chosen, budget)

@@ -85,8 +85,8 @@ def _rent(worth: Ints, parents: int) -> int:
 
 
 def _lowest(prices: Sequence[int], bound: Callable[[int], int]) -> int:
-    """Of descending prices the one with the least bound, which falls and then rises with them."""
-    low, high = 0, len(prices) - 1
+    """The price with the least bound, which falls and then rises with these descending prices: where several have it, between
+    them, so that few domains are worth nothing."""
     known: dict[int, int] = {}
 
     def at(index: int) -> int:
@@ -94,13 +94,15 @@ def _lowest(prices: Sequence[int], bound: Callable[[int], int]) -> int:
             known[index] = bound(prices[index])
         return known[index]
 
+    low, high = 0, len(prices) - 1
     while low < high:
         middle = (low + high) // 2
         if at(middle) <= at(middle + 1):
             high = middle
         else:
             low = middle + 1
-    return prices[low]
+    beside = min(low + 1, len(prices) - 1)
+    return (prices[low] + prices[beside]) // 2 if at(beside) == at(low) else prices[low]
 
 
 class _SpentError(Exception):
@@ -129,6 +131,8 @@ class Table:
         self._costs, self._wanted, self._budget = costs, wanted, budget
         self._worth = losses.worth.tolist()
         self._families = families(problem, candidates(problem, losses.slots))
+        sizes = sorted(map(len, self._families[problem.asked].values()), reverse=True)
+        self._fewest = wanted.domains - sum(sizes[: wanted.parents - 1])
         self.expanded = 0
         self.spent = False
 
@@ -238,7 +242,7 @@ class Table:
         ways = [
             _Way(worth - rent, domains, parents + opened, cost + opening, choice)
             for (worth, domains, parents), (cost, choice) in inside.items()
-            if domains
+            if domains >= max(1, self._fewest)
         ]
         ways.sort(key=lambda way: -way.worth)
         if top is None:
