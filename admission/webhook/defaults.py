@@ -8,7 +8,8 @@ Workload; else they are completed in the update that starts the job. The peer pu
 `gate_at_creation` off the defaults are exactly its own, which is how the conformance cases run.
 
 Managed is a job that names a queue (or any job with `manage_jobs_without_queue_name`) in a managed namespace and that
-is no part of another managed job. Pure; review.py calls it.
+is no part of another managed job. One that names none and whose pods are of a Sakkara group is left to them. Pure; review.py
+calls it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.webhook.gangs import in_group
 from admission.webhook.jobs import Job, Kind, annotations_of, is_part, is_suspended, prebuilt_workload, queue_name
 from admission.webhook.lookups import MULTIKUEUE_CONTROLLER, Lookups
 from admission.webhook.rules import Rules
@@ -39,6 +41,8 @@ def in_managed_namespace(namespace: str, lookups: Lookups, rules: Rules) -> bool
 def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Rules) -> None:
     """Change a job that is being created in place; a job that is not managed stays as it is."""
     if is_part(job, rules) or not in_managed_namespace(namespace, lookups, rules):
+        return
+    if not queue_name(job) and any(in_group(template.body) for template in kind.templates(job)):
         return
     if not queue_name(job) and (queue := _default_queue(namespace, lookups)) is not None:
         _put(job, "metadata", "labels", {names.QUEUE_NAME_LABEL: queue})

@@ -17,7 +17,7 @@ from typing import Any, Final
 from admission.integrations.gang import Fault, Gang, Reading, faults_of_group, read
 from admission.integrations.pod import role_hash
 from admission.integrations.sakkara import SCHEDULER, in_words, shape_of
-from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, Path, invalid
+from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, Path, forbidden, invalid
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import GangPod
 from api import names
@@ -128,6 +128,21 @@ def validate_sakkara_group(made: Pod, old: Pod | None) -> Errors:
         return []
     faults = read_group((made.get("metadata") or {}).get("name") or "", data).faults
     return [invalid(fault.field, fault.given, fault.allowed) for fault in faults]
+
+
+def in_group(template: Pod) -> bool:
+    """Whether the pods of this template are members of a Sakkara group."""
+    return names.SAKKARA_GROUP_NAME in _labels(template)
+
+
+def validate_template(at: Path, template: Pod) -> Errors:
+    """The errors of a pod template of a job that names a queue: a job and a group would both want to admit its pods."""
+    if not in_group(template):
+        return []
+    where = at.child("metadata").child("labels").key(names.SAKKARA_GROUP_NAME)
+    return [
+        forbidden(where, "a group is admitted by its pods: the queue's name belongs on their template, not on the job")
+    ]
 
 
 def _labels(obj: Pod) -> Mapping[str, str]:

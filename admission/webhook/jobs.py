@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.webhook import annotations as topology
-from admission.webhook import gates, shaping
+from admission.webhook import gangs, gates, shaping
 from admission.webhook.annotations import QueueLevels
 from admission.webhook.fields import Errors, Path, invalid, unchanged
 from admission.webhook.formats import subdomain
@@ -91,6 +91,8 @@ def validate_create(job: Job, kind: Kind, rules: Rules, known: QueueLevels | Non
     errors = [*_queue(job), *_max_time(job), *_prebuilt(job, rules)]
     if rules.admission_gated_by:
         errors += gates.validate(job.get("metadata") or {})
+    if queue_name(job):
+        errors += [error for each in templates for error in gangs.validate_template(each.path, each.body)]
     if rules.topology_aware:
         errors += _topology(job, templates, rules, known)
     return [*errors, *kind.create(job, templates, rules)]

@@ -10,7 +10,7 @@ from api.names import HOSTNAME_LABEL
 from api.sakkara import SakkaraGroup, label_of_level, read_group, read_topology
 from api.workloads import PlacementConstraint
 
-TREE = {"rack-0": {"node-0": {}, "node-1": {}}, "rack-1": {"node-2": {}}}
+TREE: dict[str, dict[str, object]] = {"rack-0": {"node-0": {}, "node-1": {}}, "rack-1": {"node-2": {}}}
 GOOD = {"name": "cluster-tree", "level-names": '["rack", "node"]', "tree": json.dumps(TREE)}
 LEVELS = (
     "must be a JSON list of 1 to 15 different names, widest first, each of at most 63 letters, digits, '-', '_' and '.'"

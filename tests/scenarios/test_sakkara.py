@@ -5,6 +5,7 @@ it away."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from api.errors import ApiError, Invalid
+from api.kube.client import PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
@@ -264,7 +266,9 @@ async def test_pods_wait_until_their_config_map_exists(site: MakeSite) -> None:
         assert shares(await are(here, "w-", Running=3)) == {"r0": [2, 1]}
 
 
-async def test_pods_of_a_job_are_members_and_those_too_many_wait_for_a_place(site: MakeSite) -> None:
+async def test_pods_of_a_job_are_members_and_those_too_many_wait_for_a_place(site: MakeSite, stage: Stage) -> None:
+    if stage.name == "embedded":
+        pytest.skip("pods that the embedded API server's Job controller makes pass no webhooks")
     here = site("job")
     async with tree(here, {"r0": [4, 4]}):
         await here.make(CONFIG_MAPS, a_group(here, "j", 3))
@@ -385,7 +389,7 @@ async def test_a_tree_may_change_and_a_bad_one_leaves_the_last_good_one(site: Ma
         await stay(here, "g-", Gated=3)
 
         async def change(tree: str) -> None:
-            await here.kube.patch(CONFIG_MAPS, name, {"data": {"tree": tree}}, "default")
+            await here.kube.patch(CONFIG_MAPS, name, {"data": {"tree": tree}}, "default", kind=PatchKind.MERGE)
 
         await change("{")
         why = "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
@@ -414,12 +418,17 @@ async def test_a_tree_may_change_and_a_bad_one_leaves_the_last_good_one(site: Ma
 # ---- priority
 
 
-async def test_a_group_evicts_whole_groups_of_lower_priority_the_least_that_suffice(site: MakeSite) -> None:
+async def test_a_group_evicts_whole_groups_of_lower_priority_the_least_that_suffice(
+    site: MakeSite, stage: Stage
+) -> None:
     here = site("priority")
     async with tree(here, {"r0": [4], "r1": [4], "r2": [4]}):
         for name, size, priority in (("low", 4, 0), ("mid", 4, 5), ("high", 4, 10)):
             await here.make(CONFIG_MAPS, a_group(here, name, size, priority=str(priority)))
-            await here.submit(a_job(here, name, size))
+            if stage.name == "embedded":
+                await create(here, name, size)
+            else:
+                await here.submit(a_job(here, name, size))
             await are(here, f"{name}-", Running=size)
         # equal priority evicts nobody, nor does a group that would not fit even then
         for name, size, priority in (("equal", 4, 0), ("huge", 13, 100)):
@@ -430,7 +439,7 @@ async def test_a_group_evicts_whole_groups_of_lower_priority_the_least_that_suff
         await here.make(CONFIG_MAPS, a_group(here, "urgent", 3, priority="7"))
         await create(here, "urgent", 3)
         await are(here, "urgent-", Running=3)
-        await are(here, "low-", Gated=4)
+        await are(here, "low-", **({} if stage.name == "embedded" else {"Gated": 4}))
         await are(here, "mid-", Running=4)
         await are(here, "high-", Running=4)
         await stay(here, "huge-", Gated=13)
@@ -509,17 +518,16 @@ async def test_a_pod_that_differs_is_refused_with_the_name_of_another(site: Make
     resources = "must ask for the same resources as pod g-0 of gang g: cpu 1, nvidia.com/gpu 1"
     demands = "must have the node selector, affinity, tolerations and priority of pod g-0 of gang g"
 
-    async def answer(pod: Mapping[str, Any]) -> str:
+    async def answer(pod: dict[str, Any]) -> str:
         """Until the webhook has seen the first pod."""
-        body = {"apiVersion": "v1", "kind": "Pod", **pod}
+        tries = itertools.count()
 
         async def told() -> str | None:
+            pod["metadata"]["name"] = f"h-{next(tries)}"
             try:
-                await here.kube.create(PODS, body)
+                await here.kube.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
             except Invalid as bad:
                 return str(bad)
-            await here.kube.delete(PODS, pod["metadata"]["name"], here.name)
-            await here.kube.patch(PODS, pod["metadata"]["name"], {"metadata": {"finalizers": []}}, here.name)
             return None
 
         return await eventually("the pod is refused", told)
@@ -564,8 +572,10 @@ async def test_a_pod_that_names_its_group_badly_is_refused(
 async def test_a_second_config_map_of_one_group_is_told(site: MakeSite) -> None:
     here = site("second")
     await here.make(NAMESPACES, {"metadata": {"name": here.name}})
-    await here.make(CONFIG_MAPS, a_group(here, "one", 2, name="g"))
-    await here.make(CONFIG_MAPS, a_group(here, "two", 3, name="g"))
+    for name, size in (("one", 2), ("two", 3)):
+        made = a_group(here, name, size)
+        made["data"]["name"] = "g"
+        await here.make(CONFIG_MAPS, made)
     said = "data.name: 'g': ConfigMap one describes the group of this name"
     await told(here, said, kind="ConfigMap", reason="InvalidGroup")
 

@@ -1,7 +1,8 @@
 """What holds for a Sakkara group: what its ConfigMap says, else the PodGroup of its name. Pure.
 
 A gang is one if its pods carry the label of groups, or if they name a PodGroup and a ConfigMap describes a group of that name:
-the ConfigMap wins. With a PodGroup in its place the size is minMember and every level packs.
+the ConfigMap wins. With a PodGroup in its place the size is minMember and every level packs. A ConfigMap sets no time limit and
+names no other groups to start with.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from admission.controllers.pods.gang import DEFAULT_TIMEOUT, Terms
+from admission.controllers.pods.gang import Terms
 from admission.controllers.sakkara.exact import Exact
 from admission.integrations.gang import Gang, from_text
 from admission.integrations.pod import QueuedPod
 from api.groups import PodGroup
-from api.names import GANG_MADE, GANG_QUEUE, GANG_TERMS, QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_QUEUE
+from api.names import GANG_MADE, GANG_TERMS, SAKKARA_GROUP
 from api.sakkara import GroupRead, SakkaraGroup
 
 
@@ -36,8 +37,7 @@ def as_described(
         return terms
     if described is None:
         return _of_pod_group(terms, pod_group)
-    timeout = DEFAULT_TIMEOUT if _queueless(pods[0]) else None
-    terms = replace(terms, groups=(), uid=described.uid or terms.uid, timeout=timeout)
+    terms = replace(terms, groups=(), uid=described.uid or terms.uid, timeout=None)
     group = described.read.group
     if group is None:
         faults = "; ".join(map(str, described.read.faults))
@@ -63,7 +63,3 @@ def _made(pod_group: PodGroup) -> bool:
 def _said(pods: Sequence[QueuedPod]) -> Gang | None:
     texts = (pod.annotations.get(GANG_TERMS) for pod in pods)
     return next((gang for text in texts if (gang := from_text(text)) is not None), None)
-
-
-def _queueless(pod: QueuedPod) -> bool:
-    return pod.labels.get(QUEUE_NAME_LABEL, SAKKARA_QUEUE) in (GANG_QUEUE, SAKKARA_QUEUE)

@@ -51,6 +51,9 @@ class Known:
     def rack_of(self, node: str) -> str | None:
         return self.trees.labels_of(node).get(RACK)
 
+    def levels(self, name: str = SAKKARA_QUEUE) -> list[str]:
+        return list(self.trees.topologies[name].levels)
+
     def problem(self, key: str = "m") -> str | None:
         return self.trees.problem(f"default/{key}")
 
@@ -118,11 +121,11 @@ def test_at_the_beginning_the_tree_is_there_before_its_nodes() -> None:
 
 def test_without_any_all_nodes_are_there_each_for_itself() -> None:
     known = Known("a")
-    assert known.trees.topologies[SAKKARA_QUEUE].levels == (HOSTNAME_LABEL,)
+    assert known.levels() == [HOSTNAME_LABEL]
     known.tell({"r0": ["a"]})
-    assert known.trees.topologies[SAKKARA_QUEUE].levels == (RACK, HOSTNAME_LABEL)
+    assert known.levels() == [RACK, HOSTNAME_LABEL]
     known.maps.delete_key("default/m")
-    assert known.trees.topologies[SAKKARA_QUEUE].levels == (HOSTNAME_LABEL,)
+    assert known.levels() == [HOSTNAME_LABEL]
     assert known.trees.labels_of("a") == {}
 
 
