@@ -139,11 +139,12 @@ class Given:
 
 
 def ended(workload: Workload) -> Condition | None:
-    """How the group's run ended; None while it has not, or where only its pods went."""
+    """How the group's run ended; None while it has not, or where its pods only went, as they do when it is evicted."""
     finished = find_condition(workload.status.conditions, names.FINISHED)
     if finished is None or finished.status != "True" or finished.reason == Finishing.OWNER_NOT_FOUND:
         return None
-    return finished
+    stopped = is_true(workload.status.conditions, names.EVICTED) and finished.reason != Finishing.SUCCEEDED
+    return None if stopped else finished
 
 
 def _evictions(workload: Workload) -> int:

@@ -31,11 +31,11 @@ def status_of(given: Given) -> Told:
         return _without_workload(given)
     if (end := ended(workload)) is not None:
         return (Status.BOUND if end.reason == Finishing.SUCCEEDED else Status.FAILED), end.message
-    if is_true(given.conditions, names.FINISHED):
-        return _without_workload(given)
     evicted = find_condition(given.conditions, names.EVICTED)
     if evicted is not None and evicted.status == "True":
         return _evicted(given, workload, evicted)
+    if is_true(given.conditions, names.FINISHED):
+        return _without_workload(given)
     return _of_pods(given, workload) if given.placed else _waiting(given, _why_it_waits(given))
 
 

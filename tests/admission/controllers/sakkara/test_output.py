@@ -186,6 +186,16 @@ BOUND = (pod("a", "n0"), pod("b", "n1"))
             id="preempted, and waits again",
         ),
         pytest.param(
+            workload(
+                *(c.to_wire() for c in PREEMPTED.status.conditions),
+                condition("Finished", True, "Failed", "Pods failed: 2/2."),
+            ),
+            (),
+            "Preempted",
+            "Preempted to accommodate x",
+            id="preempted, and its pods are gone for good",
+        ),
+        pytest.param(
             workload(condition("Evicted", True, "GangTimeout", "1 of 2 pods were bound within 10s")),
             GATED,
             "Pending",
@@ -328,6 +338,9 @@ def test_pods_that_went_with_their_workload_come_back_as_the_next_attempt(looked
     group.told(admitted(2), *BOUND)
     if looked:
         group.told(PREEMPTED, *(replace(p, deleted=True) for p in BOUND))
+        finish = condition("Finished", True, "Failed", "Pods failed: 2/2.")
+        group.told(workload(*(c.to_wire() for c in PREEMPTED.status.conditions), finish, evictions=1))
+        assert group.data["status"] == "Preempted"
         group.told(None)
         assert group.data["status"] == "Preempted"
     group.told(replace_uid(WAITS, "w2"), *GATED)
