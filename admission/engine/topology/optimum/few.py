@@ -98,7 +98,13 @@ def _projected(
         yield np.bincount(parent[capacity >= top.last], minlength=size), good
     # In halves: the best price may lie between two capacities, where two parents change places.
     prices = [*[2 * value for value in kinds.values if value <= top.last][:_PRICES], 0]
-    best = max((_priced(parent, capacity, top, need, size, price) for price in prices), key=lambda one: one.parents)
+    best = _priced(parent, capacity, top, need, size, prices[0])
+    for price in prices[1:]:
+        other = _priced(parent, capacity, top, need, size, price)
+        if other.parents < best.parents:
+            # The bound is good around one price.
+            break
+        best = other if other.parents > best.parents else best
     if not best.parents:
         return
     yield best.worth, best.need

@@ -153,7 +153,8 @@ class _Solver:
         """Of opening each of these domains of the asked level with all below, down to the `last` level."""
         problem = self._problem
         here = self._capacity[slots].tolist()
-        costs = [scale.domain(problem.asked, capacity) for capacity in here]
+        opening = {capacity: scale.domain(problem.asked, capacity) for capacity in set(here)}
+        costs = [opening[capacity] for capacity in here]
         for level in range(problem.asked + 1, last + 1):
             home = problem.parent[level][problem.capacity[level] > 0]
             for above in range(level - 1, problem.asked, -1):
