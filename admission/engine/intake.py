@@ -17,7 +17,7 @@ from admission.engine import model
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from api import assignment, constraints, pods, quantity, queues, topology, workloads
 from api.errors import InvalidObject
-from api.meta import find_condition, is_true, parse_time
+from api.meta import find_condition, is_true, object_key, parse_time
 from api.names import (
     ADMITTED,
     BACKFILL,
@@ -134,7 +134,9 @@ def _gang(w: workloads.Workload) -> model.Gang | None:
         together = msgspec.json.decode(text, type=tuple[str, ...])
     except msgspec.MsgspecError:
         raise InvalidObject(f"metadata.annotations[{GANG_GROUP}]", text, "must be a JSON list of gangs") from None
-    return model.Gang(given.get(GANG_UID, w.metadata.uid), together, is_true(w.status.conditions, ADMITTED))
+    joins = "" if w.metadata.name == given[GANG] else object_key(w.metadata.namespace, given[GANG])
+    started = is_true(w.status.conditions, ADMITTED)
+    return model.Gang(given.get(GANG_UID, w.metadata.uid), () if joins else together, started, joins)
 
 
 def _since(w: workloads.Workload, kind: str) -> float | None:

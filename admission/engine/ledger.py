@@ -167,6 +167,10 @@ class Ledger:
         self.charge(workload, admission)
         self.journal.add(self._held, workload.key)
 
+    def shelter(self, key: str) -> None:
+        """In a trial: whoever is booked under this key is evicted by nobody."""
+        self.journal.add(self._held, key)
+
     def unhold(self, key: str) -> None:
         """The hold is over; nobody has more room than before it."""
         generations = self._capacity.generations()

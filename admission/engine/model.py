@@ -126,6 +126,11 @@ class PreemptionPolicy:
     borrow_threshold: int | None = None
     elastic: bool = False
 
+    @property
+    def evicts(self) -> bool:
+        """Whether the queue's workloads may ever evict others."""
+        return self.within_cluster_queue != "Never" or self.reclaim_within_cohort != "Never"
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
@@ -220,7 +225,8 @@ class TopologyAsk:
 
     `explicit` is False where only an index label was recorded: then topology is used only if the queue implies it.
     `constraints` shape what happens inside the domain that the request is bound to. `relax_after`: seconds after which a
-    required level climbs by one, the last step being preferred; None: never.
+    required level climbs by one, the last step being preferred; None: never. `near`: the full path (level values, widest first)
+    of a place in whose domain of the required level the pods have to be; None: any domain.
     """
 
     required: str | None = None
@@ -232,6 +238,7 @@ class TopologyAsk:
     explicit: bool = True
     constraints: tuple[LevelConstraint, ...] = ()
     relax_after: int | None = None
+    near: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +310,13 @@ class Gang:
     """The gang that a workload is, or joins late. `uid` orders gangs of one time, so that what belongs together is adjacent.
 
     `together`: the keys of the workloads that start in one cycle or not at all (a GangGroup, this one among them), or none.
-    `started`: its pods were let go.
+    `started`: its pods were let go. `joins`: the key of the gang's own workload, of one that came after that had started.
     """
 
     uid: str
     together: tuple[str, ...] = ()
     started: bool = False
+    joins: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +351,7 @@ class Workload:
     gang: Gang | None = None
     time_limit: float | None = None
     admitted: float | None = None
+    gated: bool = False
 
     @property
     def ends(self) -> float | None:
@@ -351,7 +360,6 @@ class Workload:
 
 
 # ---- events: what the feed tells the ledger and the queues
-    gated: bool = False
 
 
 class Removed(StrEnum):

@@ -6,50 +6,35 @@ they stand in their lines. So no two groups ever wait for each other: what a gro
 holds nothing.
 
 1. *gathered*: every member is there, names the same group, and may be considered. Else the group waits and says for whom.
-2. *tried*: one after the other is charged to the ledger, in a trial. Who finds no room goes first in the next try, as long as
-   somebody else is left to blame: what a member takes may be what only another one can use.
-3. *kept*: all fit, and the trial stands; or nothing of it remains.
+2. *fitted*: all of them at once (gangfit.py), and charged to the ledger; or nothing of it remains.
+3. *room made*: where they do not fit and a queue of theirs may evict others: whom for all of them together (gangroom.py). What
+   each member gets then is promised to the group as a whole; until its victims have left none of its members is tried again.
 
 A member that has quota already and has not started is one whose fellows lost theirs (a write that failed, a crash half way).
-If the rest finds no room now, its quota goes back: capacity is held by no gang that cannot start. Members that run count as
-there. Nobody is evicted to make room for a group. Called by cycle.py, which writes the decisions.
+If the rest finds no room and makes none, its quota goes back: capacity is held by no gang that cannot start. Members that run
+count as there. Called by cycle.py, which writes the decisions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from admission.engine.cycle.nominate import Nomination
-from admission.engine.cycle.requests import placement_requests
-from admission.engine.decision import PlacementResult, Reason
-from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption
-from admission.engine.flavors.search import FlavorSearch, Scope
+from admission.engine.cycle.gangfit import Delays, Fitting, GroupFit, Refused
+from admission.engine.cycle.gangroom import Room, RoomMaker
+from admission.engine.cycle.promises import Promises
+from admission.engine.decision import Reason
+from admission.engine.flavors.assign import Preemptions
 from admission.engine.ledger import Ledger
-from admission.engine.model import Assignment, ClusterQueue, Workload
+from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.line import Order, order_of
 from admission.engine.queue.queues import PendingQueues
 
 Closed = Callable[[Workload, ClusterQueue], tuple[Reason, str] | None]
-LeavesQuota = Callable[[str, FlavorAssignment], bool]
-Delays = Callable[[ClusterQueue, Nomination], str | None]
 
 INCOMPLETE = "GangGroupIncomplete"
 """Reason of an eviction: the other gangs of the group could not start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The group does not start: of which member it is said why. `stranded`: members whose quota has to go back."""
-
-    member: str
-    reason: Reason
-    message: str
-    stranded: tuple[str, ...] = ()
-
-    def told_to(self, key: str) -> str:
-        """The message for that member."""
-        return self.message if key == self.member else f"gang {self.member} of the group: {self.message}"
+_LEAVING = "others are still to leave for the whole group"
 
 
 def is_grouped(workload: Workload) -> bool:
@@ -75,27 +60,50 @@ class GangGroups:
         queues: PendingQueues,
         now: float,
         closed: Closed,
-        leaves_quota: LeavesQuota,
+        promises: Promises,
         delays: Delays,
+        preemptions: Preemptions,
         *,
         fair: bool = False,
     ) -> None:
-        self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
-        self._closed, self._leaves_quota, self._delays = closed, leaves_quota, delays
-        self._nobody = NoPreemption(ledger.quota)
+        self._ledger, self._queues, self._now = ledger, queues, now
+        self._closed, self._promises = closed, promises
+        self._fit = GroupFit(ledger, now, promises.leave_quota_for, delays, fair=fair)
+        self._rooms = RoomMaker(ledger, preemptions, now, self._afterwards, fair=fair)
         self._refused: dict[tuple[str, ...], Refused] = {}
 
-    def start(self, workload: Workload) -> tuple[Nomination, ...] | Refused:
-        """Start the group of a pending workload, or say why not. Usage only grows in a cycle: no group is tried twice."""
+    def _afterwards(self, members: Sequence[Workload]) -> Fitting | Refused:
+        return self._fit.charged(members, spare=False)
+
+    def start(self, workload: Workload) -> Fitting | Room | Refused:
+        """Start the group of a pending workload, or say whom to evict for it, or why it waits.
+
+        Usage only grows in a cycle: no group is tried twice.
+        """
         together = workload.gang.together if workload.gang else ()
+        if (owner := next((key for key in together if self._queues.promised(key)), None)) is not None:
+            return Refused(owner, Reason.WAITING_FOR_PREEMPTED, _LEAVING)
         pending, stranded = self._standing(together)
         if (missing := self._missing(workload, together)) is not None:
             return replace(missing, stranded=stranded)
-        found = self._refused.get(together) or self._tried(pending)
+        found = self._refused.get(together) or self._fit.charged(pending)
         if not isinstance(found, Refused):
             return found
-        self._refused[together] = found
+        if together not in self._refused:
+            self._refused[together] = found
+            if (room := self._room(pending)) is not None:
+                return room
         return replace(found, stranded=stranded)
+
+    def _room(self, pending: list[Workload]) -> Room | None:
+        """As things will stand when the victims of others have left and what those were promised is taken."""
+        queues = (self._ledger.quota.spec(member.cluster_queue) for member in pending)
+        if any(member.gated for member in pending) or not any(
+            queue is not None and queue.preemption.evicts for queue in queues
+        ):
+            return None
+        with self._promises.afterwards():
+            return self._rooms.room(pending, others_leave=bool(self._promises))
 
     def _standing(self, together: tuple[str, ...]) -> tuple[list[Workload], tuple[str, ...]]:
         """Who waits, and who has quota and has not started; one that names other gangs is none of these."""
@@ -139,66 +147,3 @@ class GangGroups:
         queue = self._ledger.quota.spec(other.cluster_queue)
         closed = None if queue is None else self._closed(other, queue)
         return None if closed is None else Refused(key, *closed)
-
-    # ---- tried
-
-    def _tried(self, members: list[Workload]) -> tuple[Nomination, ...] | Refused:
-        line = sorted(members, key=order_of)
-        blamed: set[str] = set()
-        while True:
-            found = self._attempt(line)
-            if not isinstance(found, Refused) or found.member in blamed:
-                return found
-            blamed.add(found.member)
-            if found.member == line[0].key:
-                return found  # it had the ledger to itself
-            line.sort(key=lambda one: (one.key != found.member, order_of(one)))
-
-    def _attempt(self, line: list[Workload]) -> tuple[Nomination, ...] | Refused:
-        with self._ledger.trial() as trial:
-            nominations = []
-            for member in line:
-                found = self._fit(member)
-                if isinstance(found, Refused):
-                    return found
-                self._ledger.charge(member, found.admission())
-                nominations.append(found)
-            trial.keep()
-        return tuple(nominations)
-
-    def _fit(self, workload: Workload) -> Nomination | Refused:
-        queue = self._ledger.quota.spec(workload.cluster_queue)
-        if queue is None:
-            return Refused(workload.key, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
-        refused: dict[tuple[str, str], str] = {}
-        while True:
-            scope = Scope(refused, fair=self._fair)
-            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._nobody, scope)
-            assignment = search.assign(workload)
-            if assignment.mode < Mode.FIT:
-                return Refused(workload.key, assignment.reason, assignment.message())
-            if not self._leaves_quota(queue.name, assignment):
-                text = "others were promised the quota that it needs"
-                return Refused(workload.key, Reason.WAITING_FOR_QUOTA, text)
-            places = self._places(workload, queue, assignment, refused)
-            if places is not None:
-                found = Nomination(workload, assignment, places)
-                why = self._delays(queue, found)
-                return found if why is None else Refused(workload.key, Reason.PENDING_EVALUATION, why)
-
-    def _places(
-        self,
-        workload: Workload,
-        queue: ClusterQueue,
-        assignment: FlavorAssignment,
-        refused: dict[tuple[str, str], str],
-    ) -> Mapping[str, Assignment] | None:
-        """Its domains; None where the nodes do not hold it: then `refused` names the flavors that do not do."""
-        requests = placement_requests(workload, queue, assignment, self._ledger.flavors, self._now)
-        result = self._ledger.place(requests) if requests else PlacementResult({}, {})
-        if result.fits:
-            return result.assignments
-        for request in requests:
-            if (failure := result.failures.get(request.pod_set.name)) is not None:
-                refused[request.pod_set.name, request.flavor] = failure.message
-        return None

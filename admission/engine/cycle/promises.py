@@ -8,7 +8,7 @@ owner finds that out when it is considered anew. The book is as it was when the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -35,7 +35,10 @@ class Promises:
         self._due: list[tuple[int, Order, Workload, Admission]] = []
         for workload, promise in queues.promises():
             self._count_out(promise.victims)
-            self._due.append((promise.level, order_of(workload), workload, promise.admission))
+            beside = [(one, got) for key, got in promise.beside if (one := queues.workload(key)) is not None]
+            order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
+            self._due.append((promise.level, order, workload, promise.admission))
+            self._due += ((promise.level, order, _beside(one), got) for one, got in beside)
         self._due.sort(key=lambda each: each[:2], reverse=True)
 
     def __bool__(self) -> bool:
@@ -56,12 +59,15 @@ class Promises:
         *_, workload, admission = self._due.pop()
         self._keep(workload, admission)
 
-    def make(self, key: str, found: Nomination, victims: frozenset[str]) -> None:
-        """The pending workload of that key gets this once the victims have left."""
+    def make(self, key: str, found: Nomination, victims: frozenset[str], others: Sequence[Nomination] = ()) -> None:
+        """The pending workload of that key gets this once the victims have left, and `others` with it what they get."""
         self._count_out(victims)
         admission = found.admission()
-        self._queues.promise(key, Promise(admission, victims, found.assignment.level))
+        beside = tuple((other.workload.key, other.admission()) for other in others)
+        self._queues.promise(key, Promise(admission, victims, found.assignment.level, beside))
         self._keep(found.workload, admission)
+        for other in others:
+            self._keep(_beside(other.workload), other.admission())
 
     def _keep(self, workload: Workload, admission: Admission) -> None:
         places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
@@ -111,3 +117,8 @@ class Promises:
         """The cycle is over: nothing is held in the book any more."""
         for key in self._held:
             self._ledger.unhold(key)
+
+
+def _beside(workload: Workload) -> Workload:
+    """Under a name of its own, so that nobody takes what is held for it for its admission."""
+    return replace(workload, key=f"{workload.key} (promised)")

@@ -133,7 +133,7 @@ def of_own_queue(ledger: Ledger, question: Question) -> Iterator[Candidate]:
     policy = question.policy.within_cluster_queue
     if policy != "Never":
         for booking in ledger.holders(question.queue.name):
-            if _allowed(question, booking.workload, policy) and _uses(booking, question.needed):
+            if allowed(question.workload, booking.workload, policy) and _uses(booking, question.needed):
                 yield _candidate(booking, question.node, Right.OWN_QUEUE)
 
 
@@ -189,7 +189,7 @@ def _beyond_nominal(question: Question, cohort: Node, skip: Node | None) -> Iter
 
 def _right(question: Question, booking: Booking, advantage: bool) -> Right | None:
     workload, policy = booking.workload, question.policy
-    if not _uses(booking, question.needed) or not _allowed(question, workload, policy.reclaim_within_cohort):
+    if not _uses(booking, question.needed) or not allowed(question.workload, workload, policy.reclaim_within_cohort):
         return None
     if advantage:
         return Right.HIERARCHY
@@ -202,14 +202,13 @@ def _right(question: Question, booking: Booking, advantage: bool) -> Right | Non
 
 def _of_queue(ledger: Ledger, question: Question, node: Node, right: Right, top: Node) -> Iterator[Candidate]:
     for booking in ledger.holders(node.name):
-        allowed = _allowed(question, booking.workload, question.policy.reclaim_within_cohort)
-        if allowed and _uses(booking, question.needed):
+        may_go = allowed(question.workload, booking.workload, question.policy.reclaim_within_cohort)
+        if may_go and _uses(booking, question.needed):
             yield _candidate(booking, node, right, top)
 
 
-def _allowed(question: Question, candidate: Workload, policy: str) -> bool:
-    """Whether the policy (a value of withinClusterQueue or reclaimWithinCohort) lets this workload be evicted."""
-    preemptor = question.workload
+def allowed(preemptor: Workload, candidate: Workload, policy: str) -> bool:
+    """Whether the policy (a value of withinClusterQueue or reclaimWithinCohort) lets the candidate be evicted."""
     if policy == "Any" or preemptor.priority > candidate.priority:
         return policy != "Never"
     equal = preemptor.priority == candidate.priority

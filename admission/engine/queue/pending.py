@@ -11,11 +11,15 @@ from admission.engine.queue.line import EqualClass, order_of, shape_of
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a workload gets once its victims (by key) have left; `level` is how far it borrows then."""
+    """What a workload gets once its victims (by key) have left; `level` is how far it borrows then.
+
+    `beside`: what others get then that start together with it, by their keys.
+    """
 
     admission: Admission
     victims: frozenset[str]
     level: int = 0
+    beside: tuple[tuple[str, Admission], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

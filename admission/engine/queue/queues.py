@@ -114,7 +114,8 @@ class PendingQueues:
         name = item.workload.cluster_queue
         self._counts[name] -= 1
         if item.promise is not None:
-            self._promised[name].discard(key)
+            for where in self._promised_in(item, item.promise):
+                self._promised.get(where, set()).discard(key)
             self.wake(tuple(self._lines))  # what was kept for it is free again, wherever that was
         if item.group is not None:
             self._lines[name].leave(key, item.group)
@@ -280,7 +281,8 @@ class PendingQueues:
     def promise(self, key: str, promise: Promise) -> None:
         """The workload, head of its queue, waits for its victims to leave; until its queue is woken it is no head.
 
-        In a StrictFIFO queue nobody overtakes it; in a BestEffortFIFO queue the next ones are considered.
+        In a StrictFIFO queue nobody overtakes it; in a BestEffortFIFO queue the next ones are considered. Where others start
+        together with it, their queues' waking counts as well.
         """
         item = self._items[key]
         name = item.workload.cluster_queue
@@ -294,14 +296,24 @@ class PendingQueues:
             item.group = None
         self.reserve(key, None)
         item.promise, item.lapsed = promise, False
-        self._promised.setdefault(name, set()).add(key)
+        for where in self._promised_in(item, promise):
+            self._promised.setdefault(where, set()).add(key)
+
+    def promised(self, key: str) -> bool:
+        """Whether the workload waits for victims to leave."""
+        item = self._items.get(key)
+        return item is not None and item.promise is not None
+
+    def _promised_in(self, item: Item, promise: Promise) -> set[str]:
+        """The queues whose waking ends the promise."""
+        return {item.workload.cluster_queue, *(admission.cluster_queue for _, admission in promise.beside)}
 
     def promises(self) -> Iterator[tuple[Workload, Promise]]:
         """Who waits for victims to leave, in no particular order."""
-        for keys in self._promised.values():
+        for name, keys in self._promised.items():
             for key in keys:
                 item = self._items[key]
-                if item.promise is not None:
+                if item.promise is not None and item.workload.cluster_queue == name:
                     yield item.workload, item.promise
 
     def lapsed(self, key: str) -> bool:
@@ -402,8 +414,13 @@ class PendingQueues:
         """Whoever waited for victims is a head again, and looks at what there is now."""
         for key in sorted(self._promised.pop(name, ())):
             item = self._items[key]
+            if item.promise is None:
+                continue
+            own = item.workload.cluster_queue
+            for other in self._promised_in(item, item.promise) - {name}:
+                self._promised.get(other, set()).discard(key)
             item.promise, item.lapsed = None, True
-            self._returning.setdefault(name, set()).add(key)
+            self._returning.setdefault(own, set()).add(key)
             if item.group is None:
                 self._enlist(item)
 

@@ -153,6 +153,11 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
     shaped = _shaped(tree, asked.constraints)
     if isinstance(shaped, str):
         return shaped
+    within = None
+    if asked.near is not None and asked.required is not None:
+        within = asked.near[: level + 1]
+        if within not in tree.levels[level].slots:
+            return f"the gang stands in another topology than that of flavor {flavor.name}"
     wants = wants_of(request.pod_set, flavor) if tree.by_node else Wants()
     leader_wants = _leader_wants(tree, group, flavor, options)
     problem = malformed((*(wants.affinity or ()), *(() if leader_wants is None else leader_wants.affinity or ())))
@@ -175,6 +180,7 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
         leader_wants=leader_wants,
         by_affinity=options.respect_preferred_affinity,
         balanced=options.balanced and asked.required is None and not unconstrained,
+        within=within,
         profile=profile,
         shaped=shaped,
     )

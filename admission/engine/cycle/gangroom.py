@@ -1,0 +1,241 @@
+"""Whom to evict so that a whole GangGroup starts: nobody, unless every member then provably fits.
+
+The group evicts as its least important and youngest member would. Its members of one ClusterQueue ask for room as one workload
+of all their pod sets, so that the preemption engine chooses for all of them at once; those of further queues ask when what the
+first got is taken. Then
+
+1. *whole*: who goes takes with it the other gangs of its own GangGroup, and the late members of its gang: never a part of what
+   started together. Where one of those may not be evicted by anybody of this group, nobody of them is.
+2. *proved*: with all of them gone the members are fitted anew, all at once (gangfit.py); only if they fit does it count.
+3. *spared*: of several queues' victims some may not be needed beside the others. Whoever the group fits beside stays, the
+   dearest first.
+
+What one queue's members took may be what another's needed; where that way leads nowhere all whom the members may evict in their
+own queues go, and as many as possible stay.
+
+All of it happens in trials; the ledger is left as it was. Called by gangs.py, for groups that did not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from admission.engine.cycle.gangfit import Fitting, Refused
+from admission.engine.cycle.nominate import Nominator
+from admission.engine.decision import Claim, Victim
+from admission.engine.flavors.assign import Preemptions
+from admission.engine.flavors.search import Scope
+from admission.engine.ledger import Ledger
+from admission.engine.model import ClusterQueue, PodSet, Workload
+from admission.engine.preemption.candidates import allowed
+from admission.engine.preemption.cost import cost_of
+from admission.engine.queue.line import order_of
+
+Fit = Callable[[Sequence[Workload]], Fitting | Refused]
+Part = tuple[ClusterQueue, Workload]
+"""What waits in one queue, as one workload."""
+Parties = dict[frozenset[str], tuple[Victim, ...]]
+"""Who goes together, by their keys."""
+
+MOST_CHECKS: Final = 64
+"""How often it is asked whether the group could do with fewer; each time all members are placed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What each member gets once the victims have left; without victims: once those of others have."""
+
+    nominations: Fitting
+    victims: tuple[Victim, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """What the victims are for."""
+        return f"{len(self.nominations)} gangs of the group start together"
+
+
+class RoomMaker:
+    """Looks at the ledger as it stands. `fit` charges all members, or says why not. `now` in epoch seconds."""
+
+    def __init__(self, ledger: Ledger, preemptions: Preemptions, now: float, fit: Fit, *, fair: bool) -> None:
+        self._ledger, self._now, self._fit, self._fair = ledger, now, fit, fair
+        self._preemptions = preemptions
+        self._nominator = Nominator(ledger, preemptions, now, partial=False)
+
+    def room(self, members: Sequence[Workload], *, others_leave: bool) -> Room | None:
+        """For the members that wait; None where nobody's going would help. `others_leave`: more is free than there was."""
+        if others_leave and (found := self._without((), members)) is not None:
+            return Room(found)
+        parts = self._parts(members)
+        with self._ledger.trial():
+            for key in {key for member in members if member.gang for key in member.gang.together}:
+                self._ledger.shelter(key)
+            for parties in (self._chosen(parts), self._all(parts)):
+                if parties and (found := self._without(parties, members)) is not None:
+                    return self._room(parties, found, members, alone=len(parts) == 1)
+        return None
+
+    def _room(self, parties: Parties, found: Fitting, members: Sequence[Workload], *, alone: bool) -> Room:
+        """`alone`: the victims were chosen as the cheapest for all members at once."""
+        if not alone or any(len(party) > 1 for party in parties):
+            fewer = self._spared(parties, members)
+            fitted = self._without(fewer, members)
+            if fitted is not None:
+                parties, found = fewer, fitted
+        return Room(found, tuple(victim for party in parties.values() for victim in party))
+
+    def _parts(self, members: Iterable[Workload]) -> list[Part]:
+        """One workload a queue, of all its members' pod sets."""
+        by_queue: dict[str, list[Workload]] = {}
+        line = sorted(members, key=order_of)
+        for member in line:
+            by_queue.setdefault(member.cluster_queue, []).append(member)
+        found = []
+        for name, some in by_queue.items():
+            if (queue := self._ledger.quota.spec(name)) is not None:
+                found.append((queue, _as_one(some, line)))
+        return found
+
+    # ---- chosen
+
+    def _chosen(self, parts: Sequence[Part]) -> Parties | None:
+        """Who has to go, and with whom. Who may not go with all of his own is sheltered, and others are looked for.
+
+        The part that finds nobody goes first in the next try, as in gangfit.py.
+        """
+        line, blamed = list(parts), set[str]()
+        while True:
+            found = self._attempt(line)
+            if isinstance(found, dict):
+                return found
+            if isinstance(found, str):
+                self._ledger.shelter(found)
+                continue
+            name = found[0].name
+            if name in blamed or found is line[0]:
+                return None
+            blamed.add(name)
+            line.sort(key=lambda part: part is not found)
+
+    def _all(self, parts: Sequence[Part]) -> Parties | None:
+        """Everybody in the members' own queues whom they may evict: what one part took may be what another one needs."""
+        if len(parts) < 2:
+            return None
+        parties: Parties = {}
+        for queue, part in parts:
+            policy = queue.preemption
+            for booking in self._ledger.holders(queue.name) if not policy.elastic else ():
+                other = booking.workload
+                if other.evicted or allowed(part, other, policy.within_cluster_queue):
+                    party = self._party(Victim(other.key, Claim.IN_CLUSTER_QUEUE), parts)
+                    if party is not None:
+                        parties[frozenset(one.workload for one in party)] = party
+        return parties
+
+    def _attempt(self, parts: Sequence[Part]) -> Parties | Part | str:
+        """The parties; or the part for which nobody can go, or the key of one who is to stay."""
+        parties: Parties = {}
+        with self._ledger.trial():
+            for each in parts:
+                queue, part = each
+                found = self._nominator.nominate(part, queue, Scope(fair=self._fair))
+                if not found.starts:
+                    return each
+                for victim in found.victims:
+                    if any(victim.workload in party for party in parties):
+                        continue  # it goes with another one
+                    party = self._party(victim, parts)
+                    if party is None:
+                        return victim.workload
+                    parties[frozenset(one.workload for one in party)] = party
+                self._leave(parties)
+                self._ledger.hold(part, found.admission())
+        return parties
+
+    def _party(self, victim: Victim, parts: Sequence[Part]) -> tuple[Victim, ...] | None:
+        """Who goes with the victim, itself first; None where one of them may not."""
+        first = self._ledger.workload(victim.workload)
+        if first is None or first.gang is None or first.gang.joins:
+            return (victim,)
+        gangs = [w for key in first.gang.together if (w := self._ledger.workload(key)) is not None] or [first]
+        uids = {gang.gang.uid for gang in gangs if gang.gang is not None}
+        others = [w for w in self._bookings() if w.gang is not None and w.gang.uid in uids and w.key != first.key]
+        if all(other.evicted or self._may_go(other, parts) for other in others):
+            return (victim, *(Victim(other.key, victim.claim) for other in others))
+        return None
+
+    def _bookings(self) -> Iterable[Workload]:
+        names = sorted({admission.cluster_queue for admission in self._ledger.admissions.values()})
+        return (booking.workload for name in names for booking in self._ledger.holders(name))
+
+    def _may_go(self, other: Workload, parts: Sequence[Part]) -> bool:
+        admission = self._ledger.admission(other.key)
+        return admission is not None and any(
+            allowed(part, other, policy)
+            for queue, part in parts
+            if (policy := self._policy(queue, admission.cluster_queue)) is not None
+        )
+
+    def _policy(self, queue: ClusterQueue, holder: str) -> str | None:
+        """What lets workloads of the holder's queue be evicted for this one's."""
+        policy = queue.preemption
+        if holder == queue.name:
+            return policy.within_cluster_queue
+        related = self._ledger.quota.tree_of(holder) == self._ledger.quota.tree_of(queue.name)
+        return policy.reclaim_within_cohort if related else None
+
+    # ---- proved and spared
+
+    def _leave(self, parties: Collection[Iterable[str]]) -> None:
+        for party in parties:
+            for key in party:
+                self._ledger.vacate(key)
+
+    def _without(self, parties: Collection[Iterable[str]], members: Sequence[Workload]) -> Fitting | None:
+        """What the members get when these are gone; None where they do not all fit."""
+        with self._ledger.trial():
+            self._leave(parties)
+            found = self._fit(members)
+        return None if isinstance(found, Refused) else found
+
+    def _spared(self, parties: Parties, members: Sequence[Workload]) -> Parties:
+        """Only those that are needed. The dearest stay, as many as can; the next one is needed, and so on with the others.
+
+        More room never makes a place impossible, so that number is found by halves.
+        """
+        line, needed, checks = self._dearest_first(parties), list[frozenset[str]](), MOST_CHECKS
+        while line and self._without(needed, members) is None:
+            low, high = 0, len(line)
+            while high - low > 1 and checks > 0:
+                middle, checks = (low + high) // 2, checks - 1
+                if self._without([*needed, *line[middle:]], members) is not None:
+                    low = middle
+                else:
+                    high = middle
+            if checks <= 0:
+                needed += line[low:]
+                break
+            needed.append(line[low])
+            line = line[low + 1 :]
+        return {keys: parties[keys] for keys in needed}
+
+    def _dearest_first(self, parties: Mapping[frozenset[str], object]) -> list[frozenset[str]]:
+        def cost(party: frozenset[str]) -> tuple[object, ...]:
+            victims = (w for key in sorted(party) if (w := self._ledger.workload(key)) is not None)
+            return (cost_of(victims, self._now), sorted(party))
+
+        return sorted(parties, key=cost, reverse=True)
+
+
+def _as_one(members: Sequence[Workload], line: Sequence[Workload]) -> Workload:
+    """All their pod sets, with the priority and the age of the last of the whole line."""
+    pod_sets = tuple(_told_apart(index, pod_set) for index, one in enumerate(members) for pod_set in one.pod_sets)
+    last = line[-1]
+    return replace(members[0], pod_sets=pod_sets, priority=last.priority, queued=max(each.queued for each in line))
+
+
+def _told_apart(index: int, pod_set: PodSet) -> PodSet:
+    """Of another name than those of other members; it starts with all its pods."""
+    return replace(pod_set, name=f"{index}.{pod_set.name}", min_count=None)
