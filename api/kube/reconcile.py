@@ -38,6 +38,7 @@ class Queue:
         self._held: set[str] = set()
         self._plans: dict[str, tuple[float, Timer]] = {}
         self._filled = asyncio.Event()
+        self._depth, self._waited = metrics.QUEUE_DEPTH.labels(name), metrics.QUEUE_SECONDS.labels(name)
 
     def __len__(self) -> int:
         """Keys that wait for a worker now."""
@@ -84,8 +85,8 @@ class Queue:
             await self._filled.wait()
         key, _ = (self._urgent or self._ready).popitem(last=False)
         self._held.add(key)
-        metrics.QUEUE_SECONDS.labels(self.name).observe(max(0.0, self._clock.now() - self._since.pop(key)))
-        metrics.QUEUE_DEPTH.labels(self.name).set(len(self))
+        self._waited.observe(max(0.0, self._clock.now() - self._since.pop(key)))
+        self._depth.set(len(self))
         return key
 
     def done(self, key: str) -> None:
@@ -104,7 +105,7 @@ class Queue:
     def _push(self, key: str, *, urgent: bool) -> None:
         (self._urgent if urgent else self._ready)[key] = None
         self._filled.set()
-        metrics.QUEUE_DEPTH.labels(self.name).set(len(self))
+        self._depth.set(len(self))
 
 
 class Reconciler:
@@ -125,6 +126,7 @@ class Reconciler:
         self._reconcile, self._workers = reconcile, workers
         self._backoff = Backoff(base_delay, max_delay)
         self._failures: dict[str, int] = {}
+        self._took = metrics.RECONCILE_SECONDS.labels(name)
 
     def add(self, key: str, *, urgent: bool = False) -> None:
         """Look at the key now, urgent ones first; a plan for later is dropped (earliest wins)."""
@@ -170,7 +172,7 @@ class Reconciler:
             if again is not None:
                 self.queue.add_after(key, again)
         finally:
-            metrics.RECONCILE_SECONDS.labels(self.name).observe(time.perf_counter() - started)
+            self._took.observe(time.perf_counter() - started)
 
     def _failed(self, key: str, error: Exception) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

@@ -74,10 +74,12 @@ class Store(Generic[T]):
     """See the module. `label` names the resource in logs and metrics, `selection` which part of it is kept."""
 
     def __init__(self, label: str, selection: str = "") -> None:
-        self._label, self._selection = label, selection
+        self._label = label
         self._objects: dict[str, T] = {}
         self._handlers: list[Handler[T]] = []
         self._indexes: dict[str, Index[T]] = {}
+        self._seen = {kind: metrics.INFORMER_EVENTS.labels(label, kind.value) for kind in ChangeType}
+        self._kept = metrics.INFORMER_OBJECTS.labels(label, selection)
 
     @property
     def objects(self) -> Mapping[str, T]:
@@ -165,8 +167,8 @@ class Store(Generic[T]):
             self._objects[change.key] = change.object
             for index in self._indexes.values():
                 index.put(change.key, change.object)
-        metrics.INFORMER_EVENTS.labels(self._label, change.type.value).inc()
-        metrics.INFORMER_OBJECTS.labels(self._label, self._selection).set(len(self._objects))
+        self._seen[change.type].inc()
+        self._kept.set(len(self._objects))
         for fn in self._handlers:
             self._show(fn, change)
         return change

@@ -12,17 +12,19 @@ from api.workloads import PodSet, Workload
 _SHAPE: Final = ("containers", "initContainers", "resources", "overhead", "runtimeClassName", "affinity")
 
 # Nothing may join these: they are what the quota was asked for, and where it was found.
+_PLAIN: Final = frozenset((str, int, bool, float, type(None)))
 _EXACT: Final = ("resources", "nodeAffinity", "restartPolicy")
 
 
 def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
     """Whether they ask for the same, to the last label."""
-    return bool(normal([p.to_wire() for p in one]) == normal([p.to_wire() for p in other]))
+    return one == other or bool(normal([p.to_wire() for p in one]) == normal([p.to_wire() for p in other]))
 
 
 def same_templates(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
     """Whether nothing was added to the templates (or all of it taken away again)."""
-    return bool(normal([p.template for p in one]) == normal([p.template for p in other]))
+    here, there = [p.template for p in one], [p.template for p in other]
+    return here == there or bool(normal(here) == normal(there))
 
 
 def similar_pod_sets(running: tuple[PodSet, ...], asked: tuple[PodSet, ...]) -> bool:
@@ -81,6 +83,8 @@ def _keeps(now: Any, was: Any) -> bool:
 
 def normal(value: Any) -> Any:
     """Without nulls, empty maps and empty lists, at any depth: they mean the same as what is absent."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Mapping):
         items = ((key, normal(item)) for key, item in value.items())
         return {key: item for key, item in items if item is not None and item != {} and item != []}
