@@ -30,6 +30,7 @@ from api.names import (
     SLICE_SIZE,
 )
 from api.workloads import Workload
+from tests.scenarios.failures import SHORT_LEASE, down
 from tests.scenarios.site import GPU, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.standins import StatefulSets, running
@@ -37,6 +38,7 @@ from tests.scenarios.standins import StatefulSets, running
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MakeSite = Callable[[str], Site]
+ENVIRONMENT = SHORT_LEASE
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
@@ -419,3 +421,22 @@ async def test_without_a_queue_it_is_nobodys(site: MakeSite) -> None:
     await here.change(STATEFUL_SETS, "free", {"spec": {"replicas": 1}})
     await runs(here, "free", 1)
     assert Counter(w["kind"] for w in (await here.kube.list(WORKLOADS, here.name)).items) == {}
+
+
+async def test_made_while_the_controller_is_down_it_is_taken_up(site: MakeSite, stage: Stage) -> None:
+    here = site("sts-crash")
+    await here.open({"b1": {"r1": 2}})
+    async with down(stage, "controller"):
+        await here.make(STATEFUL_SETS, a_set(here, "patient", 4, gpus=2, annotations={REQUIRED_TOPOLOGY: RACK}))
+        await all_gated(here, "patient", 4)
+    pods = await runs(here, "patient", 4)
+    assert await here.racks(pods) == {"b1/r1": 4}
+    async with down(stage, "controller"):
+        await here.change(STATEFUL_SETS, "patient", {"spec": {"replicas": 0}})
+
+        async def none() -> bool:
+            return not await pods_of(here, "patient")
+
+        await eventually("its pods go without us", none)
+    await here.make(STATEFUL_SETS, a_set(here, "next", 2, gpus=4))
+    await runs(here, "next", 2)
