@@ -27,6 +27,8 @@ from admission.engine.topology.shapes.law import Law
 NEVER = 1 << 61
 CELLS = 256
 AT_ONCE = 1 << 20
+FEW = 8
+"""Shares that are quicker one by one than all at once."""
 
 
 class Spent(Exception):
@@ -235,11 +237,11 @@ def _table(kind: Kind, law: Law, share: int, budget: Budget) -> Plan:
 
 
 def _next(choice: _Choice, before: Ints) -> Ints:
-    """The table with one child more: at once where that takes little memory."""
+    """The table with one child more: all shares at once where they are many and that takes little memory."""
     best = _staying(choice, before)
     sizes, prices = choice.arrays
     most = int(sizes[-1])
-    if most * len(before) <= AT_ONCE:
+    if len(sizes) > FEW and most * len(before) <= AT_ONCE:
         backwards = np.full(most, NEVER, dtype=np.int64)
         backwards[most - sizes] = prices
         wide = np.concatenate((np.full(most, NEVER, dtype=np.int64), before))
