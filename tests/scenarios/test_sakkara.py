@@ -118,7 +118,7 @@ async def create(here: Site, group: str, count: int, *, first: int = 0, **more: 
 
 
 def a_job(here: Site, group: str, pods: int) -> dict[str, Any]:
-    """A Job of no queue whose pods are members, each made again when it is deleted."""
+    """A Job of no queue whose pods are members, each made again some time after it was deleted."""
     spec = {
         "parallelism": pods,
         "completions": pods,
@@ -126,6 +126,14 @@ def a_job(here: Site, group: str, pods: int) -> dict[str, Any]:
         "backoffLimit": 100,
         "template": template(here, {SAKKARA_GROUP_NAME: group}),
     }
+    return {"metadata": {"name": group, "namespace": here.name}, "spec": spec}
+
+
+def a_deployment(here: Site, group: str, pods: int) -> dict[str, Any]:
+    """A Deployment whose pods are members, each made again at once when it is deleted."""
+    made = template(here, {SAKKARA_GROUP_NAME: group, "app": group})
+    made["spec"]["restartPolicy"] = "Always"
+    spec = {"replicas": pods, "selector": {"matchLabels": {"app": group}}, "template": made}
     return {"metadata": {"name": group, "namespace": here.name}, "spec": spec}
 
 
@@ -293,10 +301,7 @@ async def test_pods_of_a_deployment_are_members(site: MakeSite, stage: Stage) ->
     here = site("deployment")
     async with tree(here, {"r0": [1, 1], "r1": [4, 4]}):
         await here.make(CONFIG_MAPS, a_group(here, "d", 4, {"rack": {"type": "pack", "hard": True}}))
-        made = template(here, {SAKKARA_GROUP_NAME: "d", "app": "d"})
-        made["spec"]["restartPolicy"] = "Always"
-        spec = {"replicas": 4, "selector": {"matchLabels": {"app": "d"}}, "template": made}
-        await here.make(DEPLOYMENTS, {"metadata": {"name": "d", "namespace": here.name}, "spec": spec})
+        await here.make(DEPLOYMENTS, a_deployment(here, "d", 4))
         assert shares(await are(here, "d-", Running=4)) == {"r1": [4]}
 
 
@@ -428,7 +433,7 @@ async def test_a_group_evicts_whole_groups_of_lower_priority_the_least_that_suff
             if stage.name == "embedded":
                 await create(here, name, size)
             else:
-                await here.submit(a_job(here, name, size))
+                await here.make(DEPLOYMENTS, a_deployment(here, name, size))
             await are(here, f"{name}-", Running=size)
         # equal priority evicts nobody, nor does a group that would not fit even then
         for name, size, priority in (("equal", 4, 0), ("huge", 13, 100)):
