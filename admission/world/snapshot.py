@@ -1,8 +1,9 @@
 """A snapshot: everything that the engine's next decision depends on, as one JSON; loaded again, it decides the same.
 
-It holds the engine's own input values (not the objects they were made from), the options, the time, and of the past the three
-things that still matter: who was refused and sleeps, who waits for which victims to leave, or for which moment, and what it
-gets then, and which nodes hold room for admitted pods that are not bound yet.
+It holds the engine's own input values (not the objects they were made from), the options, the time, and of the past what still
+matters: who was refused and sleeps, and until what comes, who waits for which victims to leave, or for which moment, and what
+it gets then, which nodes hold room for admitted pods that are not bound yet, which nodes have failed under whom, and whose pods
+are not ready.
 The same state gives the same bytes, and loading and capturing gives them back. One object a line, so that two snapshots can
 be compared by line. Maps keep their order, since texts may follow it.
 
@@ -20,23 +21,34 @@ from typing import Any, Final
 import msgspec
 
 from admission.engine.books import Books
-from admission.engine.decision import Reason
 from admission.engine.model import (
-    Admission,
     BoundPod,
     ClusterQueue,
     Cohort,
     Event,
     Flavor,
-    FlavorResource,
     Node,
     PlacementOptions,
-    Quota,
     Workload,
 )
 from admission.engine.queue.line import order_of
+from admission.engine.queue.memory import Memory
 from admission.engine.queue.pending import Promise, Reservation
 from admission.engine.quota.fairness import FairSharing
+from admission.world.records import (
+    CohortRecord,
+    Promised,
+    Refusal,
+    Reserved,
+    Room,
+    Short,
+    cohort_of,
+    cohort_record,
+    lack_of,
+    lacking,
+    promised,
+    reserved,
+)
 from admission.world.world import About, Arrival, World
 from api.errors import InvalidObject
 
@@ -44,61 +56,6 @@ FORMAT: Final = "stowage.dev/snapshot/v1"
 
 # JSON has no infinity; no backoff ends before the epoch, and nothing runs for less than no time.
 _NEVER: Final = -1.0
-
-
-class CohortQuota(msgspec.Struct, frozen=True):
-    """One entry of a Cohort's quotas."""
-
-    flavor: str
-    resource: str
-    quota: Quota
-
-
-class CohortRecord(msgspec.Struct, frozen=True):
-    """A Cohort: in JSON a pair cannot be a key."""
-
-    name: str
-    parent: str | None
-    quotas: tuple[CohortQuota, ...]
-    weight_milli: int
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """A workload that sleeps with all its equals: why, and from when on it will ask for less (epoch seconds)."""
-
-    workload: str
-    reason: Reason
-    again: float | None = None
-
-
-class Promised(msgspec.Struct, frozen=True):
-    """What a pending workload gets when its victims have left, how far it borrows then, and what others get with it."""
-
-    workload: str
-    victims: tuple[str, ...]
-    admission: Admission
-    level: int = 0
-    beside: tuple[tuple[str, Admission], ...] = ()
-
-
-class Reserved(msgspec.Struct, frozen=True):
-    """When the head of a queue with backfill starts at the latest (epoch seconds), what it gets, how far it borrows then."""
-
-    workload: str
-    start: float
-    admission: Admission
-    level: int = 0
-    found: float = 0.0
-    firm: bool = True
-
-
-class Room(msgspec.Struct, frozen=True):
-    """Pods of one entry of an assignment that are not bound yet, by the node that holds room for them."""
-
-    workload: str
-    pod_set: str
-    domain: tuple[str, ...]
-    nodes: dict[str, int]
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +78,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[BoundPod, ...] = ()
     pending: tuple[Workload, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    short: tuple[Short, ...] = ()
+    untold: tuple[str, ...] = ()
+    returning: tuple[str, ...] = ()
     promised: tuple[Promised, ...] = ()
     reserved: tuple[Reserved, ...] = ()
     rooms: tuple[Room, ...] = ()
@@ -183,24 +143,27 @@ def capture(
     found: dict[type, tuple[Any, ...]] = {
         kind: tuple(events) for kind, events in groupby(books.ledger.inputs(), key=type)
     }
-    rooms = sorted(books.ledger.rooms().items())
+    rooms, memory = sorted(books.ledger.rooms().items()), books.queues.memory()
     return Snapshot(
         at=now,
         budget=budget,
         options=books.ledger.options,
         sharing=sharing,
         flavors=found.get(Flavor, ()),
-        cohorts=tuple(map(_record, found.get(Cohort, ()))),
+        cohorts=tuple(map(cohort_record, found.get(Cohort, ()))),
         cluster_queues=found.get(ClusterQueue, ()),
         nodes=found.get(Node, ()),
         workloads=tuple(map(_finite, found.get(Workload, ()))),
         pods=found.get(BoundPod, ()),
         pending=tuple(_finite(w) for w in sorted(books.queues.workloads(), key=order_of)),
-        refused=tuple(Refusal(key, *why) for key, why in sorted(books.queues.refusals().items())),
-        promised=tuple(_promised(*one) for one in sorted(books.queues.promises(), key=lambda one: order_of(one[0]))),
-        reserved=tuple(
-            _reserved(*one) for one in sorted(books.queues.reservations(), key=lambda one: order_of(one[0]))
+        refused=tuple(
+            Refusal(key, *why, lacking(memory.lacks.get(key))) for key, why in sorted(books.queues.refusals().items())
         ),
+        short=tuple(Short(key, why, lacking(lack)) for key, (why, lack) in sorted(memory.short.items())),
+        untold=tuple(sorted(memory.untold)),
+        returning=tuple(sorted(memory.returning)),
+        promised=tuple(promised(*one) for one in sorted(books.queues.promises(), key=lambda one: order_of(one[0]))),
+        reserved=tuple(reserved(*one) for one in sorted(books.queues.reservations(), key=lambda one: order_of(one[0]))),
         rooms=tuple(Room(*slot, nodes) for slot, nodes in rooms),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
@@ -239,9 +202,12 @@ def from_snapshot(snapshot: Snapshot) -> World:
     for refusal in snapshot.refused:
         waits = world.queues.workload(refusal.workload)
         overtaken = waits is not None and world.queues.reservation(waits.cluster_queue) is not None
-        world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken)
+        lack = None if refusal.lack is None else lack_of(refusal.lack)
+        world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, lack=lack)
     for one in snapshot.promised:
         world.queues.promise(one.workload, Promise(one.admission, frozenset(one.victims), one.level, one.beside))
+    short = {one.workload: (one.reason, lack_of(one.lack)) for one in snapshot.short}
+    world.queues.recall(Memory({}, short, frozenset(snapshot.untold), frozenset(snapshot.returning)))
     world.queues.take_notices()  # they were told in the original's life
     world.failed, world.one_by_one, world.unready = dict(snapshot.failed), snapshot.one_by_one, set(snapshot.unready)
     world.arrivals = list(snapshot.arrivals)
@@ -251,30 +217,11 @@ def from_snapshot(snapshot: Snapshot) -> World:
 
 def _events(snapshot: Snapshot) -> Iterator[Event]:
     yield from snapshot.flavors
-    yield from map(_cohort, snapshot.cohorts)
+    yield from map(cohort_of, snapshot.cohorts)
     yield from snapshot.cluster_queues
     yield from snapshot.nodes
     yield from map(_endless, snapshot.workloads)
     yield from snapshot.pods
-
-
-def _promised(workload: Workload, promise: Promise) -> Promised:
-    return Promised(workload.key, tuple(sorted(promise.victims)), promise.admission, promise.level, promise.beside)
-
-
-def _reserved(workload: Workload, reservation: Reservation) -> Reserved:
-    r = reservation
-    return Reserved(workload.key, r.start, r.admission, r.level, r.found, r.firm)
-
-
-def _record(cohort: Cohort) -> CohortRecord:
-    quotas = tuple(CohortQuota(*pair, quota) for pair, quota in cohort.quotas.items())
-    return CohortRecord(cohort.name, cohort.parent, quotas, cohort.weight_milli)
-
-
-def _cohort(record: CohortRecord) -> Cohort:
-    quotas: dict[FlavorResource, Quota] = {(entry.flavor, entry.resource): entry.quota for entry in record.quotas}
-    return Cohort(record.name, record.parent, quotas, record.weight_milli)
 
 
 def _finite(workload: Workload) -> Workload:

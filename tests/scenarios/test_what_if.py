@@ -20,7 +20,7 @@ from admission.cli import explain, simulate
 from admission.settings import AdmissionSettings
 from admission.world.rules import WorldRules, rules_of
 from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Resource
-from api.names import REQUIRE_TOPOLOGY
+from api.names import PREFER_TOPOLOGY, REQUIRE_TOPOLOGY
 from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.tenants import RECLAIM, evicted, tenant
 
@@ -72,7 +72,7 @@ async def test_whom_it_would_evict_is_whom_the_controller_evicts(
         await here.submit(here.job(f"lent-{n}", 4, {REQUIRE_TOPOLOGY: RACK}, queue="theirs"))
     for n in range(4):
         await here.running(f"lent-{n}", 4)
-    owner = here.job("owner", 8, {REQUIRE_TOPOLOGY: RACK}, queue="ours")
+    owner = here.job("owner", 8, {PREFER_TOPOLOGY: RACK}, queue="ours")
     told = await would(here, rules, written(tmp_path, JOBS, owner))
     assert told["state"] == "Running"
     assert len(told["preempts"]) == 2

@@ -23,6 +23,7 @@ from admission.engine.decision import Reason
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.lacks import Lack
 from admission.engine.queue.line import EqualClass, Line, eased, order_of
+from admission.engine.queue.memory import Memory
 from admission.engine.queue.pending import Item, Promise, Reservation, same_standing
 from admission.engine.queue.standing import Standing, standing
 
@@ -363,6 +364,7 @@ class PendingQueues:
 
     def workload(self, key: str) -> Workload | None:
         """The pending workload of that key."""
+
     def standing(self, queue: str) -> Standing:
         """How its pending workloads stand, in figures."""
         promised = sum(self._items[key].workload.cluster_queue == queue for key in self._promised.get(queue, ()))
@@ -385,6 +387,35 @@ class PendingQueues:
         if parked is not None and parked[0] == order_of(item.workload):
             return parked[1]
         return group.refused
+
+    def memory(self) -> Memory:
+        """What is remembered of their answers besides."""
+        lacks, short, untold = {}, {}, set[str]()
+        for key, item in self._items.items():
+            group, line = item.group, self._lines.get(item.workload.cluster_queue)
+            if group is None or line is None:
+                continue
+            parked = line.parked is not None and line.parked[0][-1] == key
+            lack = line.parked_lack if parked else group.lack
+            if lack is not None and (parked or group.refused is not None):
+                lacks[key] = lack
+            elif group.short is not None:
+                short[key] = group.short
+            if key in group.untold:
+                untold.add(key)
+        returning = frozenset(key for key, item in self._items.items() if item.lapsed)
+        return Memory(lacks, short, frozenset(untold), returning)
+
+    def recall(self, memory: Memory) -> None:
+        """Remember this of those that were refused again already (with what they lack), and of the others."""
+        for key, item in self._items.items():
+            if item.group is not None:
+                item.group.untold = {one for one in item.group.members if one in memory.untold}
+                if key in memory.short:
+                    item.group.short = memory.short[key]
+            if key in memory.returning:
+                item.lapsed = True
+                self._returning.setdefault(item.workload.cluster_queue, set()).add(key)
 
     # ---- within
 

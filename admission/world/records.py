@@ -1,0 +1,129 @@
+"""The records of a snapshot: what of the engine's values JSON cannot hold as it is, and what stands beside them. Values only.
+
+Called by snapshot.py.
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+import msgspec
+
+from admission.engine.decision import Reason
+from admission.engine.model import Admission, Cohort, FlavorResource, Quota, Workload
+from admission.engine.queue.lacks import Lack
+from admission.engine.queue.pending import Promise, Reservation
+
+
+class CohortQuota(msgspec.Struct, frozen=True):
+    """One entry of a Cohort's quotas."""
+
+    flavor: str
+    resource: str
+    quota: Quota
+
+
+class CohortRecord(msgspec.Struct, frozen=True):
+    """A Cohort: in JSON a pair cannot be a key."""
+
+    name: str
+    parent: str | None
+    quotas: tuple[CohortQuota, ...]
+    weight_milli: int
+
+
+class Lacking(msgspec.Struct, frozen=True):
+    """What a refused workload waits for; as Lack has it (engine/queue/lacks.py), in order."""
+
+    quota: tuple[tuple[FlavorResource, int], ...] | None = None
+    rooms: tuple[str, ...] | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A workload that sleeps with all its equals: why, from when on it will ask for less (epoch seconds), what it waits for."""
+
+    workload: str
+    reason: Reason
+    again: float | None = None
+    lack: Lacking | None = None
+
+
+class Short(msgspec.Struct, frozen=True):
+    """A workload that is to be considered again: why it was refused last, for want of how much quota."""
+
+    workload: str
+    reason: Reason
+    lack: Lacking
+
+
+class Promised(msgspec.Struct, frozen=True):
+    """What a pending workload gets when its victims have left, how far it borrows then, and what others get with it."""
+
+    workload: str
+    victims: tuple[str, ...]
+    admission: Admission
+    level: int = 0
+    beside: tuple[tuple[str, Admission], ...] = ()
+
+
+class Reserved(msgspec.Struct, frozen=True):
+    """When the head of a queue with backfill starts at the latest (epoch seconds), what it gets, how far it borrows then."""
+
+    workload: str
+    start: float
+    admission: Admission
+    level: int = 0
+    found: float = 0.0
+    firm: bool = True
+
+
+class Room(msgspec.Struct, frozen=True):
+    """Pods of one entry of an assignment that are not bound yet, by the node that holds room for them."""
+
+    workload: str
+    pod_set: str
+    domain: tuple[str, ...]
+    nodes: dict[str, int]
+
+
+@overload
+def lacking(lack: Lack) -> Lacking: ...
+
+
+@overload
+def lacking(lack: None) -> None: ...
+
+
+def lacking(lack: Lack | None) -> Lacking | None:
+    """As a record."""
+    if lack is None:
+        return None
+    return Lacking(lack.quota, None if lack.rooms is None else tuple(sorted(lack.rooms)))
+
+
+def lack_of(record: Lacking) -> Lack:
+    """From its record."""
+    return Lack(record.quota, None if record.rooms is None else frozenset(record.rooms))
+
+
+def promised(workload: Workload, promise: Promise) -> Promised:
+    """As a record."""
+    return Promised(workload.key, tuple(sorted(promise.victims)), promise.admission, promise.level, promise.beside)
+
+
+def reserved(workload: Workload, reservation: Reservation) -> Reserved:
+    """As a record."""
+    r = reservation
+    return Reserved(workload.key, r.start, r.admission, r.level, r.found, r.firm)
+
+
+def cohort_record(cohort: Cohort) -> CohortRecord:
+    """As a record."""
+    quotas = tuple(CohortQuota(*pair, quota) for pair, quota in cohort.quotas.items())
+    return CohortRecord(cohort.name, cohort.parent, quotas, cohort.weight_milli)
+
+
+def cohort_of(record: CohortRecord) -> Cohort:
+    """From its record."""
+    quotas: dict[FlavorResource, Quota] = {(entry.flavor, entry.resource): entry.quota for entry in record.quotas}
+    return Cohort(record.name, record.parent, quotas, record.weight_milli)

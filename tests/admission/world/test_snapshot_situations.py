@@ -1,0 +1,338 @@
+"""A snapshot in the middle of each kind of trouble decides on as the original does, bit for bit, and hears the same.
+
+Promises that victims have not kept yet, reservations of backfill, gangs that start together, failed nodes, elastic quotas, fair
+shares, pods that are not ready: a table of one moment each, and any history of all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.engine.cycle.cycle import CycleReport
+from admission.engine.decision import Admit, Evict, Preempt
+from admission.engine.model import (
+    ClusterQueue,
+    Cohort,
+    Event,
+    Gang,
+    Gone,
+    Node,
+    PreemptionPolicy,
+    Quota,
+    Removed,
+    TopologyAsk,
+    Workload,
+)
+from admission.engine.quota.fairness import FairSharing
+from admission.world.snapshot import capture_world, decode, from_snapshot
+from admission.world.world import World
+from tests.admission.engine.making import BEST, CPU, HOST, RACK, STRICT, host, queue, racks
+from tests.admission.engine.making import workload as made_workload
+
+IN_A_RACK = TopologyAsk(required=RACK)
+NOW = 1000.0
+POLICY = PreemptionPolicy(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority")
+
+
+def workload(key: str, pods: int = 1, cpus: int = 1, *, queued: float = 0, **more: Any) -> Workload:
+    """One that has waited since `queued`."""
+    return made_workload(key, pods, cpus, queued=float(queued), **more)
+
+
+def heard(report: CycleReport) -> bytes:
+    """All that a cycle says, as bytes."""
+    return msgspec.json.encode((report.decisions, [(n.workload.key, n.reason, n.message) for n in report.notices]))
+
+
+def copied(world: World) -> World:
+    """Through the snapshot's bytes, which are the same again."""
+    data = capture_world(world).encode()
+    copy = from_snapshot(decode(data))
+    assert capture_world(copy).encode() == data
+    return copy
+
+
+def goes_on_alike(world: World, *events: Event, cycles: int = 3) -> list[CycleReport]:
+    """Cycles now, after each of the events, and while time passes; told of the original."""
+    copy, reports = copied(world), []
+
+    def cycle() -> None:
+        report = world.cycle()
+        assert heard(copy.cycle()) == heard(report)
+        reports.append(report)
+
+    cycle()
+    for event in events:
+        world.apply(event)
+        copy.apply(event)
+        cycle()
+    for _ in range(cycles):
+        world.now += 7.0
+        copy.now += 7.0
+        cycle()
+    assert capture_world(copy).encode() == capture_world(world).encode()
+    return reports
+
+
+def decided(reports: list[CycleReport], kind: type) -> set[str]:
+    return {decision.workload for report in reports for decision in report.decisions if isinstance(decision, kind)}
+
+
+def world(*events: Event, now: float = NOW) -> World:
+    """Two racks of two hosts of four CPUs, and these."""
+    made = World(now=now)
+    for event in (racks(), *(host(f"n{i}", f"r{i // 2}", 4) for i in range(4)), *events):
+        made.apply(event)
+    return made
+
+
+# ---- one moment each
+
+
+def evicting(queue_: ClusterQueue) -> World:
+    """A victim is to leave for one of higher priority, and has not left."""
+    made = world(queue_, workload("low", 8, ask=IN_A_RACK), workload("other", 8, ask=IN_A_RACK))
+    made.cycle()
+    made.apply(workload("high", 6, ask=IN_A_RACK, priority=9, queued=1))
+    made.apply(workload("later", 2, ask=IN_A_RACK, queued=2))
+    made.cycle()
+    return made
+
+
+@pytest.mark.parametrize("strategy", [STRICT, BEST])
+def test_a_promise_whose_victims_are_still_there(strategy: object) -> None:
+    made = evicting(replace(queue(strategy=strategy, tas=100), preemption=POLICY))  # type: ignore[arg-type]
+    (promise,) = [promise for owner, promise in made.queues.promises() if owner.key == "high"]
+    (victim,) = promise.victims
+    reports = goes_on_alike(made, Gone(Removed.WORKLOAD, victim))
+    assert "high" in decided(reports, Admit)
+
+
+@pytest.mark.parametrize("strategy", [STRICT, BEST])
+def test_a_promise_that_was_broken_and_was_not_looked_at_since(strategy: object) -> None:
+    """Who waited for victims comes first when they have left, and the snapshot is taken in between."""
+    made = evicting(replace(queue(strategy=strategy, tas=100), preemption=POLICY))  # type: ignore[arg-type]
+    made.apply(workload("first", 6, ask=IN_A_RACK, priority=10, queued=3))
+    (promise,) = [promise for owner, promise in made.queues.promises() if owner.key == "high"]
+    made.apply(Gone(Removed.WORKLOAD, next(iter(promise.victims))))
+    reports = goes_on_alike(made)
+    assert decided(reports, Admit) & {"high", "first"}
+
+
+def test_who_lacks_quota_sleeps_on_until_that_much_is_free() -> None:
+    made = world(queue(tas=8), workload("a", 3), workload("b", 5))
+    made.cycle()
+    for name, pods in (("wide", 6), ("small", 4), ("same", 4)):
+        made.apply(workload(name, pods, queued=5))
+    made.cycle()
+    reports = goes_on_alike(
+        made, Gone(Removed.WORKLOAD, "a"), workload("new", 4, queued=9), Gone(Removed.WORKLOAD, "b")
+    )
+    assert decided(reports, Admit) == {"same", "small"} or decided(reports, Admit) >= {"wide"}
+
+
+def test_between_the_freeing_of_quota_and_the_look_at_who_lacked_it() -> None:
+    """Somebody else may be faster: who was woken for quota that is gone again is not heard of."""
+    made = world(
+        queue("q", cohort="c", tas=4), queue("o", cohort="c", tas=4), workload("a", 4), workload("b", 4, to="o")
+    )
+    made.cycle()
+    made.apply(workload("slow", 2, queued=5))
+    made.cycle()
+    made.apply(Gone(Removed.WORKLOAD, "b"))
+    made.apply(workload("fast", 4, to="o", queued=1, priority=5))
+    reports = goes_on_alike(made)
+    assert decided(reports, Admit) == {"fast"}
+
+
+def test_reservations_of_backfill_and_who_waits_behind_them() -> None:
+    made = world(replace(queue(strategy=STRICT, tas=10), backfill=True), replace(workload("runs", 6), time_limit=60.0))
+    made.cycle()
+    made.apply(workload("head", 8, queued=1))
+    made.apply(replace(workload("long", 4, queued=2), time_limit=100.0))
+    made.now += 5
+    made.cycle()
+    short = replace(workload("short", 4, queued=3), time_limit=20.0)
+    reports = goes_on_alike(made, short, Gone(Removed.WORKLOAD, "runs"))
+    assert decided(reports, Admit) >= {"short"}
+
+
+def test_gangs_that_wait_for_each_other() -> None:
+    together = ("a", "b")
+    first = replace(workload("a", 4, ask=IN_A_RACK), gang=Gang("g1", together))
+    other = replace(workload("b", 8, ask=IN_A_RACK, to="o"), gang=Gang("g2", together))
+    made = world(queue(tas=100), queue("o", tas=100), workload("x", 8, ask=IN_A_RACK, queued=-1), first)
+    made.cycle()
+    reports = goes_on_alike(made, other, Gone(Removed.WORKLOAD, "x"))
+    assert decided(reports, Admit) == {"a", "b"}
+
+
+def test_gangs_that_evict_others_together() -> None:
+    """What the other one gets is kept as well, until the victims have left."""
+    together = ("a", "b")
+    both = [
+        replace(workload(key, 8, ask=IN_A_RACK, priority=5, queued=9), gang=Gang(f"g-{key}", together))
+        for key in together
+    ]
+    small = [workload(f"x{i}", 4, queued=i) for i in range(4)]
+    made = world(replace(queue(tas=100), preemption=POLICY), *small)
+    made.cycle()
+    for one in both:
+        made.apply(one)
+    made.cycle()
+    ((_, promise),) = made.queues.promises()
+    assert promise.beside
+    leaves = (Gone(Removed.WORKLOAD, key) for key in sorted(promise.victims))
+    reports = goes_on_alike(made, workload("late", 1, queued=10), *leaves)
+    assert decided(reports, Admit) >= {"a", "b"}
+
+
+@pytest.mark.parametrize(("pods", "kind"), [(2, Admit), (4, Evict)])
+def test_a_node_that_has_failed_under_a_workload(pods: int, kind: type) -> None:
+    """It moves to another host of its rack, or has to go: as the scheduler decides before each cycle."""
+    made = world(queue(tas=100), workload("w", pods, 2, ask=IN_A_RACK))
+    made.cycle()
+    admission = made.ledger.admission("w")
+    assert admission is not None
+    assignment = admission.pod_sets[0].assignment
+    assert assignment is not None
+    lost = assignment.domains[0].values[-1]
+    node = made.ledger.capacity.nodes[lost].node
+    assert node is not None
+    made.apply(replace(node, usable=False))
+    made.failed = {"w": (lost,)}
+    reports = goes_on_alike(made)
+    assert decided(reports[:1], kind) == {"w"}
+    assert not made.failed
+
+
+def test_elastic_quotas_take_back_what_was_borrowed() -> None:
+    elastic = PreemptionPolicy(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority", elastic=True)
+    queues = [
+        replace(queue(name, cohort="c", tas=4), preemption=elastic, ignores_uncovered=True) for name in ("q", "o")
+    ]
+    made = world(*queues, *(workload(f"b{i}", 2, to="o", queued=i) for i in range(4)))
+    made.cycle()
+    made.apply(workload("mine", 4, queued=9))
+    reports = goes_on_alike(made)
+    assert decided(reports, Preempt) == {"mine"}
+
+
+def test_fair_shares() -> None:
+    queues = [replace(queue(name, cohort="c", tas=0), preemption=POLICY) for name in ("q", "o")]
+    made = world(Cohort("c", None, {("tas", "cpu"): Quota(8 * CPU)}), *queues)
+    made.sharing = FairSharing()
+    for i in range(8):
+        made.apply(workload(f"o{i}", 1, to="o", queued=i))
+    made.cycle()
+    for i in range(4):
+        made.apply(workload(f"q{i}", 1, queued=10 + i))
+    reports = goes_on_alike(made)
+    assert decided(reports, Preempt)
+
+
+def test_pods_that_are_not_ready() -> None:
+    made = world(queue(tas=100), workload("a", 1), workload("b", 1))
+    made.one_by_one, made.unready = True, {"elsewhere"}
+    assert made.cycle().admitted == 0
+    copy = copied(made)
+    made.unready.clear()
+    copy.unready.clear()
+    for one in (made, copy):
+        one.books.wake_all()
+    assert heard(copy.cycle()) == heard(made.cycle())
+    assert copy.startable == 1
+
+
+# ---- any history
+
+
+def queues_of(strategy: object, *, backfill: bool, elastic: bool) -> list[Event]:
+    policy = replace(POLICY, elastic=elastic)
+    return [
+        replace(
+            queue(name, strategy=strategy, cohort="c", tas=Quota(own * CPU)),  # type: ignore[arg-type]
+            preemption=policy,
+            backfill=backfill and name == "a",
+        )
+        for name, own in (("a", 6), ("b", 4))
+    ]
+
+
+asks = st.sampled_from([None, IN_A_RACK, TopologyAsk(preferred=RACK), TopologyAsk(required=HOST)])
+workloads = st.builds(
+    lambda n, pods, cpus, to, ask, priority, queued, limit, group: replace(
+        workload(f"w{n}", pods, cpus, to=to, ask=ask, priority=priority, queued=float(queued)),
+        time_limit=limit,
+        gang=Gang(f"g{n}", ("w0", "w1")) if group and n < 2 else None,
+    ),
+    st.integers(0, 7),
+    st.integers(1, 6),
+    st.integers(1, 2),
+    st.sampled_from(["a", "b"]),
+    asks,
+    st.integers(0, 2),
+    st.integers(0, 3),
+    st.sampled_from([None, None, 5.0, 20.0]),
+    st.booleans(),
+)
+
+
+def nodes(number: int, usable: bool) -> Node:
+    return replace(host(f"n{number}", f"r{number // 2}", 4), usable=usable)
+
+
+steps = st.one_of(
+    workloads,
+    st.builds(lambda n: Gone(Removed.WORKLOAD, f"w{n}"), st.integers(0, 7)),
+    st.builds(nodes, st.integers(0, 3), st.sampled_from([True, True, False])),
+    st.none(),
+    st.none(),
+)
+Story = list[Event | None]
+stories = {
+    "before": st.lists(steps, max_size=25),
+    "after": st.lists(steps.filter(lambda step: step is not None), max_size=4),
+    "strategy": st.sampled_from([STRICT, BEST]),
+    "backfill": st.booleans(),
+    "elastic": st.booleans(),
+    "fair": st.booleans(),
+    "budget": st.sampled_from([1, 3, 64]),
+}
+
+
+def any_history(
+    before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
+) -> None:
+    made = world(*queues_of(strategy, backfill=backfill, elastic=elastic))
+    made.budget, made.sharing = budget, FairSharing() if fair else None
+    for step in before:
+        if step is None:
+            made.now += 1.0
+            made.cycle()
+        else:
+            made.apply(step)
+    goes_on_alike(made, *(step for step in after if step is not None), cycles=2)
+
+
+@given(**stories)
+@settings(max_examples=60, deadline=None)
+def test_any_history_goes_on_alike(
+    before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
+) -> None:
+    any_history(before, after, strategy, backfill, elastic, fair, budget)
+
+
+@pytest.mark.long
+@given(**stories)
+@settings(max_examples=5000, deadline=None)
+def test_every_history_goes_on_alike(
+    before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
+) -> None:
+    any_history(before, after, strategy, backfill, elastic, fair, budget)
