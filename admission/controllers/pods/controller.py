@@ -146,7 +146,11 @@ class PodController:
         """Whether pods of a group that has no Workload are still to come."""
         name = key.partition(":")[2]
         gang = from_text(pod.annotations.get(GANG_TERMS))
-        total = (gang.minimum if gang else parse_int32(pod.annotations.get(POD_GROUP_TOTAL_COUNT, ""))) or 0
+        if gang is not None:
+            total = gang.minimum or self._gangs.minimum(name)
+        else:
+            total = parse_int32(pod.annotations.get(POD_GROUP_TOTAL_COUNT, ""))
+        total = total or 0
         return self._pods.count(BY_GROUP, name) < total and name not in self._workloads.objects
 
     def _workload_changed(self, change: Change[Workload]) -> None:

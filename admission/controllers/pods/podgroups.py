@@ -67,6 +67,14 @@ class PodGroups:
         described = self._sakkara.of(key) if self._sakkara else None
         return as_described(terms_of(pods, group), pods, described, group)
 
+    def minimum(self, key: str) -> int | None:
+        """How many pods a gang needs whose pods do not say it; None where nobody does."""
+        described = self._sakkara.of(key) if self._sakkara else None
+        if described is not None:
+            return described.read.group.size if described.read.group else None
+        found = self.of(key)
+        return found[1].spec.min_member if found else None
+
     def add_handler(self, fn: Callable[[str], None]) -> None:
         """Told the keys of gangs whose PodGroup or ConfigMap changes."""
         if self._sakkara is not None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from cachetools import LRUCache
+
 from admission.controllers.jobs.views import View
 from admission.controllers.sakkara.terms import Described
 from api.kube.store import Change
@@ -16,6 +18,7 @@ from api.sakkara import NAME, ConfigMap, group_name, read_group
 
 BY_GROUP: Final = "sakkara group"
 SYNC_TIMEOUT: Final = 120.0
+_READ: Final = 4096
 
 
 def group_key(described: ConfigMap) -> str:
@@ -29,6 +32,7 @@ class SakkaraGroups:
 
     def __init__(self, maps: View[ConfigMap]) -> None:
         self._maps = maps
+        self._read: LRUCache[tuple[str, str], Described] = LRUCache(_READ)
         maps.add_index(BY_GROUP, lambda described: [group_key(described)])
 
     def config_map(self, key: str) -> ConfigMap | None:
@@ -42,7 +46,10 @@ class SakkaraGroups:
         if found is None:
             return None
         meta = found.metadata
-        return Described(meta.name, meta.uid, read_group(meta.name, found.data))
+        version = (meta.uid, meta.resource_version)
+        if version not in self._read:  # asked for each pod of the group
+            self._read[version] = Described(meta.name, meta.uid, read_group(meta.name, found.data))
+        return self._read[version]
 
     def object(self, key: str) -> ConfigMap | None:
         """The ConfigMap of that key of its own."""

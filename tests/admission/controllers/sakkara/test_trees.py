@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from admission.controllers.sakkara.trees import Trees, TreesChanged
 from admission.world.objects import Objects
 from admission.world.world import World
@@ -150,6 +153,45 @@ def test_trees_of_different_names_hold_side_by_side() -> None:
     known.tell({"r0": ["a"]}, key="m1")
     known.tell({"x9": ["a"]}, key="m2", name="other")
     assert known.trees.labels_of("a") == {RACK: "r0", label_of_level("other", "rack"): "x9"}
+
+
+NODES_OF = st.dictionaries(st.sampled_from("xy"), st.lists(st.sampled_from("abcd"), max_size=3), min_size=1, max_size=2)
+STEPS = st.one_of(
+    st.tuples(st.just("tell"), st.sampled_from(["m1", "m2"]), NODES_OF),
+    st.tuples(st.just("bad"), st.sampled_from(["m1", "m2"]), st.none()),
+    st.tuples(st.just("drop"), st.sampled_from(["m1", "m2"]), st.none()),
+    st.tuples(st.sampled_from(["comes", "goes"]), st.sampled_from("abcd"), st.none()),
+)
+
+
+@given(st.lists(STEPS, max_size=12))
+def test_whoever_only_hears_of_changes_knows_the_labels_and_levels_that_hold(steps: list[tuple[str, str, Any]]) -> None:
+    known = Known("a", "b")
+    heard: dict[str, dict[str, str]] = {node: known.trees.labels_of(node) for node in "abcd"}
+    levels: dict[str, Any] = dict(known.trees.topologies)
+
+    def hear(change: TreesChanged) -> None:
+        heard.update({node: known.trees.labels_of(node) for node in change.nodes})
+        for name in change.topologies:
+            levels.pop(name, None)
+            if name in known.trees.topologies:
+                levels[name] = known.trees.topologies[name]
+
+    known.trees.add_handler(hear)
+    for what, which, tree in steps:
+        match what:
+            case "tell":
+                known.tell(tree, key=which, name=f"tree-{which}" if len(tree) > 1 else "tree")
+            case "bad":
+                known.tell("[", key=which)
+            case "drop":
+                known.maps.delete_key(f"default/{which}")
+            case "comes":
+                known.node(which)
+            case "goes":
+                known.gone(which)
+        assert heard == {node: known.trees.labels_of(node) for node in "abcd"}
+        assert levels == known.trees.topologies
 
 
 # ---- as the ledger sees it
