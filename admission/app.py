@@ -128,6 +128,7 @@ class _Controller:
         desk = Desk(feed, self.ledger, queues, woken, self._settings, self._sharing, readiness)
         times = SolverTimes(views.workloads.objects.get)
         scheduler = Scheduler(writer, views, desk, waits, recorder, spent=times.spent)
+        self._scheduler, self._readiness = scheduler, readiness
         workers, rules = self._settings.workload_workers, life_rules(settings)
         workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
         self.elastic = {kind: WhenServed(kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
@@ -228,7 +229,16 @@ class _Controller:
 
     def snapshot(self) -> bytes:
         """What the next decision depends on. A cycle is never interrupted, so this is between two of them."""
-        return capture(self._books, time.time(), self._settings.cycle_budget, self._sharing).encode()
+        scheduler, readiness = self._scheduler, self._readiness
+        unready = readiness.waited_for(scheduler.admitting) if readiness else None
+        return capture(
+            self._books,
+            time.time(),
+            self._settings.cycle_budget,
+            self._sharing,
+            failed=scheduler.failed(),
+            unready=unready,
+        ).encode()
 
     async def lead(self) -> None:
         """The leader's work."""

@@ -7,7 +7,7 @@ for it is woken. Lifecycle description, 3.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from admission.controllers.views import Sight
 from api.kube.store import Change, ChangeType
@@ -27,6 +27,10 @@ class Readiness:
     def startable(self, in_flight: bool) -> int:
         """How many workloads may be admitted now. `in_flight`: an admission is being written that the watch may not show."""
         return 0 if in_flight or self._unready else 1
+
+    def waited_for(self, in_flight: Collection[str]) -> set[str]:
+        """The workloads whose pods are not ready; `in_flight` (by key) are being admitted."""
+        return self._unready.union(in_flight)
 
     def settled(self, in_flight: bool) -> None:
         """A write has ended. If it admitted nobody, those who were refused for it are worth another look."""

@@ -34,6 +34,16 @@ class Repairs:
         self._due[key] = None
         self._wake()
 
+    def due(self, busy: Container[str]) -> dict[str, list[str]]:
+        """Who is to be looked at next, with the failed nodes; `busy` as in `decisions`, which takes them."""
+        return {key: nodes for key in self._due if (nodes := self._lost(key, busy))}
+
+    def _lost(self, key: str, busy: Container[str]) -> list[str]:
+        workload, booked = self._views.workloads.objects.get(key), self._ledger.workload(key)
+        if workload is None or booked is None or booked.evicted or key in busy:
+            return []
+        return failed_nodes(workload)
+
     def decisions(self, busy: Container[str]) -> Iterator[Decision]:
         """What to do about each workload that is due: it moves, or it goes. Nobody else is evicted for it.
 
@@ -41,11 +51,7 @@ class Repairs:
         """
         due, self._due = self._due, {}
         for key in due:
-            workload = self._views.workloads.objects.get(key)
-            booked = self._ledger.workload(key)
-            if workload is None or booked is None or booked.evicted or key in busy:
-                continue
-            if nodes := failed_nodes(workload):
+            if nodes := self._lost(key, busy):
                 yield from second_pass(self._ledger, key, nodes, fail_fast=True)
 
     def _changed(self, change: Change[Workload]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any
 
 from admission import metrics
@@ -61,6 +61,15 @@ class Scheduler:
         self._repairs = Repairs(views, desk.ledger, wake)
         evictor = Evictor(kube, views, recorder, now)
         self._removals = Removals(kube, views, desk, evictor, recorder, self._admitting)
+
+    @property
+    def admitting(self) -> Collection[str]:
+        """The workloads (by key) whose admissions are being written."""
+        return self._admitting.keys()
+
+    def failed(self) -> dict[str, list[str]]:
+        """The failed nodes of those that are to be given others before the next cycle."""
+        return self._repairs.due(self._admitting)
 
     async def run(self) -> None:
         """Until cancelled."""
