@@ -58,7 +58,7 @@ class Balance:
         self._tree = tree
         self._ask = ask
         self._numbers = numbers
-        self._plain = not ask.leaders and not profile.by_affinity
+        self._told = ask.leaders <= 1 and not profile.by_affinity
         self._profile = replace(profile, least=False)
         self._cloner = cloner
 
@@ -66,7 +66,7 @@ class Balance:
         """The domains with their shares; None: BestFit is to be tried."""
         best: Candidate | None = None
         for slots in self._sibling_sets():
-            if not (self._plain and self._hopeless(best, slots)):
+            if not (self._told and self._hopeless(best, slots)):
                 best = self._better(best, slots)
         if best is None or best.share <= 0:
             return None
@@ -92,17 +92,36 @@ class Balance:
         """Whether `_better` would keep the best, told without copies: pruning leaves no share larger and no count smaller."""
         ask, ids = self._ask, np.array(slots, dtype=np.int64)
         upper = self._numbers[ask.level].slice[ids]
-        lower = upper
-        if ask.level < ask.slice_level:
-            lower = self._numbers[ask.level + 1].slice[self._tree.levels[ask.level].children_of(ids)]
-        count = _fewest(lower, ask.need)
-        if not count:
+        level = ask.level
+        if level < ask.slice_level:
+            ids, level = self._tree.levels[level].children_of(ids), level + 1
+        share = self._share(level, ids)
+        if not share:
             return True
         if best is None:
             return False
-        last = int(np.partition(lower, len(lower) - count)[len(lower) - count])
-        share = min(ask.need // count, last)
         return share < best.share or (share == best.share and _fewest(upper, ask.need) >= best.count)
+
+    def _share(self, level: int, ids: Ints) -> int:
+        """What each of the largest would get that are needed, the one with the leader first; 0: they do not hold everything."""
+        ask, numbers = self._ask, self._numbers[level]
+        sizes, rest, limits = numbers.slice[ids], ask.need, list[int]()
+        if ask.leaders:
+            able = np.flatnonzero(numbers.leader[ids]) if numbers.leader is not None else ids[:0]
+            if not len(able):
+                return 0
+            some = ids[able]
+            order = np.lexsort((self._tree.levels[level].label[some], numbers.pod_l[some], -numbers.slice_l[some]))
+            beside = int(numbers.slice_l[some[order[0]]])
+            sizes, rest, limits = np.delete(sizes, able[order[0]]), rest - beside, [beside]
+        count = len(limits)
+        if rest > 0:
+            more = _fewest(sizes, rest)
+            if not more:
+                return 0
+            count += more
+            limits.append(int(np.partition(sizes, len(sizes) - more)[len(sizes) - more]))
+        return min(ask.need // count, *limits)
 
     def _better(self, best: Candidate | None, slots: list[int]) -> Candidate | None:
         ask = self._ask
