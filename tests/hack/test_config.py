@@ -52,6 +52,8 @@ ONE_BY_ONE = {
     "statefulset.yaml",
     "leaderworkerset.yaml",
     "queue-backfill.yaml",
+    "sakkara-topology.yaml",
+    "sakkara-group.yaml",
 }
 """Samples that are applied by themselves."""
 
@@ -110,7 +112,8 @@ def test_strangers_never_depend_on_us(verb: str) -> None:
         assert not {"DELETE", "CONNECT"} & {*rule["operations"]}
         if rule["apiGroups"][0] not in ("kueue.x-k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io"):
             (named,) = hook["objectSelector"]["matchExpressions"]
-            assert named["key"] == "kueue.x-k8s.io/queue-name", hook["name"]
+            ours = "sakkara.group" if rule["resources"] == ["configmaps"] else "kueue.x-k8s.io/queue-name"
+            assert named["key"] == ours, hook["name"]
             (exempt,) = (e for e in hook["namespaceSelector"]["matchExpressions"] if e["operator"] == "NotIn")
             assert exempt["values"] == ["kube-system", "stowage-system"]
 

@@ -45,6 +45,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 MakeSite = Callable[[str], Site]
 Units = Mapping[str, Sequence[int]]
 """GPUs of each node, by unit (rack or server)."""
+Tree = dict[str, dict[str, dict[str, str]]]
 
 A = {"rack": {"type": "spread", "partitions": 2}, "node": {"type": "pack"}}
 B = {"server": {"type": "pack"}, "node": {"type": "spread", "min": 2, "max": 4}}
@@ -69,7 +70,7 @@ def node(here: Site, unit: str, n: int) -> str:
 
 def tree_of(here: Site, units: Units, level: str = "rack", **data: str) -> dict[str, Any]:
     """The topology ConfigMap of these nodes."""
-    tree = {unit: {node(here, unit, n): {} for n in range(len(gpus))} for unit, gpus in units.items()}
+    tree: Tree = {unit: {node(here, unit, n): {} for n in range(len(gpus))} for unit, gpus in units.items()}
     given = {"name": here.name, "level-names": json.dumps([level, "node"]), "tree": json.dumps(tree), **data}
     metadata = {"name": f"tree-{here.name}", "namespace": "default", "labels": {SAKKARA_TOPOLOGY: ""}}
     return {"metadata": metadata, "data": given}
@@ -290,7 +291,7 @@ async def test_pods_of_a_job_are_members_and_those_too_many_wait_for_a_place(sit
 
         async def taken() -> bool:
             pod = await here.kube.get(PODS, gated, here.name)
-            return pod["spec"].get("nodeName") == running[0]["spec"]["nodeName"]
+            return bool(pod["spec"].get("nodeName") == running[0]["spec"]["nodeName"])
 
         await eventually("the waiting pod takes the place", taken)
 
@@ -415,7 +416,7 @@ async def test_a_tree_may_change_and_a_bad_one_leaves_the_last_good_one(site: Ma
             namespace="default",
         )
         await stay(here, "g-", Gated=3)
-        row = {node(here, unit, n): {} for unit in units for n in range(2)}
+        row: dict[str, Tree] = {node(here, unit, n): {} for unit in units for n in range(2)}
         await change(json.dumps({"all": row}))
         assert shares(await are(here, "g-", Running=3)) in ({"r0": [1, 1], "r1": [1]}, {"r0": [1], "r1": [1, 1]})
 
