@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,21 @@ async def test_a_slow_answer_is_unreachable(script: Script, tmp_path: Path) -> N
             Unreachable, match=r"get /apis/batch/v1/namespaces/team/jobs/train: no answer within 0\.05 s"
         ):
             await kube.get(JOBS, "train", "team")
+
+
+@pytest.mark.parametrize("first", ["timeout", "cancellation"])
+async def test_a_cancellation_at_the_moment_of_the_timeout_is_not_lost(
+    script: Script, tmp_path: Path, first: str
+) -> None:
+    script.then(silent)
+    async with scripted(script, tmp_path, timeout=0.3, attempts=1) as kube:
+        asked = asyncio.create_task(kube.get(JOBS, "train", "team"))
+        await until(lambda: bool(script.requests))
+        # the loop is busy past both moments: their timers fire in one turn
+        asyncio.get_running_loop().call_later(0.1 if first == "cancellation" else 0.5, asked.cancel)
+        time.sleep(0.6)  # noqa: ASYNC251  that is the point
+        await asyncio.wait({asked})
+        assert asked.cancelled()
 
 
 async def test_a_refused_connection_is_repeated_even_for_create(tmp_path: Path) -> None:
