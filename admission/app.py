@@ -143,6 +143,7 @@ class _Controller:
             self.maps,
             described,
             self.members,
+            self.pods,
             views.workloads,
             Paths(self.ledger, views.nodes),
             times,

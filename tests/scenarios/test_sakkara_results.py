@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from api.errors import NotFound
-from api.kube.resources import CONFIG_MAPS, NODES, PODS
+from api.kube.resources import CONFIG_MAPS, NODES, POD_GROUPS, PODS
 from api.meta import parse_time
-from api.names import SAKKARA_GROUP, SAKKARA_GROUP_NAME, SAKKARA_RANK, SAKKARA_RETRIES, SAKKARA_STATUS
+from api.names import (
+    GANG_LABEL,
+    SAKKARA_GROUP,
+    SAKKARA_GROUP_NAME,
+    SAKKARA_RANK,
+    SAKKARA_RETRIES,
+    SAKKARA_STATUS,
+)
 from tests.scenarios.failures import SHORT_LEASE, down
 from tests.scenarios.site import BLOCK, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
@@ -178,6 +185,17 @@ async def test_a_group_reads_in_its_config_map_where_each_pod_is_and_which_rank_
     await end(here, await pods_of(here, "g"))
     data = await said(here, "g", "Bound", "succeeded: 6/6")
     assert ranks(data)["z-master"] == 0
+
+
+async def test_pods_that_name_their_group_as_a_pod_group_are_told_as_well(site: MakeSite) -> None:
+    here = site("renamed")
+    await here.open({"b1": {"r1": 2}})
+    given = await describe(here, "g", 3)
+    await here.make(POD_GROUPS, {"metadata": {"name": "g", "namespace": here.name}, "spec": {"minMember": 2}})
+    await create(here, *(a_pod(here, f"w-{i}", {GANG_LABEL: "g"}, queue="lq") for i in range(2)))
+    await said(here, "g", "Pending", "2 of 3 pods exist")
+    await create(here, a_pod(here, "w-2", {GANG_LABEL: "g"}, queue="lq"))
+    await right(here, "g", given)
 
 
 async def test_a_group_that_has_to_leave_says_for_whom_and_comes_back_as_another_attempt(site: MakeSite) -> None:

@@ -4,6 +4,8 @@ It watches, asks `output` what is to be said, and patches what differs; nothing 
 Changes are collected for a moment that grows with the group, so that the cost of a large one grows with its number and not
 with its square. The ConfigMap is written first and on condition of its version, the pods after it: whatever a process that
 was killed leaves behind, the ranks of the pods are those of the ConfigMap, and who comes next goes on from there.
+
+A pod that names its group otherwise than by the group's label is only counted until it is let through: then it bears it.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from admission.controllers.jobs.views import View
+from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups, group_key
 from admission.controllers.sakkara.output import Result, result
 from admission.controllers.sakkara.output_given import RECORD, SOLVER, WRITTEN, Given, Record
 from admission.controllers.sakkara.output_members import MemberPod, read_member
 from admission.controllers.sakkara.output_paths import Paths
 from admission.controllers.sakkara.output_times import SolverTimes
+from admission.integrations.pod import QueuedPod
 from api.errors import Conflict, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.reconcile import Reconciler
@@ -63,7 +67,8 @@ class MapView(View[ConfigMap], Protocol):
 
 
 class ResultController:
-    """See the module. `groups` are made of `maps`; `at_once` bounds the patches of pods in flight."""
+    """See the module. `groups` are made of `maps`; `pods` bear the label of groups, `queued` are all that wait or run, filed
+    by group. `at_once` bounds the patches of pods in flight."""
 
     def __init__(
         self,
@@ -71,6 +76,7 @@ class ResultController:
         maps: MapView,
         groups: SakkaraGroups,
         pods: MemberView,
+        queued: PodView,
         workloads: View[Workload],
         paths: Paths,
         times: SolverTimes,
@@ -79,7 +85,8 @@ class ResultController:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._wall = kube, wall
-        self._maps, self._groups, self._pods, self._workloads = maps, groups, pods, workloads
+        self._maps, self._groups, self._workloads = maps, groups, workloads
+        self._pods, self._queued = pods, queued
         self._paths, self._times = paths, times
         self._slots = asyncio.Semaphore(at_once)
         self._seen: dict[str, float] = {}
@@ -89,6 +96,7 @@ class ResultController:
         maps.add_handler(self._map_changed)
         pods.add_index(BY_MEMBERS, lambda pod: (pod.group_key,))
         pods.add_handler(self._pod_changed)
+        queued.add_handler(self._queued_changed)
         workloads.add_index(BY_MAP, map_keys)
         workloads.add_handler(self._workload_changed)
 
@@ -96,6 +104,7 @@ class ResultController:
         """Until cancelled. The informers run elsewhere."""
         await self._maps.synced(SYNC_TIMEOUT)
         await self._pods.synced(SYNC_TIMEOUT)
+        await self._queued.synced(SYNC_TIMEOUT)
         await self._workloads.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
@@ -115,6 +124,17 @@ class ResultController:
             return
         for found in self._maps.by_index(BY_MEMBERS, pod.group_key):
             self._soon(found)
+
+    def _queued_changed(self, change: Change[QueuedPod]) -> None:
+        if (
+            change.old is not None
+            and change.type is ChangeType.MODIFIED
+            and change.old.lasting == change.object.lasting
+        ):
+            return
+        for key in group_keys(change.object):
+            for found in self._maps.by_index(BY_MEMBERS, key):
+                self._soon(found)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         keys = map_keys(change.object)
@@ -161,6 +181,7 @@ class ResultController:
             path_of=lambda pod: self._paths.of(pod, levels),
             now=self._wall(),
             wanted=read.group.size if read.group else 0,
+            existing=sum(pod.lasting for pod in self._queued.by_index(BY_GROUP, group_key(found))),
             fault=self._groups.problem(found.key),
             solver=spent,
             seen=self._seen.get(workload.metadata.uid) if workload is not None else None,

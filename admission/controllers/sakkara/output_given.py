@@ -94,9 +94,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Given:
-    """What is there now. `wanted` pods make the group; `fault` is why its ConfigMap cannot be read. `data` is all of the
-    ConfigMap's; `path_of` tells a pod's path. `solver`: milliseconds of decisions that are not written yet. `seen`, `bound`:
-    when the Workload, and the last pod that was bound, were seen, if that is known. Times in epoch seconds."""
+    """What is there now. `wanted` pods make the group, `existing` count toward it (None: those of `pods` do). `fault` is why
+    its ConfigMap cannot be read, `data` all of the ConfigMap's; `path_of` tells a pod's path. `solver`: milliseconds of
+    decisions that are not written yet. `seen`, `bound`: when the Workload, and the last pod that was bound, were seen, if
+    that is known. Times in epoch seconds."""
 
     data: Mapping[str, str]
     record: Record
@@ -105,6 +106,7 @@ class Given:
     path_of: Callable[[MemberPod], Path]
     now: float
     wanted: int = 0
+    existing: int | None = None
     fault: str | None = None
     solver: float | None = None
     seen: float | None = None
@@ -119,6 +121,11 @@ class Given:
     def living(self) -> tuple[MemberPod, ...]:
         """The pods that nobody need come for, by name."""
         return tuple(sorted((pod for pod in self.pods if pod.lives), key=lambda pod: pod.name))
+
+    @property
+    def found(self) -> int:
+        """How many pods there are."""
+        return len(self.living) if self.existing is None else self.existing
 
     @property
     def placed(self) -> bool:

@@ -42,7 +42,7 @@ def status_of(given: Given) -> Told:
 def _without_workload(given: Given) -> Told:
     if given.record.over and all(pod.over for pod in given.living):
         return given.data.get(STATUS) or Status.PENDING, given.data.get(MESSAGE, "")
-    return _waiting(given, f"{len(given.living)} of {given.wanted} pods exist" if given.wanted else "")
+    return _waiting(given, f"{given.found} of {given.wanted} pods exist" if given.wanted else "")
 
 
 def _waiting(given: Given, message: str) -> Told:

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from admission.controllers.nodes import BY_HOSTNAME, hostname
+from admission.controllers.pods.views import BY_GROUP, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import read_member
@@ -21,6 +22,7 @@ from admission.controllers.sakkara.output_paths import Paths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.engine import intake, model
 from admission.engine.ledger import Ledger
+from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.errors import NotFound
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube, PatchKind
@@ -30,6 +32,7 @@ from api.kube.settings import ClientSettings
 from api.names import (
     HOSTNAME_LABEL,
     IS_GROUP_WORKLOAD,
+    QUEUE_NAME_LABEL,
     SAKKARA_GROUP,
     SAKKARA_GROUP_ANNOTATION,
     SAKKARA_GROUP_NAME,
@@ -86,14 +89,16 @@ class Site:
             writes = limited(ours, most)
             maps = Informer(ours, CONFIG_MAPS, ConfigMap, label_selector=SAKKARA_GROUP)
             pods = Informer(ours, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
+            queued: Informer[QueuedPod] = Informer(ours, PODS, QueuedPodReader(), label_selector=QUEUE_NAME_LABEL)
+            queued.add_index(BY_GROUP, group_keys)
             workloads, nodes = Informer(ours, WORKLOADS, Workload), Informer(ours, NODES, Node)
             nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
             ledger = Ledger()
             ledger.apply(model.Flavor("f", levels=(RACK, HOSTNAME_LABEL)))
             nodes.add_handler(lambda change: ledger.apply(intake.node(change.object)))
             groups, times = SakkaraGroups(maps), SolverTimes(workloads.objects.get)
-            made = ResultController(ours, maps, groups, pods, workloads, Paths(ledger, nodes), times)
-            for informer in (nodes, workloads, maps, pods):
+            made = ResultController(ours, maps, groups, pods, queued, workloads, Paths(ledger, nodes), times)
+            for informer in (nodes, workloads, maps, queued, pods):
                 await stack.enter_async_context(running(informer.run))
                 await informer.synced(DEADLINE)
             times.spent(["ns/g", "ns/other"], 0.0125)
