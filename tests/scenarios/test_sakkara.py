@@ -30,6 +30,7 @@ from api.kube.resources import (
 from api.names import (
     GANG_LABEL,
     GANG_QUEUE,
+    HOSTNAME_LABEL,
     POD_GROUP_NAME,
     QUEUE_NAME_LABEL,
     SAKKARA_GROUP,
@@ -37,6 +38,7 @@ from api.names import (
     SAKKARA_GROUP_NAME,
     SAKKARA_TOPOLOGY,
 )
+from api.sakkara import label_of_level
 from tests.scenarios.site import GPU, GROUP, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 
@@ -573,6 +575,16 @@ async def test_a_pod_that_names_its_group_badly_is_refused(
     pod = a_pod(here, "p", "a")
     pod["metadata"]["labels"] = labels
     assert message in await refused(here, PODS, pod)
+
+
+async def test_a_level_that_the_tree_has_not_is_told(site: MakeSite) -> None:
+    here = site("level")
+    async with tree(here, {"r0": [4]}):
+        await here.make(CONFIG_MAPS, a_group(here, "g", 2, {"row": {"type": "spread"}}))
+        await create(here, "g", 2)
+        levels = f"{label_of_level(here.name, 'rack')}, {HOSTNAME_LABEL}"
+        await here.waits("g-0", "TopologyPlacementFailed", f"placement constraint: no level row: there are {levels}")
+        await stay(here, "g-", Gated=2)
 
 
 async def test_a_second_config_map_of_one_group_is_told(site: MakeSite) -> None:

@@ -212,13 +212,14 @@ def test_the_ledger_places_by_the_tree_that_is_in_force_now() -> None:
         status = {"allocatable": {"cpu": "4", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
         _take(objects, NODES, node, 10 + number, metadata={"labels": labels}, status=status)
 
-    def told(version: int, tree: dict[str, Any]) -> dict[str, int]:
+    def told(version: int, tree: dict[str, Any], level: str = "rack") -> dict[str, int]:
         labels = {"labels": {SAKKARA_TOPOLOGY: ""}, "namespace": "default"}
-        data = {"name": "tree", "level-names": '["rack", "node"]', "tree": json.dumps(tree)}
+        data = {"name": "tree", "level-names": json.dumps([level, "node"]), "tree": json.dumps(tree)}
         _take(objects, CONFIG_MAPS, "m", version, metadata=labels, data=data)
         levels = world.ledger.capacity.trees["f"].levels
         return {"racks": len(levels[0].ids()), "hosts": len(levels[1].ids())}
 
     assert told(20, {"r0": {"a": {}, "b": {}}}) == {"racks": 1, "hosts": 2}, "c is in no rack"
     assert told(21, {"r0": {"a": {}}, "r1": {"b": {}}, "r2": {"c": {}}}) == {"racks": 3, "hosts": 3}
+    assert told(22, {"r0": {"a": {}, "c": {}}, "r2": {"b": {}}}, "row") == {"racks": 2, "hosts": 3}
     assert world.ledger.audit() == []
