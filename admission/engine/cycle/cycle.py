@@ -28,7 +28,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from admission.engine.cycle.backfill import BEHIND, Backfill, running
-from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, Refused, is_grouped, turn_of
+from admission.engine.cycle.gangfit import Refused
+from admission.engine.cycle.gangroom import Room
+from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, is_grouped, turn_of
+from admission.engine.cycle.late import beside_its_gang
 from admission.engine.cycle.nominate import DEFERRED, Nomination, Nominator
 from admission.engine.cycle.promises import Promises
 from admission.engine.cycle.requests import next_step, placement_requests, relaxation, relaxed
@@ -109,7 +112,7 @@ class _Cycle:
         if fair:
             self._promises.keep_all()
         self._groups = GangGroups(
-            ledger, queues, now, self._closed, self._promises.leave_quota_for, self._backfill.delays, fair=fair
+            ledger, queues, now, self._closed, self._promises, self._backfill.delays, self._preemptions, fair=fair
         )
         self._with_it: list[Decision] = []
         self._borrowers: set[str] = set()
@@ -141,7 +144,7 @@ class _Cycle:
             self._enter(workload)
 
     def _enter(self, workload: Workload) -> None:
-        head = Head.of(workload)
+        head = Head.of(beside_its_gang(workload, self._ledger))
         if is_grouped(workload):
             head.order = turn_of(workload, self._queues)
         self._turns.enter(head)
@@ -253,11 +256,26 @@ class _Cycle:
         if isinstance(found, Refused):
             self._with_it += (Evict(one, INCOMPLETE, found.told_to(one)) for one in found.stranded)
             return self._wait(head, queue, found.reason, found.told_to(key))
+        if isinstance(found, Room):
+            return self._preempt_together(head, queue, found)
         if self._startable is not None:
             self._startable -= 1  # together they are one
         admits = {each.workload.key: self._fetched(each) for each in found}
         self._with_it += (admit for other, admit in admits.items() if other != key)
         return admits[key]
+
+    def _preempt_together(self, head: Head, queue: ClusterQueue, room: Room) -> Decision:
+        """What all members get is kept for them; the others hear of it when they have their turn."""
+        key = head.workload.key
+        own, *others = sorted(room.nominations, key=lambda each: each.workload.key != key)
+        self._promise(
+            head, own, frozenset(victim.workload for victim in room.victims) or self._promises.leaving, others
+        )
+        asked = requested(head.workload, queue)
+        if not room.victims:
+            return Wait(key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, asked)
+        message = f"{room.message}. Pending the preemption of {len(room.victims)} workload(s)"
+        return Preempt(key, room.victims, message, asked)
 
     def _fetched(self, found: Nomination) -> Admit:
         """It starts, from wherever it stood in its line; it is charged already."""
@@ -304,14 +322,18 @@ class _Cycle:
     def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:
             return self._wait(head, queue, BEHIND, why)
+        if head.workload.gated:
+            return replace(self._wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
         victims = frozenset(victim.workload for victim in found.victims)
         self._promise(head, found, victims)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
-    def _promise(self, head: Head, found: Nomination, victims: frozenset[str]) -> None:
-        """It gets this once the victims have left; until then nobody behind it does."""
-        self._promises.make(head.workload.key, found, victims)
+    def _promise(
+        self, head: Head, found: Nomination, victims: frozenset[str], others: Sequence[Nomination] = ()
+    ) -> None:
+        """It gets this once the victims have left; until then nobody behind it does. `others` start together with it."""
+        self._promises.make(head.workload.key, found, victims, others)
         self._settle(head)
         self._turns.taken(head.queue)
 
@@ -322,8 +344,6 @@ class _Cycle:
         again = None
         if queue is not None:
             message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
-        if head.workload.gated:
-            return replace(self._wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
             again = next_step(workload, queue, self._ledger.flavors, self._now)
         overtaken = False
         if queue is not None and queue.backfill:
@@ -354,5 +374,4 @@ def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[
 
 def _evicts(queue: ClusterQueue) -> bool:
     """Whether the queue's workloads may ever evict others."""
-    policy = queue.preemption
-    return policy.within_cluster_queue != "Never" or policy.reclaim_within_cohort != "Never"
+    return queue.preemption.evicts
