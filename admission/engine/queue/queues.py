@@ -352,6 +352,12 @@ class PendingQueues:
         """Those that sleep, wait for their backoff to end, or are blocked, in order."""
         return self._sorted(queue, lambda item: not item.active)
 
+    def standing(self, queue: str) -> Standing:
+        """How its pending workloads stand, in figures."""
+        promised = sum(self._items[key].workload.cluster_queue == queue for key in self._promised.get(queue, ()))
+        line = self._lines.get(queue) or Line()
+        return standing(line, self._counts[queue], promised, lambda key: self._items[key].workload)
+
     def count(self, queue: str) -> int:
         """How many workloads of the queue are pending."""
         return self._counts[queue]
@@ -364,13 +370,6 @@ class PendingQueues:
 
     def workload(self, key: str) -> Workload | None:
         """The pending workload of that key."""
-
-    def standing(self, queue: str) -> Standing:
-        """How its pending workloads stand, in figures."""
-        promised = sum(self._items[key].workload.cluster_queue == queue for key in self._promised.get(queue, ()))
-        line = self._lines.get(queue) or Line()
-        return standing(line, self._counts[queue], promised, lambda key: self._items[key].workload)
-
         item = self._items.get(key)
         return item.workload if item else None
 
