@@ -38,8 +38,8 @@ format: $(STAMP)
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (5 to 15 minutes the first time)
-	@$(BIN)/python -m hack.controlplane build
+controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (10 to 25 minutes the first time)
+	@$(BIN)/python -m hack.controlplane build --lws
 
 e2e: controlplane         ## the scenarios on the real control plane
 	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -m "e2e and not long"

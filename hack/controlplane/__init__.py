@@ -1,11 +1,12 @@
 """A real Kubernetes control plane on loopback, for tests and benchmarks: started in about five seconds, gone in two.
 
 etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok (plays nodes and kubelets), the JobSet controller
-and kubectl are built from the sources that go.mod and go.sum pin, once per machine, into a cache folder. Linux only
-(the servers die with their parent by prctl).
+and kubectl are built from the sources that go.mod and go.sum pin, once per machine, into a cache folder; the LeaderWorkerSet
+controller from leaderworkerset/go.mod the first time that a cluster asks for it. Linux only (the servers die with their
+parent by prctl).
 
-    python -m hack.controlplane build                      build if need be (5 to 15 minutes), print the folder
-    python -m hack.controlplane up   [--jobset] [--dir D]  start, print the KUBECONFIG line, return
+    python -m hack.controlplane build [--lws]              build if need be (5 to 15 minutes each), print the folder
+    python -m hack.controlplane up   [--jobset] [--lws] [--dir D]  start, print the KUBECONFIG line, return
     python -m hack.controlplane ps   [--dir D]             memory of each server, start times
     python -m hack.controlplane down [--dir D]             stop what `up` started
     python -m hack.controlplane run  [--jobset] -- CMD...  start, run CMD with KUBECONFIG set, stop
@@ -23,7 +24,7 @@ A pod on a kwok node runs for ever, unless annotated `stowage.test/run-for: 5s` 
 fails with `stowage.test/exit-code: "3"`). A node labelled `stowage.test/node-down` is left alone by kwok: see
 nodes.fail_node and nodes.heal_node.
 
-Modules: toolchain (which Go), build (the cache), manifests (what JobSet's module ships), pki, kubeconfig, options,
-flags (argv of every server), processes, api (small blocking client), nodes, jobset, cluster (ties them together),
-fixtures (pytest), __main__ (the commands).
+Modules: toolchain (which Go), build (the cache), manifests (what the modules of JobSet and LeaderWorkerSet ship), pki,
+kubeconfig, options, flags (argv of every server), processes, api (small blocking client), nodes, jobset, lws, cluster (ties
+them together), fixtures (pytest), __main__ (the commands).
 """

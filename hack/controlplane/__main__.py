@@ -19,6 +19,7 @@ import typer
 from hack.controlplane import build, processes
 from hack.controlplane.cluster import STATE, ControlPlane
 from hack.controlplane.errors import ControlPlaneError
+from hack.controlplane.lws import RECIPE
 from hack.controlplane.options import STAGES, Options
 
 
@@ -36,6 +37,7 @@ Folder = Annotated[
     Path | None, typer.Option("--dir", help="Run folder (default: up: in the cache; run: a temporary one).")
 ]
 Jobset = Annotated[bool, typer.Option(help="Run the JobSet controller.")]
+Lws = Annotated[bool, typer.Option(help="Run the LeaderWorkerSet controller.")]
 Without = Annotated[list[Part], typer.Option(help="Leave a server out (may be repeated).")]
 Tmpfs = Annotated[bool, typer.Option(help="Keep etcd's data in memory.")]
 Gogc = Annotated[int | None, typer.Option(help="GOGC of the servers; 400 saves CPU and costs memory.")]
@@ -48,15 +50,20 @@ Command = Annotated[list[str], typer.Argument(help="What to run, after --.")]
 
 
 @app.command("build")
-def build_command() -> None:
+def build_command(
+    lws: Annotated[bool, typer.Option(help="Build the LeaderWorkerSet controller as well.")] = False,
+) -> None:
     """Build the programs if they are missing; print their folder."""
     typer.echo(build.ensure().folder)
+    if lws:
+        typer.echo(build.ensure(recipe=RECIPE).folder)
 
 
 @app.command()
 def up(
     folder: Folder = None,
     jobset: Jobset = False,
+    lws: Lws = False,
     without: Without = [],  # noqa: B006  (typer copies defaults)
     tmpfs: Tmpfs = False,
     gogc: Gogc = None,
@@ -71,7 +78,16 @@ def up(
     if (place / STATE).exists():
         raise ControlPlaneError(f"{place / STATE} exists: a cluster runs there; stop it with `down`")
     chosen = _options(
-        jobset, without, tmpfs, gogc, disable_admission, feature_gates, node_leases, node_monitor_period, kwok_stages
+        jobset,
+        lws,
+        without,
+        tmpfs,
+        gogc,
+        disable_admission,
+        feature_gates,
+        node_leases,
+        node_monitor_period,
+        kwok_stages,
     )
     cluster = ControlPlane(place, chosen, die_with_parent=False)
     cluster.start()
@@ -105,6 +121,7 @@ def run(
     command: Command,
     folder: Folder = None,
     jobset: Jobset = False,
+    lws: Lws = False,
     without: Without = [],  # noqa: B006  (typer copies defaults)
     tmpfs: Tmpfs = False,
     gogc: Gogc = None,
@@ -116,7 +133,16 @@ def run(
 ) -> None:
     """Start a cluster, run a command with KUBECONFIG set, stop the cluster; exit as the command did."""
     chosen = _options(
-        jobset, without, tmpfs, gogc, disable_admission, feature_gates, node_leases, node_monitor_period, kwok_stages
+        jobset,
+        lws,
+        without,
+        tmpfs,
+        gogc,
+        disable_admission,
+        feature_gates,
+        node_leases,
+        node_monitor_period,
+        kwok_stages,
     )
     place = folder or Path(tempfile.mkdtemp(prefix="stowage-controlplane-"))
     signal.signal(signal.SIGTERM, _terminated)
@@ -132,6 +158,7 @@ def run(
 
 def _options(
     jobset: bool,
+    lws: bool,
     without: list[Part],
     tmpfs: bool,
     gogc: int | None,
@@ -143,6 +170,7 @@ def _options(
 ) -> Options:
     return Options(
         jobset=jobset,
+        lws=lws,
         kwok=Part.KWOK not in without,
         scheduler=Part.SCHEDULER not in without,
         controller_manager=Part.CONTROLLER_MANAGER not in without,

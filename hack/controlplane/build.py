@@ -2,8 +2,9 @@
 
 A build is a folder `controlplane/<key>-go<version>` of the cache, `key` being a hash of go.mod, go.sum and the build
 flags. It holds `bin/` and the JobSet objects as JSON, so that starting a cluster needs neither Go nor its module cache.
-A folder appears whole (rename) or not at all, and a lock keeps two builders from doing the work twice. Called by the
-commands and by fixtures.py.
+A folder appears whole (rename) or not at all, and a lock keeps two builders from doing the work twice. What few tests need
+is a module of its own (`Recipe`), so that nobody else waits for it: leaderworkerset/. Called by the commands and by
+fixtures.py.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hack.controlplane import manifests, toolchain
@@ -42,6 +43,38 @@ USUAL = "usually 5 to 15 minutes the first time on 2 cores"
 _CACHED = "not installed but available in build cache"
 
 
+Extract = Callable[[Path], Mapping[str, list[manifests.Manifest]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is built from one go.mod: its tools, and objects that a module ships.
+
+    `name` is that of the folder in the cache. Tools are called by their packages: `renamed` gives them other names.
+    `shipped` maps a module to what is read out of its folder, by the name of the JSON file that keeps it.
+    """
+
+    name: str
+    folder: Path
+    programs: tuple[str, ...]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    shipped: Mapping[str, Extract] = field(default_factory=dict)
+
+
+CONTROL_PLANE = Recipe(
+    "controlplane",
+    HERE,
+    PROGRAMS,
+    {"server": "etcd"},
+    {
+        "sigs.k8s.io/jobset": lambda module: {
+            "jobset-crds": manifests.jobset_crds(module),
+            "jobset-webhooks": manifests.jobset_webhooks(module),
+        }
+    },
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
     """A finished build."""
@@ -49,14 +82,18 @@ class Tools:
     folder: Path
 
     def program(self, name: str) -> Path:
-        """Path of one of PROGRAMS."""
+        """Path of one of the recipe's programs."""
         return self.folder / "bin" / name
 
+    def objects(self, name: str) -> list[manifests.Manifest]:
+        """What a module ships."""
+        return _read_list(self.folder / f"{name}.json")
+
     def jobset_crds(self) -> list[manifests.Manifest]:
-        return _read_list(self.folder / "jobset-crds.json")
+        return self.objects("jobset-crds")
 
     def jobset_webhooks(self) -> list[manifests.Manifest]:
-        return _read_list(self.folder / "jobset-webhooks.json")
+        return self.objects("jobset-webhooks")
 
 
 def _read_list(path: Path) -> list[manifests.Manifest]:
@@ -79,71 +116,72 @@ def key(module_files: tuple[bytes, ...], flags: tuple[str, ...] = FLAGS, machine
     return digest.hexdigest()[:16]
 
 
-def current_key() -> str:
-    return key(((HERE / "go.mod").read_bytes(), (HERE / "go.sum").read_bytes()))
+def current_key(recipe: Recipe = CONTROL_PLANE) -> str:
+    return key(((recipe.folder / "go.mod").read_bytes(), (recipe.folder / "go.sum").read_bytes()))
 
 
-def installed(root: Path | None = None) -> Tools | None:
+def installed(root: Path | None = None, recipe: Recipe = CONTROL_PLANE) -> Tools | None:
     """The finished build of the checked-out go.mod, if there is one."""
-    builds = sorted(((root or cache_root()) / "controlplane").glob(f"{current_key()}-go*/bin"))
+    builds = sorted(((root or cache_root()) / recipe.name).glob(f"{current_key(recipe)}-go*/bin"))
     return Tools(builds[-1].parent) if builds else None
 
 
-def ensure(root: Path | None = None) -> Tools:
+def ensure(root: Path | None = None, recipe: Recipe = CONTROL_PLANE) -> Tools:
     """The finished build; makes it first where it is missing. Raises BuildError."""
     root = root or cache_root()
-    if (tools := installed(root)) is not None:
+    if (tools := installed(root, recipe)) is not None:
         return tools
-    with _lock(root / "controlplane" / f"{current_key()}.lock"):
+    with _lock(root / recipe.name / f"{current_key(recipe)}.lock", recipe.name):
         # another builder may have finished while this one waited for the lock
-        return installed(root) or _build(root)
+        return installed(root, recipe) or _build(root, recipe)
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def _lock(path: Path, name: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("another process builds the control plane: waiting for it", file=sys.stderr, flush=True)
+            print(f"another process builds {name}: waiting for it", file=sys.stderr, flush=True)
             fcntl.flock(held, fcntl.LOCK_EX)
         yield
 
 
-def _build(root: Path) -> Tools:
-    chosen = toolchain.find((HERE / "go.mod").read_text(), root)
-    target = root / "controlplane" / f"{current_key()}-go{chosen.version}"
-    partial = target.parent / f"building-{current_key()}"  # under our lock: else a killed builder left it
+def _build(root: Path, recipe: Recipe) -> Tools:
+    chosen = toolchain.find((recipe.folder / "go.mod").read_text(), root)
+    target = root / recipe.name / f"{current_key(recipe)}-go{chosen.version}"
+    partial = target.parent / f"building-{current_key(recipe)}"  # under our lock: else a killed builder left it
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        _compile(chosen.go, partial / "bin")
-        _extract_jobset(chosen.go, partial)
+        _compile(chosen.go, recipe, partial / "bin")
+        _extract(chosen.go, recipe, partial)
         partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return Tools(target)
 
 
-def _compile(go: Path, out: Path) -> None:
+def _compile(go: Path, recipe: Recipe, out: Path) -> None:
     progress = Progress(sys.stderr, USUAL)
     progress.stage("downloading modules", None)
-    stale = _run(go, progress, "list", "-deps", *FLAGS, "-f", "{{.StaleReason}}", "tool").splitlines()
+    stale = _run(go, recipe, progress, "list", "-deps", *FLAGS, "-f", "{{.StaleReason}}", "tool").splitlines()
     progress.stage("compiling", sum(reason != _CACHED for reason in stale))
-    _run(go, progress, "build", "-v", *FLAGS, "-o", f"{out}/", "tool")
-    # etcd's main package is called `server`, and a folder build names programs by their packages
-    (out / "server").rename(out / "etcd")
-    missing = [name for name in PROGRAMS if not (out / name).exists()]
+    _run(go, recipe, progress, "build", "-v", *FLAGS, "-o", f"{out}/", "tool")
+    # a folder build names programs by their packages: etcd's main package is called `server`
+    for old, new in recipe.renamed.items():
+        (out / old).rename(out / new)
+    missing = [name for name in recipe.programs if not (out / name).exists()]
     if missing:
         raise BuildError(f"go build succeeded but did not make {', '.join(missing)}: see the tool lines of go.mod")
-    progress.done(f"built {', '.join(PROGRAMS)}")
+    progress.done(f"built {', '.join(recipe.programs)}")
 
 
-def _run(go: Path, progress: Progress, *args: str) -> str:
+def _run(go: Path, recipe: Recipe, progress: Progress, *args: str) -> str:
     """Runs a Go command in the module's folder, its stderr shown as progress; returns its stdout."""
     with tempfile.TemporaryFile("w+") as stdout:
         process = subprocess.Popen(
-            [go, *args], cwd=HERE, env={**os.environ, **GO_ENV}, stdout=stdout, stderr=subprocess.PIPE
+            [go, *args], cwd=recipe.folder, env={**os.environ, **GO_ENV}, stdout=stdout, stderr=subprocess.PIPE
         )
         try:
             said = follow(process, progress)
@@ -156,7 +194,8 @@ def _run(go: Path, progress: Progress, *args: str) -> str:
         return stdout.read()
 
 
-def _extract_jobset(go: Path, folder: Path) -> None:
-    module = Path(_run(go, Progress(sys.stderr, ""), "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/jobset").strip())
-    (folder / "jobset-crds.json").write_text(json.dumps(manifests.jobset_crds(module)))
-    (folder / "jobset-webhooks.json").write_text(json.dumps(manifests.jobset_webhooks(module)))
+def _extract(go: Path, recipe: Recipe, folder: Path) -> None:
+    for module, read in recipe.shipped.items():
+        place = _run(go, recipe, Progress(sys.stderr, ""), "list", "-m", "-f", "{{.Dir}}", module)
+        for name, objects in read(Path(place.strip())).items():
+            (folder / f"{name}.json").write_text(json.dumps(objects))

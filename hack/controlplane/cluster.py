@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hack.controlplane import build, flags, jobset, kubeconfig, nodes, options, processes
+from hack.controlplane import build, flags, jobset, kubeconfig, lws, nodes, options, processes
 from hack.controlplane.api import Api, Object
 from hack.controlplane.build import Tools
 from hack.controlplane.errors import ControlPlaneError
@@ -58,7 +58,7 @@ class ControlPlane:
     # ---- starting and stopping
 
     def start(self) -> None:
-        """Returns when every server is ready, JobSet's webhooks included. Stops what it started if it fails."""
+        """Returns when every server is ready, webhooks included. Stops what it started if it fails."""
         self._tools = self._tools or build.ensure()
         self._began = time.monotonic()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -134,7 +134,7 @@ class ControlPlane:
         for name in ("controller-manager", "scheduler"):
             pair = self.authority.serving(name, f"system:kube-{name}")
             self._write_kubeconfig(name, kubeconfig.certificate_user(pair))
-        for name in ("kwok", "jobset"):
+        for name in ("kwok", "jobset", "lws"):
             self._write_kubeconfig(
                 name, kubeconfig.certificate_user(self.authority.client(f"{name}-client", name, _MASTERS))
             )
@@ -161,6 +161,8 @@ class ControlPlane:
             self._spawn("kwok", "kwok", flags.kwok, {"HOME": str(self.folder)})
         if self.options.jobset:
             self._start_jobset(tools)
+        if self.options.lws:
+            self._start_lws()
         if self.options.controller_manager:
             self._ready("controller-manager", f"https://127.0.0.1:{ports.controller_manager}/healthz")
         if self.options.scheduler:
@@ -170,6 +172,9 @@ class ControlPlane:
         if self.options.jobset:
             self._ready("jobset", f"http://127.0.0.1:{ports.jobset_health}/readyz")
             jobset.probe(self.api)
+        if self.options.lws:
+            self._ready("lws", f"http://127.0.0.1:{ports.lws_health}/readyz")
+            lws.probe(self.api)
         self._note("total")
 
     def _start_jobset(self, tools: Tools) -> None:
@@ -177,13 +182,22 @@ class ControlPlane:
         self._spawn("jobset", "jobset", flags.jobset)
         jobset.register(self.api, self.site, self.authority.certificate.read_bytes(), tools)
 
+    def _start_lws(self) -> None:
+        tools = build.ensure(recipe=lws.RECIPE)
+        lws.prepare(self.api, self.site, self.authority, tools)
+        self._start_program("lws", tools.program(lws.PROGRAM), flags.lws)
+        lws.register(self.api, self.site, self.authority.certificate.read_bytes(), tools)
+
     def _spawn(
         self, name: str, program: str, argv: Callable[[Site, Options], list[str]], env: dict[str, str] | None = None
     ) -> None:
+        self._start_program(name, self._built().program(program), argv, env)
+
+    def _start_program(
+        self, name: str, program: Path, argv: Callable[[Site, Options], list[str]], env: dict[str, str] | None = None
+    ) -> None:
         settings = {"GOGC": str(self.options.gogc)} if self.options.gogc else {}
-        self._processes.spawn(
-            name, self._built().program(program), argv(self.site, self.options), {**settings, **(env or {})}
-        )
+        self._processes.spawn(name, program, argv(self.site, self.options), {**settings, **(env or {})})
         self._save()
 
     def _ready(self, name: str, url: str) -> None:

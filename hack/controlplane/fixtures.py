@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.controlplane import build
+from hack.controlplane import build, lws
 from hack.controlplane.build import Tools
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import Options
@@ -36,6 +36,8 @@ def control_plane_tools() -> Tools:
 def cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Iterator[ControlPlane]:
     """A cluster for this module, with the options that its constant CONTROL_PLANE gives."""
     chosen: Options = getattr(request.module, "CONTROL_PLANE", None) or Options()
+    if chosen.lws and build.installed(recipe=lws.RECIPE) is None and not os.environ.get("STOWAGE_E2E"):
+        pytest.skip("the LeaderWorkerSet controller is not built: `make e2e` builds it and runs this")
     with (
         _kept_on_failure(request, request.module.__name__) as folder,
         ControlPlane(folder, chosen, control_plane_tools) as started,

@@ -153,6 +153,24 @@ def jobset_config(site: Site) -> dict[str, Any]:
     }
 
 
+def lws(site: Site, options: Options) -> list[str]:
+    return [f"--config={site.folder / 'lws.json'}", f"--kubeconfig={site.kubeconfig('lws')}", "--zap-log-level=info"]
+
+
+def lws_config(site: Site) -> dict[str, Any]:
+    """The LeaderWorkerSet controller's Configuration: its webhook on loopback with our certificate (from `lws-certs`)."""
+    return {
+        "apiVersion": "config.lws.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {"enable": False},
+        "webhook": {"port": site.ports.lws_webhook, "host": "127.0.0.1", "certDir": str(site.folder / "lws-certs")},
+        "metrics": {"bindAddress": "0"},
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{site.ports.lws_health}"},
+        "clientConnection": {"qps": 500, "burst": 1000},
+    }
+
+
 def _serving(site: Site, name: str) -> list[str]:
     return [f"--tls-cert-file={site.pki(f'{name}.crt')}", f"--tls-private-key-file={site.pki(f'{name}.key')}"]
 

@@ -1,8 +1,8 @@
-"""The JobSet objects that a cluster needs, taken from JobSet's own module: its CRD, and its webhook registrations with
-their patches applied.
+"""The objects that a cluster needs of JobSet and of LeaderWorkerSet, taken from their own modules: CRDs, and webhook
+registrations with their patches applied.
 
 Reading (at build time) knows the module's folders; `at_url` (at start) points the registrations at a webhook on
-loopback. No kustomize: the module's two webhook patches are JSON patches that replace whole webhooks, and anything else
+loopback. No kustomize: a module's two webhook patches are JSON patches that replace whole webhooks, and anything else
 is an error, so that an update is noticed.
 """
 
@@ -36,13 +36,28 @@ def jobset_crds(module: Path) -> list[Manifest]:
 def jobset_webhooks(module: Path) -> list[Manifest]:
     """The mutating and the validating registration, patched and named as an installation has them."""
     folder = module / "config/components/webhook"
-    patches = {
-        "MutatingWebhookConfiguration": read(folder / "patches/mutating-patch.yaml")[0],
-        "ValidatingWebhookConfiguration": read(folder / "patches/validating-patch.yaml")[0],
+    return _registrations(folder / "manifests.yaml", folder / "patches", "jobset-")
+
+
+def lws_crds(module: Path) -> list[Manifest]:
+    """All kinds that the module's controllers watch."""
+    return [crd for path in sorted((module / "config/crd/bases").glob("*.yaml")) for crd in read(path)]
+
+
+def lws_webhooks(module: Path) -> list[Manifest]:
+    """The same of LeaderWorkerSet."""
+    folder = module / "config/webhook"
+    return _registrations(folder / "manifests.yaml", folder, "lws-")
+
+
+def _registrations(path: Path, patches: Path, prefix: str) -> list[Manifest]:
+    by_kind = {
+        "MutatingWebhookConfiguration": read(patches / "mutating-patch.yaml")[0],
+        "ValidatingWebhookConfiguration": read(patches / "validating-patch.yaml")[0],
     }
-    registrations = [patched(document, patches[document["kind"]]) for document in read(folder / "manifests.yaml")]
+    registrations = [patched(document, by_kind[document["kind"]]) for document in read(path)]
     for registration in registrations:
-        registration["metadata"]["name"] = "jobset-" + registration["metadata"]["name"]
+        registration["metadata"]["name"] = prefix + registration["metadata"]["name"]
     return registrations
 
 

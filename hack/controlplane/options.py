@@ -21,6 +21,7 @@ class Options:
     """
 
     jobset: bool = False
+    lws: bool = False  # the LeaderWorkerSet controller, which is built the first time that it is asked for
     kwok: bool = True
     scheduler: bool = True
     controller_manager: bool = True
@@ -47,6 +48,8 @@ class Ports:
     kwok: int
     jobset_webhook: int
     jobset_health: int
+    lws_webhook: int
+    lws_health: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Site:
 
 def site(folder: Path, options: Options) -> Site:
     """Chooses free ports for a cluster in `folder`."""
-    ports = Ports(*free_ports(8))
+    ports = Ports(*free_ports(10))
     data = Path("/dev/shm") / f"stowage-etcd-{ports.etcd}" if options.tmpfs else folder / "etcd"
     return Site(folder, ports, data)
 

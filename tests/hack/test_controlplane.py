@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,19 @@ import yaml
 from cryptography import x509
 
 from hack.controlplane import __main__ as commands
-from hack.controlplane import api, build, flags, kubeconfig, manifests, nodes, options, processes, progress, toolchain
+from hack.controlplane import (
+    api,
+    build,
+    flags,
+    kubeconfig,
+    lws,
+    manifests,
+    nodes,
+    options,
+    processes,
+    progress,
+    toolchain,
+)
 from hack.controlplane.errors import BuildError, ControlPlaneError
 from hack.controlplane.options import Options
 from hack.controlplane.pki import Authority
@@ -81,6 +94,20 @@ def test_go_mod_pins_one_kubernetes_and_the_programs_that_are_built() -> None:
     names = {line.strip() for line in block.group(1).splitlines() if line.strip()}
     programs = {"etcd" if name == "go.etcd.io/etcd/server/v3" else name.rsplit("/", 1)[1] for name in names}
     assert programs == set(build.PROGRAMS)
+
+
+def test_the_leaderworkerset_controller_is_a_build_of_its_own_on_the_same_kubernetes(tmp_path: Path) -> None:
+    text = (lws.RECIPE.folder / "go.mod").read_text()
+    assert set(re.findall(r"k8s\.io/(?:api|client-go|apimachinery) (v\S+)", text)) == {
+        build.KUBERNETES.replace("v1.", "v0.", 1)
+    }
+    assert toolchain.parse_version(toolchain.WHEEL_VERSION) >= toolchain.required_version(text)
+    assert build.current_key(lws.RECIPE) != build.current_key()
+    (tmp_path / "leaderworkerset" / f"{build.current_key(lws.RECIPE)}-go1.26.1" / "bin").mkdir(parents=True)
+    assert build.installed(tmp_path) is None
+    found = build.installed(tmp_path, lws.RECIPE)
+    assert found is not None
+    assert build.ensure(tmp_path, lws.RECIPE) == found
 
 
 # ---- the toolchain
@@ -286,7 +313,7 @@ def test_a_kubeconfig_is_json_with_one_user(tmp_path: Path) -> None:
     assert content["contexts"][0]["context"]["namespace"] == "ns"
 
 
-# ---- JobSet's manifests
+# ---- manifests of JobSet and LeaderWorkerSet
 
 
 def registration() -> manifests.Manifest:
@@ -326,18 +353,26 @@ def test_webhooks_are_called_on_loopback() -> None:
     assert given == registration()
 
 
-def test_the_registrations_are_read_as_kustomize_would_render_them(tmp_path: Path) -> None:
-    folder = tmp_path / "config/components/webhook"
-    (folder / "patches").mkdir(parents=True)
+@pytest.mark.parametrize(
+    ("read", "place", "patches", "prefix"),
+    [
+        pytest.param(manifests.jobset_webhooks, "config/components/webhook", "patches", "jobset", id="JobSet"),
+        pytest.param(manifests.lws_webhooks, "config/webhook", ".", "lws", id="LeaderWorkerSet"),
+    ],
+)
+def test_the_registrations_are_read_as_kustomize_would_render_them(
+    tmp_path: Path, read: Callable[[Path], list[manifests.Manifest]], place: str, patches: str, prefix: str
+) -> None:
+    folder = tmp_path / place
+    (folder / patches).mkdir(parents=True)
     both = [registration(), {**registration(), "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "v"}}]
     (folder / "manifests.yaml").write_text(yaml.safe_dump_all(both))
     for kind, name in (("mutating", "x"), ("validating", "y")):
         patch = [{"op": "replace", "path": "/webhooks/0", "value": {"name": name}}]
-        (folder / f"patches/{kind}-patch.yaml").write_text(yaml.safe_dump(patch))
-    result = manifests.jobset_webhooks(tmp_path)
-    assert [(item["metadata"]["name"], item["webhooks"][0]["name"]) for item in result] == [
-        ("jobset-m", "x"),
-        ("jobset-v", "y"),
+        (folder / patches / f"{kind}-patch.yaml").write_text(yaml.safe_dump(patch))
+    assert [(item["metadata"]["name"], item["webhooks"][0]["name"]) for item in read(tmp_path)] == [
+        (f"{prefix}-m", "x"),
+        (f"{prefix}-v", "y"),
     ]
 
 
