@@ -451,6 +451,12 @@ async def test_a_group_evicts_whole_groups_of_lower_priority_the_least_that_suff
         await are(here, "mid-", Running=4)
         await are(here, "high-", Running=4)
         await stay(here, "huge-", Gated=13)
+        await here.change(CONFIG_MAPS, "mid", {"data": {"priority": "20"}})
+
+        async def followed() -> bool:
+            return bool((await here.kube.get(WORKLOADS, "mid", here.name))["spec"]["priority"] == 20)
+
+        await eventually("the group's new priority holds while it runs", followed)
 
 
 # ---- bad input

@@ -310,6 +310,8 @@ class _Planner:
         return (Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}"),)
 
     def _followed_class(self, workload: Workload) -> Plan:
+        if self._unit.priority is not None and self._unit.priority != workload.spec.priority:
+            return Plan((PatchWorkload(workload, {"spec": {"priority": self._unit.priority}}),))
         ref, label = workload.spec.priority_class_ref, priority_label(self._unit)
         if ref is None or ref.group != names.GROUP or label in (None, ref.name):
             return NOTHING

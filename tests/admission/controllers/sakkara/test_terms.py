@@ -177,12 +177,14 @@ def test_one_that_asks_for_something_else_holds_the_group_up_and_is_named_beside
     ]
 
 
-def test_a_replacement_takes_the_place_of_a_member_that_failed_and_nobody_else_joins() -> None:
+def test_while_it_runs_its_priority_is_followed_and_nobody_else_joins() -> None:
     own = made(planned([member(0), member(1)], described()))
     reserved = Condition(type=names.QUOTA_RESERVED, status="True")
     admitted = Condition(type=names.ADMITTED, status="True")
     status = own.status.model_copy(update={"conditions": (reserved, admitted)})
     running = own.model_copy(update={"status": status})
+    follow = planned([member(0), member(1)], described(priority="9"), running).actions
+    assert [action.patch for action in follow if isinstance(action, PatchWorkload)] == [{"spec": {"priority": 9}}]
     plan = planned([member(n) for n in range(3)], described(), running)
     assert not [action for action in plan.actions if isinstance(action, CreateWorkload | DeletePod)]
     assert any("1 more wait: p-2" in event.message for event in plan.events)
