@@ -9,6 +9,7 @@ _WAIT = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
 
 ATTEMPTS = Counter("kueue_admission_attempts", "Admission cycles, by result.", ("result",))
 ATTEMPT_SECONDS = Histogram("kueue_admission_attempt_duration_seconds", "Duration of a cycle.", ("result",))
+CYCLE_CPU = Counter("stowage_cycle_cpu_seconds", "Processor time spent in admission cycles.")
 DECISIONS = Counter("stowage_decisions", "What cycles decided on workloads, by kind.", ("kind",))
 QUOTA_RESERVED = Counter(
     "kueue_quota_reserved_workloads", "Workloads that got quota.", ("cluster_queue", "priority_class")

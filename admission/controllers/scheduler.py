@@ -102,7 +102,7 @@ class Scheduler:
             log.debug("a backoff is over")
 
     def _cycle(self) -> CycleReport:
-        started, desk = time.perf_counter(), self._desk
+        started, spent, desk = time.perf_counter(), time.thread_time(), self._desk
         startable = desk.readiness.startable(bool(self._admitting)) if desk.readiness else None
         budget = desk.settings.cycle_budget
         report = decide(desk.ledger, desk.queues, self._now(), budget, desk.sharing, startable=startable)
@@ -111,6 +111,9 @@ class Scheduler:
         seconds = time.perf_counter() - started
         metrics.ATTEMPT_SECONDS.labels(result).observe(seconds)
         self._spent((decision.workload for decision in report.decisions), seconds)
+        metrics.CYCLE_CPU.inc(time.thread_time() - spent)
+        for decision in report.decisions:
+            metrics.DECISIONS.labels(type(decision).__name__).inc()
         return report
 
     def _act(self, decision: Decision, writes: asyncio.TaskGroup) -> None:

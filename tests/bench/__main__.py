@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from tests.bench import coldstart, cycle, exact, explain, jobs, joint, placement, preemption, shaping, simulate, webhook
+from tests.bench.perfload import run as perfload
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -58,6 +59,12 @@ def simulate_command(profile: str = "Exact", top: int = 0) -> None:
     simulate.main(["--profile", profile, "--top", str(top)])
 
 
+@app.command("perfload")
+def perfload_command(fraction: float = 1.0, without_topology: bool = False, floor: bool = False, top: int = 0) -> None:
+    """The peer's performance load on the real API server."""
+    perfload.run(perfload.Run(fraction, not without_topology, floor, top))
+
+
 @app.command("shaping")
 def shaping_command(sizes: str = "5000,15000", repeat: int = 5) -> None:
     """One placement decision under placement constraints."""
@@ -90,6 +97,7 @@ def everything(context: typer.Context) -> None:
         simulate.main([])
         coldstart.run()
         webhook.run()
+        perfload.run(perfload.Run())
         jobs.run([])
 
 

@@ -56,7 +56,7 @@ def cluster(load: dict[str, Any]) -> Iterator[Document]:
                 yield _object("v1", "Node", name, metadata={"labels": labels}, status={"allocatable": amounts})
     for name, of in load["classes"].items():
         yield _object(KUEUE, "WorkloadPriorityClass", name, value=of["priority"])
-    for cohort, queue in _queues(load):
+    for cohort, queue in queues(load):
         quota = {"name": "cpu", "nominalQuota": load["nominal"], "borrowingLimit": load["borrowing"]}
         groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "tas", "resources": [quota]}]}]
         spec = {
@@ -69,7 +69,8 @@ def cluster(load: dict[str, Any]) -> Iterator[Document]:
         yield _object(KUEUE, "LocalQueue", queue, "default", spec={"clusterQueue": queue})
 
 
-def _queues(load: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def queues(load: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Cohort and ClusterQueue of each."""
     for cohort in range(load["cohorts"]):
         for queue in range(load["queues"]):
             yield f"cohort-{cohort}", f"cohort-{cohort}-queue-{queue}"
@@ -77,7 +78,7 @@ def _queues(load: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def jobs(load: dict[str, Any]) -> Iterator[Document]:
     """The jobs of all queues; each says when it comes and how long it runs."""
-    for _, queue in _queues(load):
+    for _, queue in queues(load):
         for size, of in load["classes"].items():
             for mode, count, slices in of["sets"]:
                 for number in range(count):

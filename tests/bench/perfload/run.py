@@ -1,0 +1,176 @@
+"""Starts etcd, kube-apiserver and the controller (or the floor's process), drives the load through them, prints the figures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pstats
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import uvloop
+
+from admission.cli.install import CONFIG
+from admission.cli.processes import Child, free_port
+from api import names
+from api.kube.client import Kube
+from api.kube.resources import ALL, CLUSTER_QUEUES
+from api.kube.settings import ClientSettings
+from hack.controlplane.api import Api, eventually
+from hack.controlplane.cluster import STATE, ControlPlane
+from hack.controlplane.options import Options
+from tests.bench.measure import Cost, cost
+from tests.bench.perfload import figures, objects
+from tests.bench.perfload.driver import Driver
+from tests.bench.simulate import LOAD
+
+_STOWAGE = "stowage-system"
+_CLUSTER = Options(
+    kwok=False,
+    scheduler=False,
+    controller_manager=False,
+    tmpfs=True,
+    gogc=400,
+    disable_admission=("ServiceAccount", "TaintNodesByCondition"),
+)
+_RESOURCES = {resource.kind: resource for resource in ALL}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`fraction` of the load; `floor`: nobody decides; `top`: that many lines of a profile of the controller."""
+
+    fraction: float = 1.0
+    topology: bool = True
+    floor: bool = False
+    top: int = 0
+    limit: float = 1800.0
+
+    def __str__(self) -> str:
+        who, where = "floor" if self.floor else "ours", "with" if self.topology else "without"
+        return f"{who}, {where} topology, {self.fraction:.0%} of the load"
+
+
+class Profiled(Child):
+    """The controller under a profile."""
+
+    async def start(self) -> None:
+        """Starts it; its profile is in `<name>.profile` when it has ended."""
+        environment = {**os.environ, **self.environment, "STOWAGE_HEALTH_PORT": str(self.health_port)}
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.bench.perfload.profiled", str(self.log.with_suffix(".profile"))),
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+
+
+def run(chosen: Run) -> None:
+    """Prints all figures of one run."""
+    with tempfile.TemporaryDirectory(prefix="stowage-bench-") as name:
+        folder = Path(name)
+        with ControlPlane(folder / "cluster", _CLUSTER) as cluster:
+            uvloop.run(_measure(chosen, cluster, folder))
+        profile = folder / "controller.profile"
+        if profile.exists():
+            stats = pstats.Stats(str(profile))
+            stats.sort_stats("tottime").print_stats(chosen.top)
+            stats.sort_stats("cumtime").print_stats(r"admission/|api/", chosen.top)
+
+
+async def _measure(chosen: Run, cluster: ControlPlane, folder: Path) -> None:
+    for part in ("namespace", "crd", "rbac"):
+        await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-k", str(CONFIG / part))
+    async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig, user_agent="mimic")) as kube:
+        await asyncio.to_thread(cluster.add_nodes, objects.nodes(LOAD), wait=False)
+        for obj in objects.surroundings(LOAD, topology=chosen.topology):
+            await kube.create(_RESOURCES[obj["kind"]], obj)
+        async with _decider(chosen, cluster, folder) as child:
+            if not chosen.floor:
+                await asyncio.to_thread(eventually, "every queue active", lambda: _active(cluster.api), 60.0)
+            await _drive(chosen, kube, cluster, child)
+
+
+async def _drive(chosen: Run, kube: Kube, cluster: ControlPlane, child: Child) -> None:
+    arrivals, driver = objects.arrivals(LOAD, chosen.fraction, topology=chosen.topology), Driver(kube, {})
+    processes = {**_servers(cluster), child.name: _pid(child), "mimic": os.getpid()}
+    before, busy, begun = _costs(processes), figures.busy_seconds(), time.monotonic()
+    try:
+        await driver.run(arrivals, chosen.limit)
+    except TimeoutError:
+        print(f"not finished in time: {figures.slowest(driver.lives.values())}\n{child.tail()}")
+        return
+    wall, after, busy = time.monotonic() - begun, _costs(processes), figures.busy_seconds() - busy
+    print(
+        f"SUMMARY perfload, {chosen}: {len(arrivals)} workloads in {wall:.1f} s, {len(arrivals) / wall:.1f} a second; "
+        f"all posted after {driver.posted:.1f} s"
+    )
+    figures.costs(before, after, wall, busy, os.cpu_count() or 1)
+    figures.phases(driver.lives.values())
+    if not chosen.floor:
+        page = figures.Scrape.of(await _page(child))
+        figures.requests(page, len(arrivals))
+        figures.decisions(page, len(arrivals))
+
+
+@contextlib.asynccontextmanager
+async def _decider(chosen: Run, cluster: ControlPlane, folder: Path) -> AsyncIterator[Child]:
+    account = await asyncio.to_thread(cluster.service_account, _STOWAGE, "stowage-controller")
+    if chosen.floor:
+        child = Child("stamp", {}, folder / "stamp.log", free_port())
+        with child.log.open("ab") as log:
+            child.process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.bench.perfload.stamp", str(account), stdout=log, stderr=subprocess.STDOUT
+            )
+    else:
+        environment = {"STOWAGE_KUBECONFIG": str(account), "STOWAGE_HEALTH_HOST": "127.0.0.1"}
+        kind = Profiled if chosen.top else Child
+        child = kind("controller", environment, folder / "controller.log", free_port())
+        await child.start()
+        await child.ready(120.0)
+    try:
+        yield child
+    finally:
+        await child.stop()
+        log_tail = [line for line in child.tail().splitlines() if '"level": "ERROR"' in line or "Traceback" in line]
+        print(*log_tail[:5], sep="\n")
+
+
+def _active(api: Api) -> bool:
+    """Whether somebody leads and has looked at every queue."""
+    queues = api.get(CLUSTER_QUEUES.path())["items"]
+    return all(
+        any(c["type"] == names.ACTIVE and c["status"] == "True" for c in queue.get("status", {}).get("conditions", ()))
+        for queue in queues
+    )
+
+
+def _pid(child: Child) -> int:
+    assert child.process is not None
+    return child.process.pid
+
+
+def _servers(cluster: ControlPlane) -> dict[str, int]:
+    state = json.loads((cluster.folder / STATE).read_text())
+    return {str(name): int(pid) for name, pid in state["pids"]}
+
+
+def _costs(processes: dict[str, int]) -> dict[str, Cost]:
+    return {name: cost(pid) for name, pid in processes.items()}
+
+
+async def _page(child: Child) -> str:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{child.health_port}/metrics") as answer,
+    ):
+        return await answer.text()
