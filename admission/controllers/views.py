@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from admission.controllers.activity import Activity, cluster_queue_activity
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.held import HeldPod, PodReader
+from admission.controllers.reading import read_workload
 from admission.controllers.resources import LimitRange
 from admission.controllers.sakkara.trees import Trees
 from admission.controllers.situation import Situation
@@ -169,7 +170,7 @@ def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue], limit_range
 
 def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> Views:
     """The informers, not yet running. `topology_namespace`: where topology ConfigMaps count."""
-    workloads, local_queues = Informer(kube, WORKLOADS, Workload), Informer(kube, LOCAL_QUEUES, LocalQueue)
+    workloads, local_queues = Informer(kube, WORKLOADS, read_workload), Informer(kube, LOCAL_QUEUES, LocalQueue)
     limit_ranges = Informer(kube, LIMIT_RANGES, LimitRange)
     index(workloads, local_queues, limit_ranges)
     return Views(

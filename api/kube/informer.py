@@ -93,6 +93,7 @@ class Informer(Generic[T]):
         self._refreshes = self._answered = 0  # asked for; and the last one before a list that is complete
         self._refreshed = asyncio.Condition()
         self._pause: asyncio.Timeout | None = None
+        self._observes = False
 
     @property
     def objects(self) -> Mapping[str, T]:
@@ -122,6 +123,7 @@ class Informer(Generic[T]):
 
     def observe(self, obj: T) -> None:
         """Takes the answer to a write of ours as if the watch had shown it already; handlers see it at once."""
+        self._observes = True
         self._store.observe(obj)
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - its error says what is wrong
@@ -281,6 +283,11 @@ class Informer(Generic[T]):
             items.pop(who.key, None)
 
     def _apply(self, event: WatchEvent) -> None:
+        if self._observes and event.type != ChangeType.DELETED:
+            echo = raw_identity(event.object)
+            if echo is not None and self._store.holds(echo):
+                self._reached(echo.resource_version)  # known from the answer: not decoded again
+                return
         obj = self._decode(event.object)
         who = identity(obj) if obj is not None else raw_identity(event.object)
         if event.type != ChangeType.DELETED:

@@ -116,6 +116,14 @@ class Store(Generic[T]):
         if old is not None and identity(old).uid == who.uid:
             self.upsert(obj)
 
+    def holds(self, who: Identity) -> bool:
+        """Whether the copy has this version, or a later one: so it is when the watch shows a write that was observed."""
+        old = self._objects.get(who.key)
+        if old is None or not who.resource_version:
+            return False
+        was = identity(old)
+        return who.uid == was.uid and (who.resource_version == was.resource_version or _is_older(who, was))
+
     def upsert(self, obj: T) -> None:
         """Takes an ADDED or MODIFIED; repetitions and older states change nothing."""
         for change in self._upsert(obj):

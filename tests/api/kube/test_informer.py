@@ -10,7 +10,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from prometheus_client import REGISTRY
 
 from api.kube.informer import Informer
 from api.kube.resources import NODES, PODS
@@ -94,6 +96,32 @@ async def test_lists_then_follows(script: Script, tmp_path: Path) -> None:
     assert watched_from(script) == ["10"]
     assert script.requests[1].query["allowWatchBookmarks"] == "true"
     assert 300 <= int(script.requests[1].query["timeoutSeconds"]) <= 600
+
+
+async def test_what_a_write_was_answered_is_not_read_again(script: Script, tmp_path: Path) -> None:
+    before = REGISTRY.get_sample_value("stowage_informer_undecodable_total", {"resource": "pods"})
+    unreadable = pod("a", 9, node=["nowhere"])
+    script.then(
+        listing(pod("a", 5), version="5"),
+        watching(
+            event("MODIFIED", pod("a", 6)),
+            event("MODIFIED", pod("a", 8, node=["nowhere"])),
+            event("MODIFIED", unreadable),
+            event("ADDED", pod("b", 10)),
+        ),
+    )
+    async with running(script, tmp_path) as run:
+        answered = msgspec.json.decode(json.dumps(pod("a", 9)).encode(), type=Pod)
+
+        def write(change: Change[Pod]) -> None:
+            if change.object.metadata.resource_version == "6":
+                run.informer.observe(answered)
+
+        run.informer.add_handler(write)
+        await until(lambda: "team/b" in run.copy)
+        assert run.changes == ["ADDED team/a@5", "MODIFIED team/a@6", "MODIFIED team/a@9", "ADDED team/b@10"]
+    undecodable = REGISTRY.get_sample_value("stowage_informer_undecodable_total", {"resource": "pods"})
+    assert undecodable == before
 
 
 async def test_pages_are_one_list(script: Script, tmp_path: Path) -> None:
