@@ -62,6 +62,7 @@ class _Solver:
         if self._figures > self._bound and self._problem.asked:
             self._weigh()
         if self._figures > self._bound:
+            self._second()
             self._lift()
         if self._figures > self._bound:
             self._search()
@@ -71,12 +72,16 @@ class _Solver:
     # ---- a quick answer
 
     def _first(self) -> tuple[Ints, Figures]:
-        problem = self._problem
-        tried = [self._inside(self._few)]
-        if problem.last > problem.asked and not np.array_equal(np.sort(tried[0]), np.sort(self._few.slots)):
-            tried.append(self._few.slots)
-        answers = [self._down(chosen) for chosen in tried]
-        return min(((slots, problem.figures(slots)) for slots in answers), key=lambda answer: answer[1])
+        slots = self._down(self._inside(self._few))
+        return slots, self._problem.figures(slots)
+
+    def _second(self) -> None:
+        """The largest domains, as few.py chose them: they may need fewer below."""
+        if self._problem.last > self._problem.asked:
+            slots = self._down(self._few.slots)
+            figures = self._problem.figures(slots)
+            if figures < self._figures:
+                self._slots, self._figures = slots, figures
 
     def _inside(self, found: Few) -> Ints:
         """The best numbers in the parents that are open anyway."""
