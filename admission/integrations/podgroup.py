@@ -132,8 +132,12 @@ class Unit:
         fields["template"] = {"metadata": {}, "spec": pod.read_spec()}
         if topology:
             index = names.POD_GROUP_INDEX_LABEL
-            fields["topology_request"] = topology_request(pod.annotations, pod_index_label=index)
+            fields["topology_request"] = topology_request(self._asked(pod), pod_index_label=index)
         return PodSet(**fields)
+
+    def _asked(self, pod: QueuedPod) -> Mapping[str, str]:
+        """The annotations that say where the pods of its role are to go."""
+        return pod.annotations
 
     def _check_likeness(self) -> None:
         queues = {pod.labels.get(names.QUEUE_NAME_LABEL, "") for pod in self.counting}

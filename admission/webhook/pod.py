@@ -15,8 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.webhook import annotations as topology
-from admission.webhook import gangs, gates, shaping
+from admission.webhook import gangs, gates, placement
 from admission.webhook.defaults import DEFAULT_QUEUE, in_managed_namespace
 from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid, required
 from admission.webhook.formats import label_name, subdomain
@@ -217,11 +216,7 @@ def _booleans(pod: Mapping[str, Any]) -> Errors:
 
 
 def _topology(pod: Mapping[str, Any], rules: Rules) -> Errors:
-    if not rules.topology_aware:
-        return []
-    at, given = Path("metadata"), annotations_of(pod)
-    errors = [*topology.first_forms(at, given, None), *shaping.refinements(at, given), *shaping.profile(at, given)]
-    return [*errors, *topology.template_annotations(at, given, multi_layer=rules.multi_layer)]
+    return placement.errors_of(pod, rules, shared=names.GANG in annotations_of(pod))
 
 
 def _group_change(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules) -> Errors:

@@ -26,6 +26,7 @@ from admission.webhook import (
     gangs,
     jobs,
     leaderworkerset,
+    placement,
     pod,
     queues,
     statefulset,
@@ -149,8 +150,8 @@ def _validate_elastic_quota(group: str) -> Validator:
     return validate
 
 
-def _validate_pod_group(request: Request, _: Lookups, __: Rules) -> Errors:
-    return gangs.validate_pod_group(request.new, request.namespace)
+def _validate_pod_group(request: Request, _: Lookups, rules: Rules) -> Errors:
+    return [*gangs.validate_pod_group(request.new, request.namespace), *placement.errors_of(request.new, rules)]
 
 
 def _validate_config_map(request: Request, _: Lookups, __: Rules) -> Errors:

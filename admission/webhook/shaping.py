@@ -19,7 +19,7 @@ from api.requests import effective_annotations, parse_period
 
 _CONSTRAINTS, _RELAX = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER
 _YES_OR_NO: Final = ("false", "true")
-_NOT_REQUIRED: Final = (
+NOT_REQUIRED: Final = (
     f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
 )
 
@@ -52,9 +52,9 @@ def combinations(metadata: Path, job: Annotations, templates: Sequence[Template]
         errors += _sizes(metadata, job, template)
         errors += _beside_group(metadata, job, template)
         if _RELAX in template.annotations and not _requires(job, template):
-            errors.append(forbidden(_key(template.metadata, _RELAX), _NOT_REQUIRED))
+            errors.append(forbidden(_key(template.metadata, _RELAX), NOT_REQUIRED))
     if _RELAX in job and not any(_requires(job, template) for template in templates):
-        errors.append(forbidden(_key(metadata, _RELAX), _NOT_REQUIRED))
+        errors.append(forbidden(_key(metadata, _RELAX), NOT_REQUIRED))
     return errors
 
 

@@ -144,7 +144,7 @@ class Units:
         sight = self._objects.sight
         wanted = (
             (RESOURCE_FLAVORS, sight.flavors.objects, freequeue.flavor()),
-            (CLUSTER_QUEUES, sight.cluster_queues.objects, freequeue.cluster_queue()),
+            (CLUSTER_QUEUES, sight.cluster_queues.objects, freequeue.cluster_queue(flavors=sight.flavors.objects)),
             (LOCAL_QUEUES, sight.local_queues.objects, freequeue.local_queue(namespace)),
         )
         for kind, there, made in wanted:

@@ -1,8 +1,9 @@
 """The queues of gangs that name none: they count nothing, so that such gangs wait for room on the nodes alone.
 
 Flavor and ClusterQueue GANG_QUEUE, and a LocalQueue of that name in each namespace where a gang asks for it; the flavor means
-all Linux nodes, each for itself, unless somebody made another one of the name. What is made stays: it costs nothing, and is
-wanted again. Objects of the name that are somebody else's are used as they are.
+all Linux nodes, each for itself, unless somebody made another one of the name. A gang that asks for a level finds it in the
+cluster's other flavors that have a topology: the ClusterQueue lists them behind, and follows when they come and go. What is
+made stays: it costs nothing, and is wanted again. Objects of the name that are somebody else's are used as they are.
 
 For Sakkara groups the same under the name SAKKARA_QUEUE, by the tree of that name (sakkara/trees.py); there a group may evict
 others of lower priority.
@@ -11,13 +12,14 @@ others of lower priority.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from admission.controllers.pods.views import PodView
 from admission.controllers.views import Views
 from admission.integrations.pod import QueuedPod
 from api.errors import AlreadyExists
-from api.kube.client import Kube
+from api.kube.client import Kube, PatchKind
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
 from api.kube.store import Change
@@ -46,6 +48,8 @@ _WITHOUT_END: Final = "1G"
 
 
 QUEUES: Final = (GANG_QUEUE, SAKKARA_QUEUE)
+MOST_FLAVORS: Final = 64
+"""Of a ClusterQueue."""
 
 
 def flavor(name: str = GANG_QUEUE) -> ResourceFlavor:
@@ -58,14 +62,25 @@ def flavor(name: str = GANG_QUEUE) -> ResourceFlavor:
     return ResourceFlavor(metadata=ObjectMeta(name=name, labels=_LABELS), spec=spec)
 
 
-def cluster_queue(name: str = GANG_QUEUE) -> ClusterQueue:
-    """Of any namespace, without a limit."""
-    pods = FlavorQuotas(name=name, resources=(ResourceQuota(name=PODS, nominal_quota=_WITHOUT_END),))
-    group = ResourceGroup(covered_resources=(PODS,), flavors=(pods,))
+def cluster_queue(name: str = GANG_QUEUE, flavors: Mapping[str, ResourceFlavor] | None = None) -> ClusterQueue:
+    """Of any namespace, without a limit. `flavors`: all that there are."""
+    endless = (ResourceQuota(name=PODS, nominal_quota=_WITHOUT_END),)
+    quotas = tuple(FlavorQuotas(name=each, resources=endless) for each in (name, *_levelled(name, flavors or {})))
+    group = ResourceGroup(covered_resources=(PODS,), flavors=quotas)
     spec = ClusterQueueSpec(namespace_selector={}, resource_groups=(group,))
     if name == SAKKARA_QUEUE:
         spec = spec.model_copy(update={"preemption": Preemption(within_cluster_queue="LowerPriority")})
     return ClusterQueue(metadata=ObjectMeta(name=name, labels=_LABELS), spec=spec)
+
+
+def _levelled(name: str, flavors: Mapping[str, ResourceFlavor]) -> list[str]:
+    """The flavors, beside the queue's own, in which a gang may find the level that it asks for."""
+    if name != GANG_QUEUE:
+        return []
+    levelled = (made for made in flavors.values() if made.spec.topology_name or made.spec.topology)
+    # one that is to be deleted can only go once no ClusterQueue lists it
+    staying = (made.key for made in levelled if not made.metadata.deletion_timestamp)
+    return sorted(each for each in staying if each not in QUEUES)[: MOST_FLAVORS - 1]
 
 
 def local_queue(namespace: str, name: str = GANG_QUEUE) -> LocalQueue:
@@ -82,6 +97,7 @@ class FreeQueueController:
         self.queue = Reconciler("queues of gangs", self.reconcile, workers=1)
         pods.add_handler(self._pod_changed)
         views.workloads.add_handler(self._workload_changed)
+        views.flavors.add_handler(self._flavor_changed)
 
     async def run(self) -> None:
         """Until cancelled. The informers run elsewhere."""
@@ -96,20 +112,29 @@ class FreeQueueController:
         """Pods may name another queue than the one that they go by."""
         self._asked(change.object.metadata.namespace or "", change.object.spec.queue_name)
 
+    def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
+        """It may have a level that gangs ask for."""
+        if GANG_QUEUE in self._views.cluster_queues.objects:
+            self.queue.add(object_key(None, GANG_QUEUE))
+
     def _asked(self, namespace: str, queue: str) -> None:
         key = object_key(namespace, queue)
         if queue in QUEUES and key not in self._views.local_queues.objects:
             self.queue.add(key)
 
     async def reconcile(self, key: str) -> float | None:
-        """What one namespace lacks of one queue."""
+        """What one namespace lacks of one queue, or what the ClusterQueue itself lacks."""
         namespace, queue = split_key(key)
         if queue not in self._views.flavors.objects:
             await self._create(RESOURCE_FLAVORS, flavor(queue))
-        if queue not in self._views.cluster_queues.objects:
-            await self._create(CLUSTER_QUEUES, cluster_queue(queue))
-        if key not in self._views.local_queues.objects:
-            await self._create(LOCAL_QUEUES, local_queue(namespace or "", queue))
+        wanted, found = cluster_queue(queue, self._views.flavors.objects), self._views.cluster_queues.objects.get(queue)
+        if found is None:
+            await self._create(CLUSTER_QUEUES, wanted)
+        elif GANG_MADE in found.metadata.labels and _flavors(found) != _flavors(wanted):
+            groups = wanted.to_wire()["spec"]["resourceGroups"]
+            await self._kube.patch(CLUSTER_QUEUES, queue, {"spec": {"resourceGroups": groups}}, kind=PatchKind.MERGE)
+        if namespace and key not in self._views.local_queues.objects:
+            await self._create(LOCAL_QUEUES, local_queue(namespace, queue))
         return None
 
     async def _create(self, resource: Resource, obj: KubeObject) -> None:
@@ -117,3 +142,7 @@ class FreeQueueController:
             await self._kube.create(resource, obj.to_wire())
         except AlreadyExists:
             log.debug("%s %s is there already", resource.kind, obj.key)
+
+
+def _flavors(queue: ClusterQueue) -> list[str]:
+    return [quotas.name for group in queue.spec.resource_groups for quotas in group.flavors]

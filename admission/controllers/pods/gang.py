@@ -7,19 +7,21 @@ operator can raise and lower the minimum of pods that wait. Of a Sakkara group i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from admission.controllers.sakkara.exact import Exact
 from admission.integrations.base import Finish
 from admission.integrations.gang import Gang, MatchPolicy, from_text, groups_of, policy_of
+from admission.integrations.gangplacement import alone, check_likeness, effective, said_of, together
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import Unit, UnlikePods
 from api import names
 from api.groups import PodGroup
 from api.meta import object_key, rfc3339
+from api.workloads import PodSet
 
 DEFAULT_TIMEOUT: Final = 10.0
 """Seconds that a gang has to get bound which says nothing itself, of one that names no queue."""
@@ -28,7 +30,8 @@ DEFAULT_TIMEOUT: Final = 10.0
 @dataclass(frozen=True, slots=True)
 class Terms:
     """`minimum` None: nobody says any; `lacking` says who should, if not a PodGroup. `timeout` in seconds from the opening of
-    the gates, None for none. `uid` and `since` (epoch seconds) give the gang its place in line. `exact`: no more than that."""
+    the gates, None for none. `uid` and `since` (epoch seconds) give the gang its place in line. `placement`: what the PodGroup
+    asks of the topology, as annotations; `profile`: which placement profile it names. `exact`: so many pods and no more."""
 
     name: str
     minimum: int | None
@@ -37,6 +40,8 @@ class Terms:
     timeout: float | None = None
     uid: str = ""
     since: float = 0.0
+    placement: Mapping[str, str] = field(default_factory=dict)
+    profile: str | None = None
     exact: Exact | None = None
     lacking: str = ""
 
@@ -47,6 +52,8 @@ class Terms:
             said[names.GANG_GROUP] = json.dumps(self.groups, separators=(",", ":"))
         if self.exact is not None and self.exact.config_map is not None:
             said[names.SAKKARA_GROUP_ANNOTATION] = self.exact.config_map
+        if self.profile is not None:
+            said[names.PLACEMENT_PROFILE] = self.profile
         return said
 
 
@@ -64,6 +71,7 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> Terms:
     gang = next((gang for _, gang in said), Gang(name))
     key = object_key(first.metadata.namespace, name)
     minimum, groups, policy = gang.minimum, gang.groups, gang.policy
+    group_says = pod_group.metadata.annotations if pod_group is not None else {}
     if pod_group is not None:
         wire = pod_group.metadata.to_wire()
         minimum = pod_group.spec.min_member or minimum
@@ -77,15 +85,17 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> Terms:
         timeout=_timeout(first, pod_group),
         uid=(pod_group.metadata.uid if pod_group is not None else "") or key,
         since=first.created,
+        placement=said_of(group_says),
+        profile=None if names.PLACEMENT_PROFILE in first.annotations else group_says.get(names.PLACEMENT_PROFILE),
     )
 
 
 def _check_likeness(name: str, said: Sequence[tuple[QueuedPod, Gang]]) -> None:
-    for field in ("minimum", "groups", "policy"):
-        by_value = {getattr(gang, field): pod.metadata.name for pod, gang in said}
+    for part in ("minimum", "groups", "policy"):
+        by_value = {getattr(gang, part): pod.metadata.name for pod, gang in said}
         if len(by_value) > 1:
             given = ", ".join(f"{value} in pod {pod}" for value, pod in by_value.items())
-            raise UnlikePods(f"metadata.annotations[{names.GANG_TERMS}].{field}", given, "the same in all pods", name)
+            raise UnlikePods(f"metadata.annotations[{names.GANG_TERMS}].{part}", given, "the same in all pods", name)
 
 
 def _timeout(pod: QueuedPod, pod_group: PodGroup | None) -> float | None:
@@ -123,11 +133,12 @@ class GangUnit(Unit):
     """A gang as a group: of exactly the pods that there are, and over when none of them is left to run."""
 
     minimum: int = 1
+    placement: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_gang(cls, unit: Unit, terms: Terms) -> GangUnit:
         """The unit under these terms."""
-        return cls(unit.namespace, unit.group, unit.pods, terms.minimum or 1)
+        return cls(unit.namespace, unit.group, unit.pods, terms.minimum or 1, terms.placement)
 
     def only(self, pods: Sequence[QueuedPod]) -> GangUnit:
         """These of its pods."""
@@ -143,6 +154,18 @@ class GangUnit(Unit):
         """Never: a gang waits for its pods."""
         return False
 
+    def pod_sets(self, *, topology: bool = True) -> tuple[PodSet, ...]:
+        """By role; what the PodGroup asks of the topology holds for all of them together. Raises as pod groups do."""
+        check_likeness(self.counting, self.group)
+        found = super().pod_sets(topology=topology)
+        if not topology:
+            return found
+        own = {pod.role: pod.annotations for pod in reversed(self.pods)}
+        return together(found, own, self.placement, object_key(self.namespace, self.group))
+
+    def _asked(self, pod: QueuedPod) -> Mapping[str, str]:
+        return effective(pod.annotations, self.placement)
+
     def finished(self) -> Finish | None:
         """Over when all have ended; well, if as many as the minimum succeeded."""
         if not all(pod.terminated for pod in self.pods):
@@ -151,3 +174,18 @@ class GangUnit(Unit):
         if succeeded >= self.minimum:
             return Finish(f"Pods succeeded: {succeeded}/{len(self.pods)}.", True)
         return Finish(f"Pods failed: {len(self.pods) - succeeded}/{len(self.pods)}.", False)
+
+
+@dataclass(frozen=True)
+class LateUnit(Unit):
+    """A pod that joins a gang late: a unit of its own, which asks for what the gang asks of a single pod."""
+
+    placement: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_pod(cls, pod: QueuedPod, terms: Terms) -> LateUnit:
+        """The unit under the gang's terms."""
+        return cls(pod.metadata.namespace, "", (pod,), terms.placement)
+
+    def _asked(self, pod: QueuedPod) -> Mapping[str, str]:
+        return alone(effective(pod.annotations, self.placement))

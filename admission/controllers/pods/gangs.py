@@ -25,7 +25,7 @@ from admission.controllers.jobs.endings import let_go
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods.actions import NOTHING, Plan, ReleasePod
 from admission.controllers.pods.compose import is_group_workload
-from admission.controllers.pods.gang import GangUnit, Terms, counted, shortage
+from admission.controllers.pods.gang import GangUnit, LateUnit, Terms, counted, shortage
 from admission.controllers.pods.plan import RULES, UNLIKE, plan
 from admission.controllers.sakkara.unit import ExactUnit, unit_of
 from admission.controllers.timeouts import Backoff
@@ -165,12 +165,15 @@ class _Gang:
         )
         return Plan((PatchWorkload(workload, patch, told),))
 
-    def _marked(self, made: Plan) -> Plan:
-        """Workloads that are made carry what the engine is to know of the gang."""
+    def _marked(self, made: Plan, *, late: bool = False) -> Plan:
+        """Workloads that are made carry what the engine is to know of the gang. `late`: its group has started already."""
+        said = self._terms.annotations()
+        if late:
+            said.pop(names.GANG_GROUP, None)
 
         def marked(action: CreateWorkload) -> CreateWorkload:
             meta = action.workload.metadata
-            annotations = {**meta.annotations, **self._terms.annotations()}
+            annotations = {**meta.annotations, **said}
             named = meta.model_copy(update={"annotations": annotations})
             return replace(action, workload=action.workload.model_copy(update={"metadata": named}))
 
@@ -216,8 +219,8 @@ class _Gang:
             known = self._lates.get(pod.key, ())
             if not known and not open_to and pod.gated:
                 continue
-            alone = Unit(self._unit.namespace, "", (pod,))
-            result = result.followed(self._marked(plan(alone, known, self._surroundings, self._now)))
+            alone = LateUnit.of_pod(pod, self._terms)
+            result = result.followed(self._marked(plan(alone, known, self._surroundings, self._now), late=True))
         if late and not open_to:
             found = counted(self._unit.pods, self._terms.policy)
             return result.followed(self._wait(shortage(found, self._terms) or ""))

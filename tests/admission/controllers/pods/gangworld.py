@@ -6,6 +6,7 @@ at once, but for those that the scheduler does not like.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +24,8 @@ from admission.controllers.pods.views import pod_keys
 from admission.controllers.situation import Situation, blocker
 from admission.engine import intake, model
 from admission.engine.books import Books
-from admission.engine.cycle.cycle import run_cycle
-from admission.engine.decision import Admit, Evict
+from admission.engine.cycle.deciding import decide
+from admission.engine.decision import Admit, Evict, Preempt
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.integrations.gang import Gang
@@ -33,7 +34,7 @@ from admission.integrations.podgroup import Unit
 from api import names
 from api.groups import PodGroup
 from api.meta import is_true, rfc3339
-from api.queues import ClusterQueue, LocalQueue
+from api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import Workload
 from tests.admission.integrations.samples import merged
@@ -43,19 +44,22 @@ SPEC = b'{"containers":[{"name":"main","resources":{"requests":{"cpu":"1"}}}]}'
 ROUNDS = 40
 
 
+HIGH = "high"
+"""The class of gangs that may evict others."""
+
+
 def _queue(cpus: int) -> ClusterQueue:
     flavor = {"name": "flat", "resources": [{"name": "cpu", "nominalQuota": cpus}]}
     groups = [{"coveredResources": ["cpu"], "flavors": [flavor]}]
-    return ClusterQueue.from_wire(
-        {"metadata": {"name": "q"}, "spec": {"namespaceSelector": {}, "resourceGroups": groups}}
-    )
+    spec = {"namespaceSelector": {}, "resourceGroups": groups, "preemption": {"withinClusterQueue": "LowerPriority"}}
+    return ClusterQueue.from_wire({"metadata": {"name": "q"}, "spec": spec})
 
 
 class World:
-    """`cpus` is all that there is; each pod asks for one. Times are epoch seconds."""
+    """`cpus` is all that there is; each pod asks for one; gangs named in `high` evict others. Times are epoch seconds."""
 
-    def __init__(self, cpus: int) -> None:
-        self.now, self.cpus, self._made = 1_000_000.0, cpus, 0
+    def __init__(self, cpus: int, high: Iterable[str] = ()) -> None:
+        self.now, self.cpus, self._made, self._high = 1_000_000.0, cpus, 0, frozenset(high)
         self.pods: dict[str, QueuedPod] = {}
         self.workloads: dict[str, Workload] = {}
         self.groups: dict[str, PodGroup] = {}
@@ -85,7 +89,7 @@ class World:
         self.pods[name] = QueuedPod(
             PodMeta(name, NS, f"uid-{name}", "1"),
             created=self.now,
-            labels={names.QUEUE_NAME_LABEL: "q", names.MANAGED_LABEL: "true"},
+            labels={names.QUEUE_NAME_LABEL: "q", names.MANAGED_LABEL: "true", **self._priority(gang)},
             annotations={names.GANG: gang.name, names.GANG_TERMS: gang.to_text(), names.ROLE_HASH: "role"},
             held=True,
             gated=True,
@@ -94,6 +98,9 @@ class World:
             spec=SPEC,
         )
         return name
+
+    def _priority(self, gang: Gang) -> dict[str, str]:
+        return {names.PRIORITY_CLASS_LABEL: HIGH} if gang.name in self._high else {}
 
     def end(self, name: str, phase: str) -> None:
         """It succeeds or fails."""
@@ -155,11 +162,11 @@ class World:
                 self._perform(plan_gone([own], self.now))
             return
         unit, terms = Unit.of(pods), terms_of(pods, self.groups.get(gang))
-        self._perform(
-            plan_gang(
-                unit, terms, [own] if own else [], self.lates(gang), Surroundings(flavors=self._flavors()), self.now
-            )
-        )
+        self._perform(plan_gang(unit, terms, [own] if own else [], self.lates(gang), self._surroundings(), self.now))
+
+    def _surroundings(self) -> Surroundings:
+        high = WorkloadPriorityClass.from_wire({"metadata": {"name": HIGH}, "value": 9})
+        return Surroundings(flavors=self._flavors(), workload_priority_classes={HIGH: high})
 
     @staticmethod
     def _flavors() -> Any:
@@ -222,7 +229,7 @@ class World:
                 self._tell(key, workload)
         self._seen = dict(self.workloads)
         written = 0
-        report = run_cycle(self.books.ledger, self.books.queues, self.now, 100)
+        report = decide(self.books.ledger, self.books.queues, self.now, 100)
         for decision in report.decisions:
             if isinstance(decision, Admit):
                 if crash_after is not None and written >= crash_after:
@@ -231,8 +238,10 @@ class World:
                 written += 1
                 self._admit(decision)
             elif isinstance(decision, Evict):
-                eviction = Eviction(decision.reason, decision.message)
-                self._status(decision.workload, evicted(self.workloads[decision.workload].status, eviction, self.now))
+                self._evict(decision.workload, Eviction(decision.reason, decision.message))
+            elif isinstance(decision, Preempt):
+                for victim in decision.victims:
+                    self._evict(victim.workload, Eviction(names.Evicting.PREEMPTED, "", preemption=victim.claim.value))
         return None if crash_after is None else crash_after - written
 
     def _tell(self, key: str, workload: Workload) -> None:
@@ -249,6 +258,10 @@ class World:
                 not_before=0.0 if reserved else lifecycle.not_before(workload, situation),
             )
         )
+
+    def _evict(self, key: str, eviction: Eviction) -> None:
+        if not is_true(self.workloads[key].status.conditions, names.EVICTED):
+            self._status(key, evicted(self.workloads[key].status, eviction, self.now))
 
     def _admit(self, decision: Admit) -> None:
         workload = self.workloads[decision.workload]

@@ -1,0 +1,116 @@
+"""What a gang asks of the topology: of what its PodGroup says and what its pods say, what holds for each. Pure.
+
+The whole language of pod templates may stand on the pods of a gang and on its PodGroup. What stands on a pod holds for its role
+(the pods that ask for the same, one pod set); what stands on the PodGroup holds for every role that says nothing of its own in
+that regard: the main request, slices, and each of the others by itself. A level that roles have from the PodGroup is the
+gang's: they are one placement group, and all of them go to one domain of it.
+
+Pods of one role say the same, for only one of them is read; and slices must come out even, for a gang starts whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from admission.integrations.pod import QueuedPod
+from admission.integrations.podgroup import UnlikePods
+from api import names
+from api.errors import InvalidObject
+from api.workloads import PodSet, TopologyRequest
+
+Annotations = Mapping[str, str]
+
+_MAIN: Final = (
+    names.REQUIRED_TOPOLOGY,
+    names.PREFERRED_TOPOLOGY,
+    names.UNCONSTRAINED_TOPOLOGY,
+    names.REQUIRE_TOPOLOGY,
+    names.PREFER_TOPOLOGY,
+)
+_SLICES: Final = (names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_SIZE, names.SLICE_CONSTRAINTS)
+_EACH: Final = (names.PODSET_GROUP_NAME, names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER)
+_LEVELS: Final = tuple(key for key in _MAIN if key != names.UNCONSTRAINED_TOPOLOGY)
+_BLOCKS: Final = (_MAIN, _SLICES, *((key,) for key in _EACH))
+PLACEMENT: Final = frozenset(key for block in _BLOCKS for key in block)
+
+
+def said_of(given: Annotations) -> dict[str, str]:
+    """What of these annotations is about placement."""
+    return {key: value for key, value in given.items() if key in PLACEMENT}
+
+
+def effective(own: Annotations, group: Annotations) -> dict[str, str]:
+    """A pod's annotations, with those of its PodGroup where it has none of its own in that regard."""
+    found = dict(own)
+    for block in _BLOCKS:
+        if not any(key in own for key in block):
+            found.update({key: group[key] for key in block if key in group})
+    return found
+
+
+def check_likeness(pods: Iterable[QueuedPod], gang: str) -> None:
+    """Raises UnlikePods where pods of one role, gated still, ask for different places."""
+    first: dict[str, QueuedPod] = {}
+    for pod in pods:
+        if not pod.gated:
+            continue
+        other = first.setdefault(pod.role, pod)
+        mine, theirs = said_of(pod.annotations), said_of(other.annotations)
+        if mine != theirs:
+            key = min(key for key in PLACEMENT if mine.get(key) != theirs.get(key))
+            given = ", ".join(
+                f"{said.get(key)} in pod {one.metadata.name}" for one, said in ((other, theirs), (pod, mine))
+            )
+            raise UnlikePods(f"metadata.annotations[{key}]", given, "the same in all pods of one role", gang)
+
+
+def together(
+    pod_sets: tuple[PodSet, ...], own: Mapping[str, Annotations], group: Annotations, gang: str
+) -> tuple[PodSet, ...]:
+    """The pod sets, those that have their level from the PodGroup as one placement group.
+
+    `own`: what the pods of each pod set say; `gang`: its key. Raises InvalidObject for slices that leave pods over, and for
+    constraints of one pod set beside the others.
+    """
+    for pod_set in pod_sets:
+        _check_slices(pod_set, gang)
+    mates = [
+        pod_set.name
+        for pod_set in pod_sets
+        if not any(key in own[pod_set.name] for key in (*_MAIN, names.PODSET_GROUP_NAME))
+    ]
+    if not any(key in group for key in _LEVELS) or names.PODSET_GROUP_NAME in group or len(mates) < 2:
+        return pod_sets
+    for pod_set in pod_sets:
+        if pod_set.name in mates and pod_set.topology_request is not None and pod_set.topology_request.constraints:
+            where = f"metadata.annotations[{names.PLACEMENT_CONSTRAINTS}]"
+            rule = f"none where the {len(mates)} roles of a gang share the level of their PodGroup"
+            raise InvalidObject(where, f"constraints of role {pod_set.name}", rule, gang)
+    return tuple(_joined(pod_set, gang) if pod_set.name in mates else pod_set for pod_set in pod_sets)
+
+
+def alone(given: Annotations) -> dict[str, str]:
+    """What a single pod asks that joins a gang late: it is no slice, no group and no shape by itself."""
+    shapes = (*_SLICES, names.PODSET_GROUP_NAME, names.PLACEMENT_CONSTRAINTS)
+    return {key: value for key, value in given.items() if key not in shapes}
+
+
+def _joined(pod_set: PodSet, gang: str) -> PodSet:
+    asked = pod_set.topology_request
+    if asked is None:
+        return pod_set
+    return pod_set.model_copy(update={"topology_request": asked.model_copy(update={"pod_set_group_name": gang})})
+
+
+def _check_slices(pod_set: PodSet, gang: str) -> None:
+    asked = pod_set.topology_request
+    size = None if asked is None else _slice_size(asked)
+    if size and pod_set.count % size:
+        rule = f"a size that divides the {pod_set.count} pods of role {pod_set.name}"
+        raise InvalidObject(f"metadata.annotations[{names.SLICE_SIZE}]", size, rule, gang)
+
+
+def _slice_size(asked: TopologyRequest) -> int | None:
+    layers: Any = asked.podset_slice_required_topology_constraints
+    return layers[0].size if layers else asked.pod_set_slice_size

@@ -1,0 +1,43 @@
+"""What pods and PodGroups ask of the topology, an object at a time. Pure; pod.py and review.py call it.
+
+Jobs are judged with all of their templates (jobs.py); here nobody knows how many pods there will be, nor what the others of a
+group say: that is told by the controller, when it makes their Workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admission.webhook import annotations as topology
+from admission.webhook import shaping
+from admission.webhook.fields import Errors, Path, forbidden
+from admission.webhook.jobs import annotations_of
+from admission.webhook.rules import Rules
+from api import names
+from api.requests import effective_annotations
+
+_METADATA: Final = Path("metadata")
+_ANNOTATIONS: Final = _METADATA.child("annotations")
+
+
+def errors_of(obj: Mapping[str, Any], rules: Rules, *, shared: bool = False) -> Errors:
+    """The errors of its annotations. `shared`: what it lacks may stand on another object of its gang."""
+    if not rules.topology_aware:
+        return []
+    given = annotations_of(dict(obj))
+    errors = [*topology.first_forms(_METADATA, given, None), *shaping.refinements(_METADATA, given)]
+    errors += shaping.profile(_METADATA, given)
+    errors += topology.template_annotations(_METADATA, given, multi_layer=rules.multi_layer)
+    return errors + _combinations(given, shared)
+
+
+def _combinations(given: Mapping[str, str], shared: bool) -> Errors:
+    errors: Errors = []
+    if names.PLACEMENT_CONSTRAINTS in given and names.PODSET_GROUP_NAME in given:
+        rule = f"may not be set when '{names.PODSET_GROUP_NAME}' is specified"
+        errors.append(forbidden(_ANNOTATIONS.key(names.PLACEMENT_CONSTRAINTS), rule))
+    relaxes = names.RELAX_TOPOLOGY_AFTER in given and not shared
+    if relaxes and names.REQUIRED_TOPOLOGY not in effective_annotations(given):
+        errors.append(forbidden(_ANNOTATIONS.key(names.RELAX_TOPOLOGY_AFTER), shaping.NOT_REQUIRED))
+    return errors
