@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from api.names import HOSTNAME_LABEL
+from api.names import HOSTNAME_LABEL, SAKKARA_GROUP, SAKKARA_TOPOLOGY
 from api.sakkara import SakkaraGroup, label_of_level, read_group, read_topology
 from api.workloads import PlacementConstraint
 
@@ -183,3 +186,21 @@ def test_each_fault_of_a_tree_is_named(given: dict[str, str], fault: str) -> Non
 def test_a_tree_of_absurd_depth_is_refused_not_followed() -> None:
     read = read_topology("t", {**GOOD, "tree": '{"a":' * 50_000 + "{}" + "}" * 50_000})
     assert read.topology is None
+
+
+# ---- the samples
+
+
+def _samples(label: str) -> list[dict[str, Any]]:
+    folder = Path(__file__).resolve().parents[2] / "config" / "samples"
+    found = [made for file in sorted(folder.glob("sakkara-*.yaml")) for made in yaml.safe_load_all(file.read_text())]
+    return [made for made in found if label in (made["metadata"].get("labels") or {})]
+
+
+def test_the_samples_are_a_tree_and_a_group_that_go_together() -> None:
+    (tree,), (group,) = _samples(SAKKARA_TOPOLOGY), _samples(SAKKARA_GROUP)
+    shape = read_topology(tree["metadata"]["name"], tree["data"]).topology
+    read = read_group(group["metadata"]["name"], group["data"]).group
+    assert shape is not None
+    assert read is not None
+    assert {constraint.level for constraint in read.constraints} <= set(shape.levels)
