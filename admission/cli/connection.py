@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from api.errors import StowageError
+from api.errors import StowageError, Unreachable
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 
@@ -23,6 +23,9 @@ def kubeconfig(given: Path | None) -> Path | None:
     return home if home.exists() else None
 
 
+_IN_POD = "KUBERNETES_SERVICE_HOST"
+
+
 class NoCluster(StowageError):
     """There is nothing to go by to a cluster; the text says what was looked for."""
 
@@ -31,8 +34,24 @@ async def connect(given: Path | None = None, context: str | None = None) -> Kube
     """A client, to be used in `async with`. Raises NoCluster."""
     from kubernetes_asyncio.config import ConfigException
 
-    settings = ClientSettings(kubeconfig=kubeconfig(given), context=context, user_agent="stowage-cli", attempts=3)
+    file = kubeconfig(given)
+    if file is None and _IN_POD not in os.environ:
+        raise NoCluster(
+            "no cluster: --kubeconfig, KUBECONFIG and ~/.kube/config name no kubeconfig, and this is no pod"
+        )
+    if file is not None and not file.exists():
+        raise NoCluster(f"no cluster: {file}: No such file or directory")
+    settings = ClientSettings(kubeconfig=file, context=context, user_agent="stowage-cli", attempts=3)
     try:
         return await Kube.connect(settings)
     except (ConfigException, OSError) as bad:
         raise NoCluster(f"no cluster: {bad}") from None
+
+
+def worded(failed: BaseException) -> str:
+    """An error on one line, as a person is told of it."""
+    if isinstance(failed, Unreachable):
+        return f"the cluster does not answer: {failed.message}"
+    if isinstance(failed, TimeoutError):
+        return "the cluster does not answer in time"
+    return " ".join(str(failed).split()) or type(failed).__name__

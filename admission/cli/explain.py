@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from admission.cli.connection import connect
+from admission.cli.connection import connect, worded
 from admission.cli.explanation import show
 from admission.engine.explain.explain import explain
 from admission.engine.explain.turn import Scene
@@ -50,11 +50,11 @@ def run(asked: Asked, rules: WorldRules, out: Console | None = None, err: Consol
     out, err = out or _console(), err or Console(stderr=True)
     try:
         _checked(asked.name)
-        world = from_files([asked.snapshot]) if asked.snapshot else asyncio.run(_live(asked, rules))
+        world = from_files([asked.snapshot], rules) if asked.snapshot else asyncio.run(_live(asked, rules))
         key, others = found(world, asked.name)
         explanation = explained(world, key)
     except (StowageError, OSError, TimeoutError) as failed:
-        err.print(f"cannot explain: {failed}", style="red", markup=False, soft_wrap=True, highlight=False)
+        err.print(f"cannot explain: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_EXPLAINED
     for other in others:
         note = f"there is also Workload {other}, of an earlier one of that name"

@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from admission.cli import demo as demo_command
 
 if TYPE_CHECKING:
     from admission.world.rules import WorldRules
 
-app = typer.Typer(name="stowage", no_args_is_help=True, add_completion=False)
+INTERRUPTED, NOT_SET_UP = 130, 2
+
+
+class _Commands(TyperGroup):
+    """What may end any of them: Ctrl-C (130, as of any program that a signal ended), settings that cannot be (2)."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """The command's exit code, one line for what ended it."""
+        from pydantic import ValidationError
+
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except ValidationError as bad:
+            from api.kube.environment import faults
+
+            typer.echo(faults(bad), err=True)
+            raise typer.Exit(NOT_SET_UP) from None
+
+
+app = typer.Typer(
+    name="stowage", cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
 
 
 @app.callback()

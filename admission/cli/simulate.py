@@ -17,19 +17,18 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from admission.cli.connection import connect
+from admission.cli.connection import connect, worded
 from admission.simulation import picture, tables, wire
 from admission.simulation.outcome import Outcome, Run, figures
 from admission.simulation.run import Progress as Step
 from admission.simulation.run import simulate
 from admission.world.cluster import load_cluster
-from admission.world.documents import Unreadable, documents
+from admission.world.documents import documents
 from admission.world.files import add_jobs, load_files
-from admission.world.objects import Objects
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world, from_snapshot
 from admission.world.world import World
-from api.errors import InvalidObject, StowageError
+from api.errors import StowageError
 
 PLAYED, NOT_PLAYED = 0, 2
 _ROWS = 40
@@ -68,8 +67,8 @@ def run(asked: Asked, rules: WorldRules, out: Console | None = None, err: Consol
             _replay(world, out)
         else:
             _play(asked, world, added, out, err)
-    except (Unreadable, InvalidObject, NothingToPlay, StowageError, TimeoutError, picture.NoPicture) as failed:
-        err.print(f"cannot simulate: {failed}", style="red", markup=False, soft_wrap=True, highlight=False)
+    except (StowageError, OSError, TimeoutError) as failed:
+        err.print(f"cannot simulate: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_PLAYED
     return PLAYED
 
@@ -87,24 +86,21 @@ def _world(asked: Asked, rules: WorldRules) -> tuple[World, list[str]]:
     """The world, and the keys of the workloads that `--with` added."""
     if asked.files:
         world, objects = load_files(asked.files, rules)
-        return world, _added(asked, world, objects)
+        if not asked.extra:
+            return world, []
+        if objects is None:
+            raise NothingToPlay("--with: a snapshot holds no LocalQueues, so that no job can be added to it")
+        return world, add_jobs(world, objects, documents(asked.extra))
     if asked.extra:
         return asyncio.run(_live(asked, rules))
     raise NothingToPlay("name files, a snapshot (--snapshot), or a job to try on the live cluster (--with)")
 
 
 async def _live(asked: Asked, rules: WorldRules) -> tuple[World, list[str]]:
+    extra = list(documents(asked.extra))  # what cannot be read is known before any cluster is asked
     async with await connect(asked.kubeconfig, asked.context) as kube:
         world, objects = await load_cluster(kube, rules)
-    return world, _added(asked, world, objects)
-
-
-def _added(asked: Asked, world: World, objects: Objects | None) -> list[str]:
-    if not asked.extra:
-        return []
-    if objects is None:
-        raise NothingToPlay("--with: a snapshot holds no LocalQueues, so that no job can be added to it")
-    return add_jobs(world, objects, documents(asked.extra))
+    return world, add_jobs(world, objects, extra)
 
 
 # ---- playing it

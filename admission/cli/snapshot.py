@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from admission.cli.connection import connect
+from admission.cli.connection import connect, worded
 from admission.world.cluster import from_cluster
 from admission.world.files import from_files
 from admission.world.rules import WorldRules
@@ -37,7 +37,7 @@ def run(
         world = from_files(files, rules) if files else asyncio.run(_live(kubeconfig, context, rules))
         output.write_bytes(capture_world(world).encode())
     except (StowageError, OSError, TimeoutError) as failed:
-        err.print(f"no snapshot: {failed}", style="red", markup=False, soft_wrap=True, highlight=False)
+        err.print(f"no snapshot: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_WRITTEN
     for fault in world.faults:
         err.print(str(fault), style="yellow", markup=False, soft_wrap=True, highlight=False)

@@ -89,6 +89,27 @@ def test_a_workload_is_found_by_the_name_of_its_job(tmp_path: Path) -> None:
     assert "'ns/twice' is the name of several: Job ns/twice, JobSet ns/twice; give one of ns/a, ns/s0" in err
 
 
+def test_of_a_job_that_was_made_again_the_living_one_is_explained_and_the_other_named(tmp_path: Path) -> None:
+    """The Workload of the first one stays until the garbage collector comes for it."""
+    cluster = situations.full_racks()
+    world = World(PlacementOptions())
+    for event in (*cluster.ledger.inputs(), *cluster.queues.workloads()):
+        world.apply(event)
+
+    def told(**about: About) -> tuple[int, str, str]:
+        world.about = {f"ns/{name}": one for name, one in about.items()}
+        (tmp_path / "saved.json").write_bytes(capture_world(world).encode())
+        return run("ns/train", tmp_path / "saved.json")
+
+    job = "Job ns/train"
+    going = told(w=About(job, created=10.0), a=About(job, created=90.0, going=True))
+    younger = told(w=About(job, created=90.0), a=About(job, created=10.0))
+    for code, out, err in (going, younger):
+        assert code == 0
+        assert "Job ns/train in ClusterQueue q: Waits" in out
+        assert err == "there is also Workload ns/a, of an earlier one of that name\n"
+
+
 def test_an_admitted_one_and_one_whose_turn_comes_have_nothing_to_explain(tmp_path: Path) -> None:
     path = snapshot(situations.full_racks(), tmp_path)
     assert "is admitted" in run("ns/a", path)[1]
