@@ -3,7 +3,7 @@
 The annotation `stowage.dev/placement-constraints` (and a group's ConfigMap) holds one object, keyed by level:
 `{"rack": {"type": "spread", "partitions": 2}, "node": {"min": 2, "max": 4, "hard": true}}`. A level is named by its label
 key or by what follows the last `/` of it; which levels there are is known only with the flavor that placement tries, so
-names are resolved there (engine/topology/levelnames.py).
+names are resolved there (engine/topology/tree/levelnames.py).
 
 | word | value | meaning: the pods on a used unit of the level |
 |---|---|---|

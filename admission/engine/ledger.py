@@ -30,16 +30,16 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.quota.tree import QuotaTree
-from admission.engine.topology.booking import Bookings
-from admission.engine.topology.bookings_audit import differences
-from admission.engine.topology.capacity import Capacity
+from admission.engine.topology.booked.booking import Bookings
+from admission.engine.topology.booked.bookings_audit import differences
+from admission.engine.topology.booked.capacity import Capacity
+from admission.engine.topology.booked.lift import Standing, shift
+from admission.engine.topology.booked.shares import Booking, Slot, room
 from admission.engine.topology.empty import EmptyAnswers
-from admission.engine.topology.lift import Standing, shift
 from admission.engine.topology.place import Placer
 from admission.engine.topology.relief import Relief, relief
 from admission.engine.topology.replace import Replacer
-from admission.engine.topology.shares import Booking, Slot, room
-from admission.engine.topology.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.trial import Journal, Trial
 
 

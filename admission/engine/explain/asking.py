@@ -23,7 +23,7 @@ from admission.engine.explain.changes import (
 from admission.engine.explain.trying import Trying
 from admission.engine.flavors.search import topology_implied
 from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
-from admission.engine.topology.match import untolerated
+from admission.engine.topology.tree.match import untolerated
 
 MOST_POD_SETS = 8
 """Of workloads with more pod sets only the first ones are looked at one by one."""

@@ -27,9 +27,9 @@ from admission.engine.flavors.eligible import unsuitable, wants_topology
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, Workload
+from admission.engine.topology.booked.shares import spots
 from admission.engine.topology.constraints import Group, pod_amounts, wants_of
-from admission.engine.topology.match import untolerated
-from admission.engine.topology.shares import spots
+from admission.engine.topology.tree.match import untolerated
 
 
 def explain(

@@ -16,12 +16,12 @@ from admission.engine.explain.takers import Takers, rows_of
 from admission.engine.explain.value import Exclusion, LevelView, Shortage
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node, PlacementRequest
+from admission.engine.topology.booked.usage import NodeBook
 from admission.engine.topology.constraints import Ask, Group, build
 from admission.engine.topology.count import Counter, Numbers, count_in
-from admission.engine.topology.level import Bools, Ints
-from admission.engine.topology.match import taint_text, untolerated
-from admission.engine.topology.tree import Tree
-from admission.engine.topology.usage import NodeBook
+from admission.engine.topology.tree.level import Bools, Ints
+from admission.engine.topology.tree.match import taint_text, untolerated
+from admission.engine.topology.tree.tree import Tree
 
 
 def groups_of(requests: Sequence[PlacementRequest]) -> list[Group]:

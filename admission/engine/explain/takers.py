@@ -13,10 +13,10 @@ import numpy as np
 
 from admission.engine.explain.value import Taker, TakerKind
 from admission.engine.ledger import Ledger
-from admission.engine.topology.level import Bools
-from admission.engine.topology.shares import Share, held
-from admission.engine.topology.tree import Tree
-from admission.engine.topology.usage import Vector
+from admission.engine.topology.booked.shares import Share, held
+from admission.engine.topology.booked.usage import Vector
+from admission.engine.topology.tree.level import Bools
+from admission.engine.topology.tree.tree import Tree
 
 TOP = 5
 """So many takers are named at most."""

@@ -38,7 +38,7 @@ from admission.engine.explain.value import (
     Verdict,
 )
 from admission.engine.model import to_text as amount_text
-from admission.engine.topology.match import taint_text
+from admission.engine.topology.tree.match import taint_text
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")

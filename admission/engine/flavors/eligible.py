@@ -1,7 +1,7 @@
 """Whether a flavor suits a pod set at all, whatever room there is: topology, taints, node labels.
 
 What does not suit is said in the field's words (cycle.md 4.4, step 2) and never changes by waiting. Flavors are judged by
-their own node labels and taints, not by nodes: which nodes serve is the placement's question (topology/match.py).
+their own node labels and taints, not by nodes: which nodes serve is the placement's question (topology/tree/match.py).
 Called by search.py.
 """
 
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from admission.engine.model import AUTO_LEVEL, Flavor, NodeSelectorTerm, PodSet, Requirement, TopologyAsk
-from admission.engine.topology.match import untolerated
+from admission.engine.topology.tree.match import untolerated
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 

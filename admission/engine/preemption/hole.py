@@ -21,7 +21,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, Question
 from admission.engine.quota.cohorts import Node, change
-from admission.engine.topology.lift import Standing
+from admission.engine.topology.booked.lift import Standing
 from admission.engine.topology.relief import Relief, Site
 
 

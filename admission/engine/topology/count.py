@@ -14,8 +14,8 @@ import numpy as np
 from admission.engine.decision import Exclusions
 from admission.engine.model import Amounts
 from admission.engine.topology.constraints import Ask
-from admission.engine.topology.level import Bools, Ints
-from admission.engine.topology.tree import Tree, Values
+from admission.engine.topology.tree.level import Bools, Ints
+from admission.engine.topology.tree.tree import Tree, Values
 
 MOST = 2**31 - 1
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from admission.engine.model import Assignment, PlacementRequest
 from admission.engine.topology.constraints import Group
 from admission.engine.topology.parts import first_pods, stale, total
-from admission.engine.topology.tree import Tree
+from admission.engine.topology.tree.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ looks at room.
 from __future__ import annotations
 
 from admission.engine.model import Assignment, DomainCount
-from admission.engine.topology.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree, Values
 
 
 def total(assignment: Assignment) -> int:

@@ -12,16 +12,18 @@ from dataclasses import replace
 
 from admission.engine.decision import Certificate, Exclusions, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest, Profile
-from admission.engine.topology import crowd, exact, joint, shaping
-from admission.engine.topology.capacity import Capacity
+from admission.engine.topology.booked.capacity import Capacity
+from admission.engine.topology.booked.shares import spots
+from admission.engine.topology.compatible.search import Found, NoDomains, NoFit, Search, Solved
 from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.elastic import Resize, resize
-from admission.engine.topology.level import Ints
+from admission.engine.topology.joint import crowd, joint
+from admission.engine.topology.optimum import exact
 from admission.engine.topology.parts import by_path, merged, path_of
-from admission.engine.topology.search import Found, NoDomains, NoFit, Search, Solved
-from admission.engine.topology.shares import spots
-from admission.engine.topology.tree import Tree, Values
+from admission.engine.topology.shapes import shaping
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.trial import Journal
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]

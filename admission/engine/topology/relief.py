@@ -21,13 +21,13 @@ import numpy as np
 
 from admission.engine.decision import NoPlacement
 from admission.engine.model import PlacementRequest
-from admission.engine.topology.booking import Bookings
-from admission.engine.topology.capacity import Capacity
+from admission.engine.topology.booked.booking import Bookings
+from admission.engine.topology.booked.capacity import Capacity
+from admission.engine.topology.booked.lift import taken
 from admission.engine.topology.constraints import Ask, Group
-from admission.engine.topology.level import Ints
-from admission.engine.topology.lift import taken
 from admission.engine.topology.place import Placer
-from admission.engine.topology.tree import Tree
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree
 
 Take = tuple[int, tuple[int, ...]]
 """(row, amounts of the resources that the gang's pods ask for)."""

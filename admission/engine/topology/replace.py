@@ -27,11 +27,11 @@ from dataclasses import replace
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
+from admission.engine.topology.booked.shares import by_host
 from admission.engine.topology.constraints import Ask, Group, Layer
 from admission.engine.topology.parts import by_path, merged, path_of, stale, total
 from admission.engine.topology.place import Placer
-from admission.engine.topology.shares import by_host
-from admission.engine.topology.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.trial import Journal
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node
-from admission.engine.topology.shares import Share
-from admission.engine.topology.tree import Tree
+from admission.engine.topology.booked.shares import Share
+from admission.engine.topology.tree.tree import Tree
 
 
 def dump(ledger: Ledger) -> dict[str, Any]:

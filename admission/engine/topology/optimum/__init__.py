@@ -1,1 +1,1 @@
-"""The exact solver for one homogeneous gang over several domains; exact.py calls it."""
+"""One homogeneous gang over several domains to a proved optimum: exact.py asks, solver.py answers."""

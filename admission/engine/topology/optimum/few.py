@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.flat import Kinds, Top, fewest
 from admission.engine.topology.optimum.numbers import kinds_of, largest, sum_of_largest
 from admission.engine.topology.optimum.objective import Problem, distinct, mask
+from admission.engine.topology.tree.level import Ints
 
 _PRICES = 6
 _MANY = 2048

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.flat import Top
 from admission.engine.topology.optimum.objective import Problem, Scale
 from admission.engine.topology.optimum.trees import Choice, families, leaves
+from admission.engine.topology.tree.level import Ints
 
 Label = tuple[int, int, "Choice | int"]
 """(slices held, cost, which domains of the last level as a tree of pairs)"""

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.flat import Kinds, Top
 from admission.engine.topology.optimum.objective import Problem, Scale
 from admission.engine.topology.optimum.trees import Choice, candidates, families, leaves
+from admission.engine.topology.tree.level import Ints
 
 
 class _Way(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.flat import Flat, Kinds, fewest
 from admission.engine.topology.optimum.objective import Problem
+from admission.engine.topology.tree.level import Ints
 
 _TABLE = 1 << 16
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admission.engine.topology.level import Bools, Ints
+from admission.engine.topology.tree.level import Bools, Ints
 
 Figures = tuple[int, ...]
 Name = tuple[str, int]

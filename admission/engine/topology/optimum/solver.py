@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.decision import Certificate, Proof
-from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.few import Few, few
 from admission.engine.topology.optimum.flat import Flat, Kinds, fewest
 from admission.engine.topology.optimum.labels import Labels
@@ -21,6 +20,7 @@ from admission.engine.topology.optimum.losses import Losses, Table, Wanted
 from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
 from admission.engine.topology.optimum.objective import Figures, Name, Problem, Scale, mask, pairs
 from admission.engine.topology.optimum.trees import candidates, children
+from admission.engine.topology.tree.level import Ints
 
 _PRICES = 6
 _LEAST_PAIRS = 64

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from admission.engine.topology.level import Ints
 from admission.engine.topology.optimum.objective import Problem, distinct, mask
+from admission.engine.topology.tree.level import Ints
 
 Choice = tuple["Choice | int", "Choice | int"] | None
 """Domains as a tree of pairs."""

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from admission.engine.topology.level import Bools, Ints
 from admission.engine.topology.shapes.law import Law
-from admission.engine.topology.tree import Tree
+from admission.engine.topology.tree.level import Bools, Ints
+from admission.engine.topology.tree.tree import Tree
 
 Families = tuple[tuple["Kind", int], ...]
 """Kinds of the children, roomiest first, each with how many there are."""

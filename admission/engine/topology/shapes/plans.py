@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admission.engine.topology.level import Ints
 from admission.engine.topology.shapes.kinds import Kind, runs
 from admission.engine.topology.shapes.law import Law
+from admission.engine.topology.tree.level import Ints
 
 NEVER = 1 << 61
 CELLS = 256

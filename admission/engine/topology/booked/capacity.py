@@ -1,0 +1,283 @@
+"""All that offers and takes room: nodes, foreign pods, usage of admitted workloads, on the trees of all flavors at once.
+
+Every change is applied to the few rows that it touches, and leaves its inverse in the journal. Flavors whose lowest level
+is the host share usage by hostname (they may overlap); in Nodes counting every charge lies on a node and so is seen by
+every flavor over that node; in Domains counting wider flavors only know their own usage (placement.md 5.1).
+`generation` of a flavor grows when its capacity may have grown; `ground` with every change of what there would be without
+admitted workloads (nodes, foreign pods, trees), and when such a change is taken back. Which workload charges what is decided
+in booking.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node, PlacementOptions
+from admission.engine.topology.booked.usage import Book, Books, Columns, NodeBook, Vector, add, book_add, times
+from admission.engine.topology.tree.tree import Shape, Tree, Values
+from admission.engine.trial import Journal
+
+
+class Kind(Enum):
+    """What a charge lies on."""
+
+    HOST = "host"
+    NODE = "node"
+    DOMAIN = "domain"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place that can be charged. `key`: one hostname or node name, or a domain's values, widest first."""
+
+    kind: Kind
+    flavor: str
+    key: Values
+
+
+class Capacity:
+    """Trees by flavor over one set of nodes."""
+
+    def __init__(self, options: PlacementOptions, journal: Journal) -> None:
+        self.columns = Columns()
+        self.trees: dict[str, Tree] = {}
+        self.nodes: dict[str, NodeBook] = {}
+        self._options = options
+        self._journal = journal
+        self._books: dict[str, Books] = {}
+        self._shared = Books()
+        self._generations: dict[str, int] = {}
+        self.ground = 0
+
+    def generations(self) -> dict[str, int]:
+        """Of all flavors."""
+        return dict(self._generations)
+
+    def keep_generations(self, generations: Mapping[str, int]) -> None:
+        """What was freed since had only been taken since: nobody has more room than when these were read."""
+        for flavor in self._generations.keys() | generations.keys():
+            if flavor in generations:
+                self._journal.put(self._generations, flavor, generations[flavor])
+            else:
+                self._journal.drop(self._generations, flavor)
+
+    def generation(self, flavor: str) -> int:
+        """Grows when the flavor's capacity may have grown."""
+        return self._generations.get(flavor, 0)
+
+    def _grew(self, flavor: str) -> None:
+        self._journal.put(self._generations, flavor, self.generation(flavor) + 1)
+
+    def _disturb(self) -> None:
+        self.ground += 1
+
+    # ---- flavors
+
+    def set_flavor(self, name: str, flavor: Flavor | None) -> bool:
+        """The flavor is now this (None: gone). True: its tree was built anew (levels or node labels changed)."""
+        shape = None if flavor is None else Shape.of(flavor, self._options.counting)
+        old = self.trees.get(name)
+        self._grew(name)
+        self._journal.record(self._disturb)
+        self._disturb()
+        if shape is None:
+            self._journal.drop(self.trees, name)
+        elif old is None or old.shape != shape:
+            self._journal.put(self.trees, name, self._planted(name, shape))
+            return True
+        return False
+
+    def _planted(self, name: str, shape: Shape) -> Tree:
+        tree = Tree(shape, self.columns, self.nodes, self.books(name))
+        for node in self.nodes:
+            tree.put(node)
+        return tree
+
+    def books(self, flavor: str) -> Books:
+        """The books that the flavor's rows are charged from."""
+        own = self._books.get(flavor)
+        if own is None:
+            own = Books(self._shared.hosts, self._shared.nodes) if self._options.overlapping_flavors else Books()
+            self._books[flavor] = own
+        return own
+
+    # ---- nodes and foreign pods
+
+    def inputs(self) -> Iterator[Node]:
+        """The nodes that were told, by name."""
+        return (book.node for _, book in sorted(self.nodes.items()) if book.node is not None)
+
+    def set_node(self, name: str, node: Node | None) -> bool:
+        """The node is now this (None: gone). True: it came, went or moved; False: at most its amounts changed."""
+        book = self.nodes.get(name)
+        old = None if book is None else book.node
+        if old == node:
+            return False
+        self._journal.record(partial(self._set_node, name, old))
+        self._set_node(name, node)
+        for flavor, tree in self.trees.items():
+            if name in tree.row_of_node:
+                self._grew(flavor)
+        return not _same_but_amounts(old, node)
+
+    def _set_node(self, name: str, node: Node | None) -> None:
+        self._disturb()
+        book = self._book_of(name)
+        only_amounts = _same_but_amounts(book.node, node)
+        if not only_amounts:
+            for tree in self.trees.values():
+                tree.drop(name)
+        book.node = node
+        book.offers = () if node is None else self.columns.vector(node.allocatable)
+        for tree in self.trees.values():
+            if only_amounts:
+                tree.refill(name)
+            else:
+                tree.put(name)
+        self._forget_if_empty(name)
+
+    def _book_of(self, name: str) -> NodeBook:
+        book = self.nodes.get(name)
+        if book is None:
+            book = self.nodes[name] = NodeBook()
+        return book
+
+    def _forget_if_empty(self, name: str) -> None:
+        book = self.nodes[name]
+        if book.node is None and not book.foreign:
+            del self.nodes[name]
+
+    def add_foreign(self, name: str, vector: Vector, count: int = 1) -> None:
+        """`count` foreign pods of this size came onto the node (negative: went)."""
+        amount = times(vector, count)
+        if self._journal.recording:
+            self._journal.record(partial(self._add_foreign, name, times(amount, -1)))
+        self._add_foreign(name, amount)
+        if count < 0:
+            for flavor, tree in self.trees.items():
+                if name in tree.row_of_node:
+                    self._grew(flavor)
+
+    def _add_foreign(self, name: str, vector: Vector) -> None:
+        self._disturb()
+        add(self._book_of(name).foreign, vector)
+        for tree in self.trees.values():
+            row = tree.row_of_node.get(name)
+            if row is not None:
+                tree.shift_free(row, vector, -1)
+        self._forget_if_empty(name)
+
+    def domain_of(self, name: str, levels: tuple[str, ...]) -> Values | None:
+        """The domain of a node under these levels. A node that is not known yet is taken to bear its name as hostname."""
+        book = self.nodes.get(name)
+        node = None if book is None else book.node
+        if node is None:
+            return (name,) if levels == (HOSTNAME_LABEL,) else None
+        if any(level not in node.labels for level in levels):
+            return None
+        return tuple(node.labels[level] for level in levels)
+
+    # ---- usage of admitted workloads
+
+    def charge(self, spot: Spot, vector: Vector, count: int) -> None:
+        """`count` pods of this size take their place (negative: leave it)."""
+        if count:
+            amount = times(vector, count)
+            if self._journal.recording:
+                self._journal.record(partial(self._charge, spot, times(amount, -1)))
+            self._charge(spot, amount)
+            if count < 0:
+                for flavor, _, _ in self._rows(spot):
+                    self._grew(flavor)
+
+    def _charge(self, spot: Spot, vector: Vector) -> None:
+        book_add(self.book(spot), _book_key(spot), vector)
+        for _, tree, row in self._rows(spot):
+            tree.shift_used(row, vector)
+
+    def assume(self, spot: Spot, vector: Vector, count: int) -> None:
+        """As `charge`, but only what is free changes: for pod sets that are placed together in one question."""
+        amount = times(vector, -count)
+        for _, tree, row in list(self._rows(spot)):
+            self._journal.record(partial(tree.shift_free, row, amount, -1))
+            tree.shift_free(row, amount)
+
+    def book(self, spot: Spot) -> Book:
+        """Where the spot's usage is written."""
+        books = self.books(spot.flavor)
+        return {Kind.HOST: books.hosts, Kind.NODE: books.nodes, Kind.DOMAIN: books.domains}[spot.kind]
+
+    def row(self, flavor: str, spot: Spot) -> int | None:
+        """The row of the flavor's tree that a charge of the spot would touch. A spot of no flavor ("") is a foreign pod's."""
+        shared = spot.kind is not Kind.DOMAIN and self._options.overlapping_flavors
+        return _row(self.trees[flavor], spot) if shared or spot.flavor in ("", flavor) else None
+
+    def _rows(self, spot: Spot) -> Iterator[tuple[str, Tree, int]]:
+        for flavor, tree in self._seen_by(spot):
+            row = _row(tree, spot)
+            if row is not None:
+                yield flavor, tree, row
+
+    def _seen_by(self, spot: Spot) -> Iterator[tuple[str, Tree]]:
+        if spot.kind is not Kind.DOMAIN and self._options.overlapping_flavors:
+            yield from self.trees.items()
+        elif spot.flavor in self.trees:
+            yield spot.flavor, self.trees[spot.flavor]
+
+    def canonical(self, spot: Spot) -> Spot:
+        """The spot without the flavor where all flavors share its book."""
+        shared = spot.kind is not Kind.DOMAIN and self._options.overlapping_flavors
+        return Spot(spot.kind, "", spot.key) if shared else spot
+
+    def charges(self) -> dict[Spot, dict[int, int]]:
+        """All usage that is booked, by canonical spot."""
+        found: dict[Spot, dict[int, int]] = {}
+        for flavor, books in self._books.items():
+            for kind, book in ((Kind.HOST, books.hosts), (Kind.NODE, books.nodes), (Kind.DOMAIN, books.domains)):
+                for key, usage in book.items():
+                    values = key if isinstance(key, tuple) else (str(key),)
+                    found[self.canonical(Spot(kind, flavor, values))] = usage
+        return found
+
+    @property
+    def by_node(self) -> bool:
+        """Whether wider flavors count node by node."""
+        return self._options.counting is Counting.NODES
+
+    def differences(self) -> Iterator[str]:
+        """What does not agree with the books or with a tree planted anew."""
+        for name, tree in sorted(self.trees.items()):
+            yield from (f"flavor {name}: {text}" for text in tree.differences())
+            fresh = self._planted(name, tree.shape)
+            if set(fresh.rows.slots) != set(tree.rows.slots) or fresh.row_of_node.keys() != tree.row_of_node.keys():
+                yield f"flavor {name}: its domains are not those of its nodes"
+            for node, row in fresh.row_of_node.items():
+                if node in tree.row_of_node and tree.rows.paths[tree.row_of_node[node]] != fresh.rows.paths[row]:
+                    yield f"flavor {name}: node {node} is not in its domain"
+
+
+def _book_key(spot: Spot) -> str | Values:
+    return spot.key if spot.kind is Kind.DOMAIN else spot.key[-1]
+
+
+def _row(tree: Tree, spot: Spot) -> int | None:
+    match spot.kind:
+        case Kind.HOST:
+            return tree.row_of_host.get(spot.key[-1])
+        case Kind.NODE:
+            return tree.row_of_node.get(spot.key[-1])
+        case Kind.DOMAIN:
+            return None if tree.by_node else tree.levels[-1].slots.get(spot.key)
+
+
+def _same_but_amounts(old: Node | None, new: Node | None) -> bool:
+    return (
+        old is not None
+        and new is not None
+        and old.usable == new.usable
+        and old.labels == new.labels
+        and old.taints == new.taints
+    )

@@ -1,0 +1,123 @@
+"""What an admission takes, entry by entry of its assignments, and where each entry is charged.
+
+Records and arithmetic; what happens to them over time is in booking.py and shadows.py. place.py uses `spots` to assume what
+pod sets take that are placed in the same question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from admission.engine.model import HOSTNAME_LABEL, PODS, Admission, Assignment, BoundPod, Workload
+from admission.engine.topology.booked.capacity import Capacity, Kind, Spot
+from admission.engine.topology.booked.usage import Vector
+from admission.engine.topology.tree.match import Wants
+from admission.engine.topology.tree.tree import Tree, Values
+
+Slot = tuple[str, str, Values]
+"""(workload, pod set, domain's values): one entry of an assignment."""
+
+Domain = tuple[tuple[str, ...], Values]
+"""(levels, values)."""
+
+
+@dataclass(slots=True)
+class Share:
+    """What one entry of an assignment takes: `count` pods of `vector` in one domain.
+
+    `covered`: bound pods that are among them; `excess`: bound pods beyond the count, charged as foreign. `shadows`: by
+    node, the pods that are not bound yet (only where the domain's nodes are charged one by one).
+    """
+
+    slot: Slot
+    flavor: str
+    levels: tuple[str, ...]
+    vector: Vector
+    count: int
+    by_node: bool
+    wants: Wants
+    covered: set[str] = field(default_factory=set)
+    excess: set[str] = field(default_factory=set)
+    shadows: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def values(self) -> Values:
+        """The domain's values."""
+        return self.slot[2]
+
+    @property
+    def spot(self) -> Spot:
+        """What it is charged on, where that is not node by node."""
+        return spot_of(self.flavor, self.levels, self.values)
+
+    @property
+    def domain(self) -> Domain:
+        """Where it is, whatever the flavor."""
+        return self.levels, self.values
+
+    @property
+    def unplaced(self) -> int:
+        """Pods that are on no node: neither bound nor shadowed."""
+        return self.count - len(self.covered) - sum(self.shadows.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """An admission in force. `shares` by (pod set, values)."""
+
+    workload: Workload
+    admission: Admission
+    shares: Mapping[tuple[str, Values], Share]
+
+
+def by_host(levels: tuple[str, ...]) -> bool:
+    """Whether these levels end in the host."""
+    return bool(levels) and levels[-1] == HOSTNAME_LABEL
+
+
+def spot_of(flavor: str, levels: tuple[str, ...], values: Values) -> Spot:
+    """What a domain is charged on, where it is charged as a whole."""
+    kind = Kind.HOST if by_host(levels) else Kind.DOMAIN
+    return Spot(kind, flavor, values[-1:] if kind is Kind.HOST else values)
+
+
+def spots(
+    capacity: Capacity, flavor: str, assignment: Assignment, vector: Vector, wants: Wants
+) -> Iterator[tuple[Spot, int]]:
+    """What the assignment would be charged on. Packing looks at what is free now: charge each before asking for the next."""
+    by_node = capacity.by_node and not by_host(assignment.levels)
+    for domain in assignment.domains:
+        if not by_node:
+            yield spot_of(flavor, assignment.levels, domain.values), domain.count
+            continue
+        rest = domain.count
+        for node, fit in nodes_with_room(capacity, flavor, (assignment.levels, domain.values), vector, wants):
+            if rest and (count := min(fit, rest)):
+                rest -= count
+                yield Spot(Kind.NODE, flavor, (node,)), count
+
+
+def nodes_with_room(
+    capacity: Capacity, flavor: str, where: Domain, vector: Vector, wants: Wants
+) -> Iterator[tuple[str, int]]:
+    """The domain's nodes that the pods may stand on, by name, each with how many pods of this size it still holds."""
+    levels, values = where
+    tree = capacity.trees.get(flavor)
+    if tree is None or tree.shape.levels != levels:
+        return
+    domain = tree.domain_row(values)
+    mask = tree.matcher.feasible(wants, tree.rows.size)
+    for row in () if domain is None else tree.rows_of_domain(domain):
+        if mask is None or mask[row]:
+            yield tree.members(row)[0], room(tree, row, vector)
+
+
+def room(tree: Tree, row: int, vector: Vector) -> int:
+    """How many pods of this size one row still holds."""
+    return max(0, min((tree.free_at(row, column) // amount for column, amount in vector if amount > 0), default=0))
+
+
+def held(pod: BoundPod) -> dict[str, int]:
+    """What a bound pod takes of its node."""
+    return {**pod.requests, PODS: 1}

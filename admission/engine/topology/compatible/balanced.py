@@ -1,0 +1,281 @@
+"""Balanced placement: equal shares of as few domains as possible (placement.md 5.12, 5.15.2, 5.15.12).
+
+Among sets of siblings the one wins whose smallest share can be largest. Domains that cannot hold that share are pruned from
+a copy of the set; of the rest the fewest that hold everything are chosen, most even first, and each gets the share and,
+as far as there is any, some of what is left over. Whatever fails on the way, fails silently: BestFit is tried then.
+Called by search.py; `Cloner` gives it copies of domains with their subtrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import log2
+
+import numpy as np
+
+from admission.engine.topology.compatible.pick import Dom, Profile
+from admission.engine.topology.constraints import Ask
+from admission.engine.topology.count import Numbers
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree
+
+Cloner = Callable[[int, Iterable[int]], list[Dom]]
+"""(level, slots) to copies of these domains, each with its whole subtree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the descent begins."""
+
+    level: int
+    doms: list[Dom]
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """The largest first: whether they hold everything, how many are needed, the last with a leader and the last without."""
+
+    fits: bool
+    count: int
+    last_leader: Dom | None
+    last: Dom | None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pruned set of siblings, each of which can take `share` slices."""
+
+    doms: list[Dom]
+    share: int
+    count: int
+
+
+class Balance:
+    """One balanced try."""
+
+    def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers], profile: Profile, cloner: Cloner) -> None:
+        self._tree = tree
+        self._ask = ask
+        self._numbers = numbers
+        self._told = ask.leaders <= 1 and not profile.by_affinity
+        self._profile = replace(profile, least=False)
+        self._cloner = cloner
+
+    def find(self) -> Start | None:
+        """The domains with their shares; None: BestFit is to be tried."""
+        best: Candidate | None = None
+        for slots in self._sibling_sets():
+            if not (self._told and self._hopeless(best, slots)):
+                best = self._better(best, slots)
+        if best is None or best.share <= 0:
+            return None
+        doms, level = best.doms, self._ask.level
+        if level < self._ask.slice_level:
+            chosen = self._optimal(doms, self._by_entropy(doms))
+            if chosen is None:
+                return None
+            doms, level = _children(chosen), level + 1
+        shared = self._share_out(doms, best.share)
+        return None if shared is None else Start(level, shared)
+
+    def _sibling_sets(self) -> list[list[int]]:
+        level = self._ask.level
+        if level == 0:
+            return [self._tree.levels[0].ids().tolist()]
+        above = self._tree.levels[level - 1]
+        return [list(above.children[slot]) for slot in above.in_order(above.ids().tolist())]
+
+    # ---- which set of siblings
+
+    def _hopeless(self, best: Candidate | None, slots: Sequence[int]) -> bool:
+        """Whether `_better` would keep the best, told without copies: pruning leaves no share larger and no count smaller."""
+        ask, ids = self._ask, np.array(slots, dtype=np.int64)
+        upper = self._numbers[ask.level].slice[ids]
+        level = ask.level
+        if level < ask.slice_level:
+            ids, level = self._tree.levels[level].children_of(ids), level + 1
+        share = self._share(level, ids)
+        if not share:
+            return True
+        if best is None:
+            return False
+        return share < best.share or (share == best.share and _fewest(upper, ask.need) >= best.count)
+
+    def _share(self, level: int, ids: Ints) -> int:
+        """What each of the largest would get that are needed, the one with the leader first; 0: they do not hold everything."""
+        ask, numbers = self._ask, self._numbers[level]
+        sizes, rest, limits = numbers.slice[ids], ask.need, list[int]()
+        if ask.leaders:
+            able = np.flatnonzero(numbers.leader[ids]) if numbers.leader is not None else ids[:0]
+            if not len(able):
+                return 0
+            some = ids[able]
+            order = np.lexsort((self._tree.levels[level].label[some], numbers.pod_l[some], -numbers.slice_l[some]))
+            beside = int(numbers.slice_l[some[order[0]]])
+            sizes, rest, limits = np.delete(sizes, able[order[0]]), rest - beside, [beside]
+        count = len(limits)
+        if rest > 0:
+            more = _fewest(sizes, rest)
+            if not more:
+                return 0
+            count += more
+            limits.append(int(np.partition(sizes, len(sizes) - more)[len(sizes) - more]))
+        return min(ask.need // count, *limits)
+
+    def _better(self, best: Candidate | None, slots: list[int]) -> Candidate | None:
+        ask = self._ask
+        doms = self._cloner(ask.level, slots)
+        found = self._greedy(_children(doms) if ask.level < ask.slice_level else doms)
+        if not found.fits or not found.count:
+            return best
+        share = _least(ask.need // found.count, _beside(found.last_leader), _slices(found.last))
+        floor = best.share if best else 0
+        if share < floor:
+            return best
+        count = self._pruned(doms, share)
+        with_leader = min(share, found.last.slice_l) if ask.leaders and found.last else share
+        if count is None and with_leader < share:
+            if with_leader <= 0 or with_leader < floor:
+                return best
+            share, doms = with_leader, self._cloner(ask.level, slots)
+            count = self._pruned(doms, share)
+        if count is None:
+            return best
+        if best is None or share > best.share or (share == best.share and count < best.count):
+            return Candidate(doms, share, count)
+        return best
+
+    def _greedy(self, doms: Sequence[Dom]) -> Greedy:
+        rest, leaders, count = self._ask.need, self._ask.leaders, 0
+        last_leader: Dom | None = None
+        last: Dom | None = None
+        ordered = self._profile.with_leader(doms)
+        at = 0
+        while leaders > 0 and at < len(ordered) and ordered[at].leader > 0:
+            last_leader = ordered[at]
+            leaders, rest, count, at = leaders - last_leader.leader, rest - last_leader.slice_l, count + 1, at + 1
+        for dom in self._profile.plain(ordered[at:]):
+            if rest <= 0 or dom.slice <= 0:
+                break
+            last, rest, count = dom, rest - dom.slice, count + 1
+        return Greedy(rest <= 0 and leaders <= 0, count, last_leader, last)
+
+    def _pruned(self, doms: list[Dom], share: int) -> int | None:
+        """Prune; then how many domains are needed, None where the rest does not hold everything."""
+        for dom in doms:
+            for child in dom.children or ():
+                self._test(child, share)
+        for dom in doms:
+            self._roll_up(dom, self._ask.level)
+            self._test(dom, share)
+        found = self._greedy(doms)
+        return found.count if found.fits else None
+
+    def _test(self, dom: Dom, share: int) -> None:
+        if dom.slice < share:
+            _empty(dom)
+        elif self._ask.leaders and dom.leader > 0 and dom.slice_l < share:
+            _no_leader(dom)
+
+    def _roll_up(self, dom: Dom, level: int) -> None:
+        """The numbers of a subtree anew from its lowest domains, without inner layers."""
+        children = dom.children
+        if children:
+            # The numbers of a domain without children are its own.
+            if children[0].children:
+                for child in children:
+                    self._roll_up(child, level + 1)
+            self._sum(dom, children)
+        if level == self._ask.slice_level:
+            dom.slice, dom.slice_l = dom.pod // self._ask.slice_size, dom.pod_l // self._ask.slice_size
+
+    def _sum(self, dom: Dom, children: list[Dom]) -> None:
+        hosts = [child for child in children if not self._ask.leaders or child.leader > 0]
+        dom.pod, dom.slice = sum(child.pod for child in children), sum(child.slice for child in children)
+        dom.leader = max(child.leader for child in children)
+        dom.affinity = sum(child.affinity for child in children)
+        dom.pod_l = dom.pod - min(child.pod - child.pod_l for child in hosts) if hosts else 0
+        dom.slice_l = dom.slice - min(child.slice - child.slice_l for child in hosts) if hosts else 0
+
+    # ---- which domains of the set
+
+    def _by_entropy(self, doms: list[Dom]) -> list[Dom]:
+        return sorted(doms, key=lambda d: (-d.leader, -d.slice_l, -_entropy(d), d.label))
+
+    def _optimal(self, doms: list[Dom], ordered: list[Dom]) -> list[Dom] | None:
+        """As few domains as possible that hold everything most tightly; of equal ones the first found in this order."""
+        ask, most = self._ask, self._greedy(doms).count
+        states: list[dict[tuple[int, int], tuple[Dom, ...]]] = [{} for _ in range(most + 1)]
+        states[0][ask.leaders, ask.need * ask.slice_size] = ()
+        for dom in ordered:
+            for used in range(most - 1, -1, -1):
+                for leaders, pods in sorted(states[used]):
+                    if leaders <= 0 and pods <= 0:
+                        continue
+                    before = states[used][leaders, pods]
+                    if leaders > 0 and dom.leader > 0:
+                        states[used + 1].setdefault((leaders - dom.leader, pods - dom.pod_l), (*before, dom))
+                    if dom.slice > 0:
+                        states[used + 1].setdefault((leaders, pods - dom.pod), (*before, dom))
+        ends = [pods for leaders, pods in states[most] if leaders == 0 and pods <= 0]
+        return list(states[most][0, max(ends)]) if ends else None
+
+    def _share_out(self, doms: list[Dom], share: int) -> list[Dom] | None:
+        """Each domain its share, and of what is left over as much as it can take, the first ones first."""
+        ask = self._ask
+        chosen = self._optimal(doms, sorted(doms, key=lambda d: d.label))
+        if chosen is None or ask.need < len(chosen) * share:
+            return None
+        extra, leaders = ask.need - len(chosen) * share, ask.leaders
+        ordered = self._profile.with_leader(chosen)
+        for dom in ordered:
+            room = dom.slice_l if leaders > 0 else dom.slice
+            more = min(room - share, extra) if extra > 0 else 0
+            dom.leader = 1 if leaders > 0 else 0
+            extra, leaders = extra - more, leaders - dom.leader
+            dom.slice = dom.slice_l = share + more
+            dom.pod = dom.slice * ask.slice_size
+            dom.pod_l = dom.pod - dom.leader
+        return ordered if extra <= 0 and leaders <= 0 else None
+
+
+def _children(doms: Iterable[Dom]) -> list[Dom]:
+    return [child for dom in doms for child in dom.children or ()]
+
+
+def _fewest(sizes: Ints, need: int) -> int:
+    """How many of the largest hold the need; 0 where all do not."""
+    held = np.cumsum(-np.sort(-sizes))
+    return int(np.searchsorted(held, need)) + 1 if len(held) and int(held[-1]) >= need else 0
+
+
+def _least(first: int, *others: int | None) -> int:
+    return min([first, *(other for other in others if other is not None)])
+
+
+def _slices(dom: Dom | None) -> int | None:
+    return None if dom is None else dom.slice
+
+
+def _beside(dom: Dom | None) -> int | None:
+    return None if dom is None else dom.slice_l
+
+
+def _empty(dom: Dom) -> None:
+    dom.pod = dom.pod_l = dom.slice = dom.slice_l = dom.leader = 0
+    for child in dom.children or ():
+        _empty(child)
+
+
+def _no_leader(dom: Dom) -> None:
+    dom.leader = dom.pod_l = dom.slice_l = 0
+    for child in dom.children or ():
+        _no_leader(child)
+
+
+def _entropy(dom: Dom) -> float:
+    """Of how the pods are spread over the children; the sum runs over sorted counts, so equal spreads tie exactly."""
+    counts = sorted(child.pod for child in dom.children or () if child.pod > 0)
+    total = sum(counts)
+    return -sum(count / total * log2(count / total) for count in counts) if total else 0.0

@@ -1,0 +1,301 @@
+"""One call on one tree: find the level, then descend to the lowest domains: placement.md 5.7 and 5.8.
+
+Plain calls (no leader, no affinity) work on arrays and touch few domains (select.py); the others, and everything below the
+slice level, pick domain by domain (pick.py). The outcome is the chosen lowest domains with their pods, or a NoFit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from admission.engine.decision import Certificate
+from admission.engine.topology.compatible import balanced
+from admission.engine.topology.compatible.pick import Dom, Profile, prioritize_leader
+from admission.engine.topology.compatible.select import Field, Taken, take, tightest
+from admission.engine.topology.constraints import Ask
+from admission.engine.topology.count import Numbers
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class NoFit:
+    """`fit` of `total` slices fit, at this level of the tree. `reason`: what prevents it where it is not a lack of room."""
+
+    level: int
+    fit: int
+    total: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoDomains:
+    """The level has no domain at all."""
+
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Slots of lowest domains, ascending by values, and beside each the workers' pods and the leaders."""
+
+    ids: Ints
+    pods: Ints
+    leaders: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Domains of one level that hold everything."""
+
+    level: int
+    doms: list[Dom]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The same as arrays, for plain calls."""
+
+    level: int
+    taken: Taken
+
+
+Outcome = Found | NoFit | NoDomains
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """An outcome, and what is proved of it; None: nothing, by the peer's rules there is nothing to prove."""
+
+    outcome: Outcome
+    certificate: Certificate | None = None
+
+
+class Search:
+    """The state of a call: the Ask and the numbers of every level."""
+
+    def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> None:
+        self._tree = tree
+        self._ask = ask
+        self._numbers = numbers
+        by_affinity = ask.by_affinity and bool(ask.wants.preferred)
+        self._profile = Profile(least=ask.least, by_affinity=by_affinity)
+        self._plain = not ask.leaders and not by_affinity
+        self._last = tree.depth - 1
+
+    def run(self) -> Outcome:
+        """Find the level, descend, and give the lowest domains."""
+        if self._ask.balanced and self._ask.need > 0:
+            found = self._balanced()
+            if found is not None:
+                return found
+        if self._plain:
+            chosen = self._find_plain(self._ask.level)
+            return self._descend_plain(chosen) if isinstance(chosen, Chosen) else chosen
+        picked = self._find(self._ask.level)
+        return self._descend(picked) if isinstance(picked, Picked) else picked
+
+    # ---- plain: arrays
+
+    def _field(self, level: int, ids: Ints, *, whole: bool = False) -> Field:
+        """The level's domains with these slots. `whole`: all of them, ascending."""
+        numbers, label = self._numbers[level], self._tree.levels[level].label
+        if whole and len(ids) == self._tree.levels[level].size:
+            return Field(ids, numbers.slice, numbers.pod, label)
+        slices = numbers.slice[ids]
+        pods = slices if numbers.pod is numbers.slice else numbers.pod[ids]
+        return Field(ids, slices, pods, label[ids])
+
+    def _find_plain(self, level: int) -> Chosen | NoFit | NoDomains:
+        ask = self._ask
+        field = self._field(level, self._tree.levels[level].ids(), whole=True)
+        if not len(field):
+            return NoDomains(level)
+        one = tightest(field, ask.need)
+        if one is not None:
+            return Chosen(level, Taken(field.ids[one : one + 1], np.array([ask.need])))
+        if ask.required:
+            return NoFit(level, self._best_single(field), ask.need)
+        if level > 0 and not ask.unconstrained:
+            return self._find_plain(level - 1)
+        taken = take(field, ask.need, least=ask.least)
+        return NoFit(level, taken, ask.need) if isinstance(taken, int) else Chosen(level, taken)
+
+    def _best_single(self, field: Field) -> int:
+        most = int(field.slices.max())
+        return int(field.pods[field.slices == most].max()) if self._ask.least else most
+
+    def _descend_plain(self, chosen: Chosen) -> Outcome:
+        level, taken, ask = chosen.level, chosen.taken, self._ask
+        while level < ask.slice_level:
+            field = self._field(level + 1, self._tree.levels[level].children_of(taken.ids))
+            below = take(field, ask.need, least=ask.least)
+            if isinstance(below, int):
+                return self._nothing()
+            level, taken = level + 1, below
+        return self.spread(taken)
+
+    def spread(self, taken: Taken) -> Found:
+        """From domains of the slice level, each with its slices, to the lowest."""
+        level = self._ask.slice_level
+        if level < self._last:
+            return self._finish(self._below_slices(level, self._doms_of(level, taken)))
+        return self._ordered(taken.ids, taken.slices * self._ask.slice_size, np.zeros_like(taken.ids))
+
+    def _doms_of(self, level: int, taken: Taken) -> list[Dom]:
+        doms = self._doms(level, taken.ids)
+        for dom, slices in zip(doms, taken.slices.tolist(), strict=True):
+            dom.slice, dom.pod, dom.leader = slices, slices * self._ask.slice_size, 0
+        return doms
+
+    # ---- domain by domain
+
+    def _doms(self, level: int, ids: Ints) -> list[Dom]:
+        numbers, label = self._numbers[level], self._tree.levels[level].label
+        none = np.zeros(len(ids), dtype=np.int64)
+        columns = (
+            ids,
+            label[ids],
+            numbers.pod[ids],
+            numbers.pod_l[ids],
+            numbers.slice[ids],
+            numbers.slice_l[ids],
+            none if numbers.leader is None else numbers.leader[ids],
+            none if numbers.affinity is None else numbers.affinity[ids],
+        )
+        return list(map(Dom, *(column.tolist() for column in columns)))
+
+    def _children(self, level: int, doms: Sequence[Dom]) -> list[Dom]:
+        if doms and doms[0].children is not None:
+            return [child for dom in doms for child in dom.children or ()]
+        ids = self._tree.levels[level].children_of(np.array([dom.id for dom in doms], dtype=np.int64))
+        return self._doms(level + 1, ids)
+
+    def _find(self, level: int) -> Picked | NoFit | NoDomains:
+        ask, profile = self._ask, self._profile
+        doms = profile.with_leader(self._doms(level, self._tree.levels[level].ids()))
+        if not doms:
+            return NoDomains(level)
+        if ask.least:
+            return self._find_least(level, doms)
+        top = doms[0]
+        if _holds(top, ask.need, ask.leaders):
+            return Picked(level, [profile.tightest(doms, ask.need, ask.leaders, slices=True)])
+        if ask.required:
+            return self._required_by_affinity(level, doms)
+        if level > 0 and not ask.unconstrained:
+            return self._find(level - 1)
+        return self._several(level, doms)
+
+    def _find_least(self, level: int, doms: list[Dom]) -> Picked | NoFit | NoDomains:
+        ask = self._ask
+        for dom in doms:
+            if dom.leader >= ask.leaders and (dom.slice_l if ask.leaders else dom.slice) >= ask.need:
+                return Picked(level, [dom])
+        if ask.required:
+            return NoFit(level, doms[-1].pod, ask.need)
+        if _holds(doms[0], ask.need, ask.leaders):
+            return Picked(level, [doms[0]])
+        if level > 0 and not ask.unconstrained:
+            return self._find(level - 1)
+        return self._several(level, doms)
+
+    def _required_by_affinity(self, level: int, doms: list[Dom]) -> Picked | NoFit:
+        """By affinity the first domain need not be the largest, so a later one may still hold it."""
+        ask = self._ask
+        if self._profile.by_affinity:
+            for index, dom in enumerate(doms):
+                if _holds(dom, ask.need, ask.leaders):
+                    found = self._profile.tightest(doms[index:], ask.need, ask.leaders, slices=True)
+                    return Picked(level, [found])
+        return NoFit(level, doms[0].slice, ask.need)
+
+    def _several(self, level: int, doms: list[Dom]) -> Picked | NoFit:
+        """Several domains of the level: those with the leaders first, then the rest."""
+        ask, profile, out = self._ask, self._profile, list[Dom]()
+        doms = prioritize_leader(doms, ask.count, ask.leaders, ask.slice_size, slices=True)
+        at, rest, leaders = 0, ask.need, ask.leaders
+        while leaders > 0 and at < len(doms) and doms[at].leader > 0:
+            dom = doms[at]
+            if not ask.least and dom.slice_l >= rest:
+                dom = profile.tightest(doms[at:], rest, leaders, slices=True)
+            out.append(dom)
+            leaders, rest, at = leaders - dom.leader, rest - dom.slice_l, at + 1
+        if leaders > 0:
+            return NoFit(level, ask.leaders - leaders, ask.need)
+        doms = profile.plain(doms[at:])
+        for index, dom in enumerate(doms):
+            if rest <= 0:
+                break
+            if not ask.least and dom.slice >= rest:
+                dom = profile.tightest(doms[index:], rest, 0, slices=True)
+            out.append(dom)
+            rest -= dom.slice
+        return NoFit(level, ask.need - rest, ask.need) if rest > 0 else Picked(level, out)
+
+    # ---- down
+
+    def _descend(self, picked: Picked, *, is_balanced: bool = False) -> Found:
+        ask, profile, level = self._ask, self._profile, picked.level
+        doms = profile.minimize(picked.doms, ask.count, ask.leaders, ask.slice_size, slices=True)
+        while level < ask.slice_level and not is_balanced:
+            children = profile.plain(self._children(level, doms))
+            doms = profile.minimize(children, ask.count, ask.leaders, ask.slice_size, slices=True)
+            level += 1
+        return self._finish(self._below_slices(level, doms))
+
+    def _below_slices(self, level: int, doms: list[Dom]) -> list[Dom]:
+        """Inside each domain on its own: the children that hold what it was given."""
+        ask = self._ask
+        while level < self._last:
+            size = ask.slice_size if level < ask.slice_level else ask.inner.get(level + 1, 1)
+            doms = [child for dom in doms for child in self._inside(level, dom, size)]
+            level += 1
+        return doms
+
+    def _inside(self, level: int, dom: Dom, size: int) -> list[Dom]:
+        children = self._profile.plain(self._children(level, [dom]))
+        if size > 1:
+            for child in children:
+                child.slice, child.slice_l = child.pod // size, child.pod_l // size
+        return self._profile.minimize(children, dom.pod, dom.leader, size, slices=size > 1)
+
+    def _finish(self, doms: Sequence[Dom]) -> Found:
+        columns = ([dom.id for dom in doms], [dom.pod for dom in doms], [dom.leader for dom in doms])
+        ids, pods, leaders = (np.array(column, dtype=np.int64) for column in columns)
+        return self._ordered(ids, pods, leaders)
+
+    def _ordered(self, ids: Ints, pods: Ints, leaders: Ints) -> Found:
+        kept = np.flatnonzero((pods > 0) | (leaders > 0))
+        order = kept[np.argsort(self._tree.levels[-1].label[ids[kept]])]
+        return Found(ids[order], pods[order], leaders[order])
+
+    def _nothing(self) -> Found:
+        none = np.zeros(0, dtype=np.int64)
+        return Found(none, none, none)
+
+    # ---- balanced
+
+    def _balanced(self) -> Found | None:
+        """Balanced placement, None where it finds nothing and BestFit is to be tried."""
+        start = balanced.Balance(self._tree, self._ask, self._numbers, self._profile, self._clones).find()
+        if start is None:
+            return None
+        found = self._descend(Picked(start.level, start.doms), is_balanced=True)
+        whole = int(found.pods.sum()) >= self._ask.need * self._ask.slice_size
+        return found if whole else None
+
+    def _clones(self, level: int, slots: Iterable[int]) -> list[Dom]:
+        """Copies of domains with their subtrees."""
+        doms = self._doms(level, np.fromiter(slots, dtype=np.int64))
+        if level < self._last:
+            for dom in doms:
+                dom.children = self._clones(level + 1, self._tree.levels[level].children[dom.id])
+        return doms
+
+
+def _holds(dom: Dom, need: int, leaders: int) -> bool:
+    return dom.slice_l >= need and dom.leader >= leaders

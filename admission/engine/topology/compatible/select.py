@@ -1,0 +1,116 @@
+"""Picking domains by number without sorting them all: the part of 5.6 to 5.8 that needs neither leaders nor affinity.
+
+Both profiles take whole domains in their order until one more would be too much, then a last one: BestFit goes from the
+largest down and ends with the tightest that holds the rest; LeastFree goes from the smallest up. So only as many domains
+matter as the answer has, plus one; a histogram of the numbers finds them. place.py calls this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from admission.engine.topology.tree.level import Bools, Ints
+
+_SMALL = 512
+_HISTOGRAM = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Candidate domains: slots and, beside each, slices, pods and label."""
+
+    ids: Ints
+    slices: Ints
+    pods: Ints
+    label: Ints
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def at(self, index: Ints) -> Field:
+        """The candidates with these indexes, in this order."""
+        slices = self.slices[index]
+        pods = slices if self.pods is self.slices else self.pods[index]
+        return Field(self.ids[index], slices, pods, self.label[index])
+
+    def order(self, *, least: bool) -> Ints:
+        """Indexes in the order of 5.6 (`sorted`)."""
+        slices = self.slices if least else -self.slices
+        if self.pods is self.slices:
+            return np.lexsort((self.label, slices))
+        return np.lexsort((self.label, self.pods, slices))
+
+    def first(self, index: Ints) -> int:
+        """Of these indexes, which have equal slices, the first in order: fewest pods, then smallest values."""
+        if self.pods is not self.slices:
+            pods = self.pods[index]
+            index = index[pods == pods.min()]
+        return int(index[np.argmin(self.label[index])])
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Chosen slots and how many slices of each."""
+
+    ids: Ints
+    slices: Ints
+
+
+def tightest(field: Field, need: int, allowed: Bools | None = None) -> int | None:
+    """Index of the domain with the fewest slices that still holds `need`, None if none does."""
+    fits = field.slices >= need
+    if allowed is not None:
+        fits &= allowed
+    index = np.flatnonzero(fits)
+    if not len(index):
+        return None
+    slices = field.slices[index]
+    return field.first(index[slices == slices.min()])
+
+
+def take(field: Field, need: int, *, least: bool) -> Taken | int:
+    """Domains that hold `need` slices together, or how many slices there are in all if they do not."""
+    total = int(field.slices.sum())
+    if total < need or not len(field):
+        return total
+    index = _enough(field, need, least=least)
+    part = field.at(index)
+    part_order = part.order(least=least)
+    index, slices = index[part_order], part.slices[part_order]
+    upto = np.cumsum(slices)
+    last = int(np.searchsorted(upto, need))
+    rest = need - (int(upto[last - 1]) if last else 0)
+    final = int(index[last])
+    if not least:
+        allowed = np.ones(len(field), dtype=np.bool_)
+        allowed[index[:last]] = False
+        found = tightest(field, rest, allowed)
+        final = final if found is None else found
+    chosen = np.append(index[:last], final)
+    return Taken(field.ids[chosen], np.append(slices[:last], rest))
+
+
+def _enough(field: Field, need: int, *, least: bool) -> Ints:
+    """Indexes of the first domains in order, so many that they hold `need` (or all, where that is cheap)."""
+    top = int(field.slices.max())
+    if len(field) <= _SMALL or top >= _HISTOGRAM or need <= 0:
+        return np.arange(len(field), dtype=np.int64)
+    amounts = np.bincount(field.slices, minlength=top + 1) * np.arange(top + 1)
+    sums = np.cumsum(amounts if least else amounts[::-1])
+    at = int(np.searchsorted(sums, need))
+    edge = at if least else top - at
+    inside = np.flatnonzero((field.slices < edge) & (field.slices > 0) if least else field.slices > edge)
+    tied = np.flatnonzero(field.slices == edge)
+    missing = need - (int(sums[at - 1]) if at else 0)
+    return np.concatenate((inside, _firsts(field, tied, -(-missing // edge))))
+
+
+def _firsts(field: Field, index: Ints, count: int) -> Ints:
+    """The first `count` of indexes with equal slices."""
+    if count >= len(index):
+        return index
+    if field.pods is field.slices:
+        return index[np.argpartition(field.label[index], count - 1)[:count]]
+    return index[np.lexsort((field.label[index], field.pods[index]))[:count]]

@@ -1,0 +1,294 @@
+"""The parties that compete for one flavor's nodes, and which of them fit into a domain together.
+
+A party is a group as the joint search sees it: its pod sets as items, the level at which it wants one domain, and how many
+slices of its largest pod set each domain of that level holds while nobody else stands there. A request that places pods by
+rules of its own (placement constraints) is an item like any other here: what is impossible for its bare pods is impossible
+for it as well, but an answer must come from its own solver.
+
+`holds` says whether a set of parties fits into a domain together. It is remembered by what matters: equal domains (the
+same hosts, in the same domains where anybody cares) and equal parties share an answer. Built by joint.py for one question;
+read by assigning.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from admission.engine.topology import count
+from admission.engine.topology.constraints import Ask, Group
+from admission.engine.topology.joint.beside import beside
+from admission.engine.topology.joint.ground import Ground, Look, Place, free_of
+from admission.engine.topology.joint.limits import Item, Row, Vec
+from admission.engine.topology.joint.packing import Budget, Counts, No, pack
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree
+
+Packing = tuple[list[int], Counts]
+"""Rows, and beside each how many pods of each item."""
+
+_ONE_PACKING = 10
+"""One packing may take one part in so many of the budget that is left."""
+_MOST_ROWS = 4_000
+_MOST_CELLS = 1 << 18
+"""More are not counted for two looks in one domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod set of a group on its own: what it asks (without a leader), and how many of its pods are to be placed."""
+
+    ask: Ask
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A group in the search. `items`: numbers of its pod sets' items. `bound`: must have one domain of the level.
+
+    `alone`: by slot of the level, slices of the largest pod set that fit; `need` of them. `domains`: slots that hold each
+    member alone, by name; `possible`: that hold a pod of any member. `least`: no fewer domains of the level can hold it,
+    None if all together cannot. `kind`: equal for parties that could be exchanged. `own_rules`: only its own solver may
+    place it.
+    """
+
+    index: int
+    group: Group
+    items: tuple[int, ...]
+    level: int
+    bound: bool
+    alone: Ints
+    need: int
+    domains: tuple[int, ...]
+    possible: tuple[int, ...]
+    least: int | None
+    kind: int
+    own_rules: bool
+
+
+Choice = tuple[int, ...]
+"""Slots of the party's level."""
+Chosen = tuple[Party, Choice]
+
+
+@dataclass(frozen=True, slots=True)
+class _Two:
+    """Two looks, and by pods of the first the most of the second beside these (beside.py)."""
+
+    looks: tuple[Look, Look]
+    most: Sequence[int]
+
+
+class Arena:
+    """One flavor's tree at one moment, and the parties."""
+
+    def __init__(self, tree: Tree, groups: Sequence[tuple[Group, Sequence[Member]]], *, simulate_empty: bool) -> None:
+        self._tree = tree
+        members = [member for _, some in groups for member in some]
+        names = sorted({name for member in members for name, amount in member.ask.request.items() if amount})
+        masks = [tree.matcher.feasible(member.ask.wants, tree.rows.size) for member in members]
+        self._items = [_item(member, names) for member in members]
+        self._resources = len(names)
+        levels = {some[0].ask.level for _, some in groups}
+        cared = levels | {level for item in self._items for level, _ in item.layers}
+        free = free_of(tree, names, simulate_empty)
+        self.ground = Ground(tree, free, [item.vector for item in self._items], masks, cared)
+        self._kinds: dict[object, int] = {}
+        self._verdicts: dict[object, bool | None] = {}
+        self._twos: dict[object, _Two | None] = {}
+        self._capacities: dict[Place, Vec] = {}
+        self._pods: list[Ints] = []
+        self.parties = self._parties(groups, simulate_empty)
+        self.demands = [self._demand(party) for party in self.parties]
+        self.level = max(levels)
+        self.flat = len(levels) == 1
+
+    # ---- parties
+
+    def _parties(self, groups: Sequence[tuple[Group, Sequence[Member]]], simulate_empty: bool) -> list[Party]:
+        found, first = [], 0
+        for index, (group, members) in enumerate(groups):
+            items = tuple(range(first, first + len(members)))
+            first += len(members)
+            found.append(self._party(index, group, members, items, simulate_empty))
+        return found
+
+    def _party(
+        self, index: int, group: Group, members: Sequence[Member], items: tuple[int, ...], simulate_empty: bool
+    ) -> Party:
+        speaker, level = members[0].ask, members[0].ask.level
+        counts = [count.Counter(self._tree, m.ask, simulate_empty=simulate_empty).levels()[level] for m in members]
+        self._pods += [fits.pod for fits in counts]
+        good = self._tree.levels[level].alive.copy()
+        some = np.zeros_like(good)
+        for fits, member in zip(counts, members, strict=True):
+            good &= fits.slice >= member.ask.need
+            some |= fits.pod > 0
+        alone = [(fits.slice, member.ask.need) for fits, member in zip(counts, members, strict=True)]
+        least = [_least(slices, need) for slices, need in alone]
+        kind = (level, speaker.required, tuple((self._items[item], self.ground.look_of[item]) for item in items))
+        return Party(
+            index=index,
+            group=group,
+            items=items,
+            level=level,
+            bound=speaker.required,
+            alone=counts[0].slice,
+            need=speaker.need,
+            domains=tuple(self._tree.levels[level].in_order(np.flatnonzero(good).tolist())),
+            possible=tuple(self._tree.levels[level].in_order(np.flatnonzero(some).tolist())),
+            least=None if None in least else max(number for number in least if number is not None),
+            kind=self._kinds.setdefault(kind, len(self._kinds)),
+            own_rules=any(member.ask.shaped for member in members),
+        )
+
+    def _demand(self, party: Party) -> Vec:
+        """In the units of `capacity`."""
+        items = [self._items[item] for item in party.items]
+        total = [sum(item.count * item.vector[r] for item in items) for r in range(self._resources)]
+        for look in self.ground.looks:
+            alike = [item for item in party.items if _within(self.ground.look_of[item], look)]
+            total.append(sum(self._items[item].count for item in alike))
+        return tuple(total)
+
+    def fewest(self) -> int:
+        """No answer opens fewer domains of the asked levels, summed over the parties (each of which has a `least`).
+
+        Each its least; and those of one level together at least as many as it takes to hold all their pods, counted as
+        pods of a look that is at most as large.
+        """
+        return sum(
+            self._fewest_of([p for p in self.parties if p.level == level]) for level in {p.level for p in self.parties}
+        )
+
+    def _fewest_of(self, parties: Sequence[Party]) -> int:
+        best = sum(party.least or 0 for party in parties)
+        plain = [item for party in parties for item in party.items if not self._items[item].layers]
+        for item in {self.ground.look_of[item]: item for item in plain}.values():
+            number = self._resources + self.ground.looks.index(self.ground.look_of[item])
+            pods = sum(self.demands[party.index][number] for party in parties)
+            others = sum(party.least or 0 for party in parties if not self.demands[party.index][number])
+            best = max(best, others + (_least(self._pods[item], pods) or 0))
+        return best
+
+    # ---- who fits where together
+
+    def holds(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
+        """Whether all of them fit into the domain, each into what it chose there; None: not known within the budget."""
+        if self.exceeds(place, chosen):
+            return False
+        key = self._key(place, chosen)
+        if key not in self._verdicts:
+            self._verdicts[key] = self._verdict(place, chosen, budget)
+        return self._verdicts[key]
+
+    def _verdict(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
+        """By their numbers where all pods that may stand anywhere in the domain are of one look or two; else by trying."""
+        pods: Counter[Look] = Counter()
+        for item in (item for party, _ in chosen for item in party.items):
+            pods[self.ground.look_of[item]] += self._items[item].count
+        if _whole(place, chosen) and not any(self._items[item].layers for party, _ in chosen for item in party.items):
+            if len(pods) == 1:
+                return True
+            if len(pods) == 2 and (room := self._room_for_two(place, (*pods,), budget)) is not None:
+                first, second = room.looks
+                return pods[first] < len(room.most) and room.most[pods[first]] >= pods[second]
+        return self._tried(place, chosen, budget)
+
+    def _room_for_two(self, place: Place, both: Sequence[Look], budget: Budget) -> _Two | None:
+        """How many of two looks fit beside each other; None: too many to count."""
+        numbers = [self._resources + self.ground.looks.index(look) for look in both]
+        pods = [self.ground.capacity(place)[number] for number in numbers]
+        looks = (both[0], both[1]) if pods <= pods[::-1] else (both[1], both[0])
+        key = self.ground.sign(place), looks
+        if key not in self._twos:
+            items = [self.ground.look_of.index(look) for look in looks]
+            rows = [self.ground.row(number) for number in self.ground.rows(place)]
+            spots = [(row.free, row.allowed[items[0]], row.allowed[items[1]]) for row in rows]
+            most, (first, second) = min(pods), (look[0] for look in looks)
+            small = (most + len(rows)) * (most + 1) <= _MOST_CELLS
+            budget.left -= len(rows) // 8
+            self._twos[key] = _Two(looks, beside(spots, first, second)) if small else None
+        return self._twos[key]
+
+    def exceeds(self, place: Place, chosen: Sequence[Chosen]) -> bool:
+        """Whether together they ask for more of something than there is."""
+        return any(
+            sum([self.demands[party.index][number] for party, _ in chosen]) > have
+            for number, have in enumerate(self.ground.capacity(place))
+        )
+
+    def _tried(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
+        found = self.packed(place, chosen, budget)
+        return None if found is No.UNKNOWN else not isinstance(found, No)
+
+    def _key(self, place: Place, chosen: Sequence[Chosen]) -> object:
+        if _whole(place, chosen):
+            return self.ground.sign(place), tuple(sorted([party.kind for party, _ in chosen]))
+        return place, tuple(sorted([(party.index, choice) for party, choice in chosen]))
+
+    def packed(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> Packing | No:
+        """Rows of the domain that somebody chose, and for each the pods of each item of the parties in their order."""
+        order = [item for party, _ in chosen for item in party.items]
+        numbers = self._rows_of(place, chosen)
+        budget.left -= len(numbers) // 8
+        if budget.left <= 0 or len(numbers) > _MOST_ROWS:
+            return No.UNKNOWN
+        choices = [(party.level, set(choice)) for party, choice in chosen for _ in party.items]
+        rows, whole = [], _whole(place, chosen)
+        for row in map(self.ground.row, numbers):
+            allowed = tuple([row.allowed[item] for item in order])
+            if not whole:
+                inside = [row.path[level] in slots for level, slots in choices]
+                allowed = tuple([may and ok for may, ok in zip(allowed, inside, strict=True)])
+            rows.append(Row(row.free, row.path, allowed))
+        part = Budget(max(1, budget.left // _ONE_PACKING))
+        found = pack(rows, [self._items[item] for item in order], part)
+        budget.left -= part.used
+        budget.used += part.used
+        return found if isinstance(found, No) else (numbers, found)
+
+    def _rows_of(self, place: Place, chosen: Sequence[Chosen]) -> list[int]:
+        """In the order of the tree."""
+        if _whole(place, chosen):
+            return self.ground.rows(place)
+        chains = {(party.level, slot) for party, choice in chosen for slot in choice}
+        return self._tree.rows.in_order({row for one in chains for row in self.ground.rows(one)})
+
+    def spread(self, chosen: Sequence[Chosen], packing: Packing) -> Mapping[int, Mapping[int, int]]:
+        """A packing's pods by item and slot of the lowest level."""
+        order = [item for party, _ in chosen for item in party.items]
+        found: dict[int, dict[int, int]] = {item: {} for item in order}
+        for number, pattern in zip(*packing, strict=True):
+            domain = self.ground.row(number).path[-1]
+            for item, pods in zip(order, pattern, strict=True):
+                if pods:
+                    found[item][domain] = found[item].get(domain, 0) + pods
+        return found
+
+
+def _whole(place: Place, chosen: Sequence[Chosen]) -> bool:
+    """Whether each of them chose the whole domain."""
+    level, slot = place
+    return all(party.level == level and choice == (slot,) for party, choice in chosen)
+
+
+def _within(one: Look, other: Look) -> bool:
+    """Whether a pod of the one look takes at least what one of the other takes, on rows where that may stand as well."""
+    larger = all(a >= b for a, b in zip(one[0], other[0], strict=True))
+    return larger and (other[1] is None or one[1] == other[1])
+
+
+def _item(member: Member, names: Sequence[str]) -> Item:
+    layers = tuple((layer.level, layer.size) for layer in member.ask.layers if layer.size > 1)
+    return Item(tuple(member.ask.request.get(name, 0) for name in names), member.pods, layers)
+
+
+def _least(slices: Ints, need: int) -> int | None:
+    """How many of the largest domains it takes to hold the need."""
+    totals = np.cumsum(np.sort(slices)[::-1])
+    enough = np.flatnonzero(totals >= need)
+    return int(enough[0]) + 1 if len(enough) else None

@@ -1,0 +1,42 @@
+"""Two shapes of pods on the rows (hosts) of one domain: how many of the one fit beside so many of the other.
+
+That is one list for a domain, whoever wants to stand there: entry x is the most pods of the second shape beside x or more of
+the first. A row has its own such list, short and counted directly; two lists make one by the best way to share out x. With it,
+whether some sets of pods fit together is two sums and a look at the list, where packing.py would search each time anew.
+Pure arithmetic; called by arena.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from admission.engine.topology.joint.limits import Vec, fit
+from admission.engine.topology.tree.level import Ints
+
+Spot = tuple[Vec, bool, bool]
+"""What is free in a row, and whether the first and the second shape may stand there."""
+
+
+def beside(spots: Sequence[Spot], first: Vec, second: Vec) -> list[int]:
+    """The list of a domain with these rows, one entry for each number of the first shape that fits."""
+    found = np.zeros(1, dtype=np.int64)
+    for free, may_first, may_second in spots:
+        most = fit(free, first) if may_first else 0
+        own = _own(free, first, second, most) if may_second else np.zeros(most + 1, dtype=np.int64)
+        longer = np.zeros(len(found) + most, dtype=np.int64)
+        for number, others in enumerate(own.tolist()):
+            part = longer[number : number + len(found)]
+            np.maximum(part, found + others, out=part)
+        found = longer
+    # More of the first than asked for is as good.
+    most_beside: list[int] = np.maximum.accumulate(found[::-1])[::-1].tolist()
+    return most_beside
+
+
+def _own(free: Vec, first: Vec, second: Vec, most: int) -> Ints:
+    """Of one row: by how many of the first stand there, how many of the second fit."""
+    number = np.arange(most + 1, dtype=np.int64)
+    fits = [(have - number * one) // other for have, one, other in zip(free, first, second, strict=True) if other]
+    return np.maximum(np.minimum.reduce(fits), 0) if fits else np.zeros(most + 1, dtype=np.int64)

@@ -1,0 +1,139 @@
+"""A group of three and more pod sets, all in one domain of the group's level: the plain way.
+
+Its largest pod set speaks for all: where its request is required, each domain of that level that holds every member alone
+is tried, the tightest first, its members one after the other, largest first. Where it is preferred, so on the levels above,
+and at last anywhere. What this way misses (members that must share hosts just so) joint.py finds. Called by place.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from admission.engine.decision import Certificate, NoPlacement
+from admission.engine.model import Assignment, PlacementRequest
+from admission.engine.topology.constraints import NOTHING, Ask, Group
+from admission.engine.topology.count import Counter
+from admission.engine.topology.parts import path_of, stale
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.trial import Journal
+
+Placed = Sequence[tuple[PlacementRequest, Assignment]]
+
+
+class Steps(Protocol):
+    """What it needs of place.py."""
+
+    journal: Journal
+
+    def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
+        """What the group asks of its tree."""
+
+    def assume(self, found: Placed) -> None:
+        """Take their room until the trial ends that is open."""
+
+    def place_group(
+        self, group: Group, simulate_empty: bool, within: Values | None = None
+    ) -> tuple[Placed | NoPlacement, Certificate | None]:
+        """One group by what is free now."""
+
+    def proved(
+        self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool
+    ) -> tuple[Placed | NoPlacement, Certificate | None]:
+        """The group's domains by what is free now."""
+
+
+def single(group: Group) -> tuple[Group, ...]:
+    """Each member as a group of its own that asks for what the speaker asks, in slices of its own; largest first."""
+    spoken = group.workers.pod_set.topology or NOTHING
+    found = []
+    for member in sorted(group.members, key=lambda member: -member.count):
+        own = member.pod_set.topology or NOTHING
+        asked = replace(spoken, slices=own.slices, constraints=own.constraints, group=None)
+        found.append(
+            Group(replace(member, pod_set=replace(member.pod_set, topology=asked), implied=group.workers.implied))
+        )
+    return tuple(found)
+
+
+def place(steps: Steps, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
+    """Places for all members, or why one found none in the best domain."""
+    members = single(group)
+    asks: list[Ask] = []
+    for member in members:
+        ask = steps.ask(tree, member)
+        if isinstance(ask, NoPlacement):
+            return ask
+        asks.append(ask)
+    best: NoPlacement | None = None
+    within = within or _home(tree, group, asks[0])
+    for path in (within,) if within is not None else _domains(tree, asks, simulate_empty):
+        found = _inside(steps, members, path, simulate_empty)
+        if not isinstance(found, NoPlacement):
+            return found
+        if best is None or found.fits > best.fits:
+            best = found
+    return best or _alone(steps, tree, list(zip(members, asks, strict=True)), simulate_empty)
+
+
+def _alone(steps: Steps, tree: Tree, members: Sequence[tuple[Group, Ask]], simulate_empty: bool) -> NoPlacement:
+    """Why no domain holds each member alone: the first that none holds, else that they are held by different ones."""
+    for member, ask in members:
+        found, _ = steps.proved(tree, member, ask, simulate_empty)
+        if isinstance(found, NoPlacement):
+            return found
+    ask = members[0][1]
+    return NoPlacement(
+        f'topology "{ask.topology}" has no domain at level {tree.shape.levels[ask.level]} '
+        f"for all {len(members)} pod sets of the group",
+        wanted=sum(ask.need for _, ask in members),
+    )
+
+
+def _domains(tree: Tree, asks: Sequence[Ask], simulate_empty: bool) -> Iterator[Values | None]:
+    """Where to look, best first; None: anywhere."""
+    numbers = [Counter(tree, ask, simulate_empty=simulate_empty).levels() for ask in asks]
+    speaker = asks[0]
+    climbs = not speaker.required and not speaker.unconstrained
+    for level in range(speaker.level, -1, -1) if climbs else [speaker.level]:
+        rows = [(some[level].slice, ask.need) for some, ask in zip(numbers, asks, strict=True)]
+        yield from (tree.levels[level].paths[slot] for slot in _fitting(tree, level, rows))
+    if not speaker.required:
+        yield None
+
+
+def _fitting(tree: Tree, level: int, rows: Sequence[tuple[Ints, int]]) -> list[int]:
+    """The level's domains that hold each alone, the tightest first."""
+    good = tree.levels[level].alive.copy()
+    for slices, need in rows:
+        good &= slices >= need
+    slots = np.flatnonzero(good)
+    order = np.lexsort((tree.levels[level].label[slots], rows[0][0][slots]))
+    found: list[int] = slots[order].tolist()
+    return found
+
+
+def _inside(steps: Steps, members: Sequence[Group], path: Values | None, simulate_empty: bool) -> Placed | NoPlacement:
+    """One member after the other inside the domain; those with an older slice keep its places."""
+    placed: list[tuple[PlacementRequest, Assignment]] = []
+    with steps.journal.trial():
+        for member in members:
+            found, _ = steps.place_group(member, simulate_empty, path)
+            if isinstance(found, NoPlacement):
+                return found
+            steps.assume(found)
+            placed.extend(found)
+    return placed
+
+
+def _home(tree: Tree, group: Group, speaker: Ask) -> Values | None:
+    """The required domain where an older slice of a member stands already."""
+    for member in group.members:
+        before = member.previous
+        if speaker.required and before is not None and before.domains and not stale(tree, before):
+            return path_of(tree, before.domains[0].values)[: speaker.level + 1]
+    return None

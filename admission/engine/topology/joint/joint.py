@@ -1,0 +1,311 @@
+"""Several groups of one workload that compete for one flavor's nodes, solved together (Profile Exact).
+
+One group after the other, each sees what those before it took, and a later one can fail although another choice for the
+earlier ones would have let all in. So that way is only the first try. The objective, most important first:
+
+1. all pods of all groups are placed;
+2. the number of domains at the asked level, summed over the groups (1 for each required level). This is the certificate's
+   only figure, the same for all pod sets of the flavor: `cost` is the answer's, `bound` what no answer can be below;
+3. not proved: largest first and each in the tightest domain that leaves a way for the rest, so that little is stranded and
+   large holes stay whole; inside its domains each group gets its own best answer; then the order of names.
+
+The first try stands, as Optimal, where every group opens as few domains as it could with all nodes to itself, or all groups
+together as few as their pods take. Otherwise other orders are tried, and assigning.py is asked with numbers of domains:
+where nothing is found yet, one for each group that one can hold and any for the others; then any for all that are not bound
+to one; then every sum from the least on that is below what was found (with a part of the budget, where groups need several
+domains). A sum is refuted only by a search that gave up no branch for its budget. Where required levels leave nothing to
+sum, the first search decides.
+
+An answer found inside chosen domains is worked out group by group with the usual steps (`Ask.within`); only where these
+fail, as they do for shapes that must share hosts just so, by the packing itself. Requests with placement constraints of
+their own, and trees that count nodes below a wider lowest level (an assignment does not name nodes), have only the usual
+steps: then a failure is not a proof. Groups that keep places of an older slice go first and are not searched over.
+
+Where there is no answer the failures are those of the first try, in the field's words; the certificate says whether that is
+proved (Infeasible), else the message says that the budget ended and there is no certificate. Called by place.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from admission.engine.decision import Certificate, NoPlacement, PlacementResult, Proof
+from admission.engine.model import Assignment, DomainCount, PlacementOptions, Profile
+from admission.engine.topology.constraints import Ask, Group, Layer
+from admission.engine.topology.joint import crowd
+from admission.engine.topology.joint.arena import Arena, Chosen, Member, Party
+from admission.engine.topology.joint.assigning import ANY, Assigning
+from admission.engine.topology.joint.ground import EVERYWHERE, Place
+from admission.engine.topology.joint.packing import Budget, No
+from admission.engine.topology.parts import path_of
+from admission.engine.topology.tree.tree import Tree, Values
+
+Found = Mapping[str, Assignment]
+
+_SETS_SHARE = 50
+"""Of the budget, one part in so many is for fewer domains where groups need several anyway: sets of domains are many."""
+
+
+class Steps(crowd.Steps, Protocol):
+    """What it needs of place.py."""
+
+    options: PlacementOptions
+
+    def tree(self, group: Group) -> Tree | NoPlacement:
+        """The tree of the group's flavor."""
+
+
+def concerns(groups: Sequence[Group], profile: Profile) -> bool:
+    """Whether there is anything to solve together."""
+    exact = all((group.workers.profile or profile) is Profile.EXACT for group in groups)
+    return exact and (len(groups) > 1 or bool(groups[0].others))
+
+
+def solve(steps: Steps, groups: Sequence[Group], greedy: PlacementResult, simulate_empty: bool) -> PlacementResult:
+    """The best way for all groups, given the way that takes one after the other."""
+    tree = steps.tree(groups[0])
+    if isinstance(tree, NoPlacement):
+        return greedy
+    stay = [group for group in groups if any(member.previous is not None for member in group.members)]
+    move = [(group, members) for group in groups if group not in stay and (members := _members(steps, tree, group))]
+    if len(stay) + len(move) < len(groups) or not move:
+        return greedy
+    if greedy.fits and (stay or any(member.ask.shaped for _, members in move for member in members)):
+        return greedy
+    cost = sum(_opened(tree, group, members, greedy.assignments) for group, members in move) if greedy.fits else None
+    if cost == len(groups):
+        return _answer(groups, greedy.assignments, Certificate(Proof.OPTIMAL, (cost,), (cost,)))
+    with steps.journal.trial():
+        kept = _placed(steps, [(group, None) for group in stay], simulate_empty)
+        if kept is None:
+            return greedy
+        return _Joint(steps, tree, move, greedy, kept, simulate_empty).solve(cost)
+
+
+class _Joint:
+    """One question. Search nodes are counted over all of its searches."""
+
+    def __init__(
+        self,
+        steps: Steps,
+        tree: Tree,
+        move: Sequence[tuple[Group, Sequence[Member]]],
+        greedy: PlacementResult,
+        kept: Found,
+        simulate_empty: bool,
+    ) -> None:
+        self._steps = steps
+        self._tree = tree
+        self._move = move
+        self._greedy = greedy
+        self._kept = kept
+        self._simulate_empty = simulate_empty
+        self._budget = Budget(steps.options.exact_budget)
+        self._arena = Arena(tree, move, simulate_empty=simulate_empty)
+        self._parties = self._arena.parties
+        self._best: tuple[int, Found] | None = None
+
+    def solve(self, cost: int | None) -> PlacementResult:
+        """`cost`: of the first try, None where it failed."""
+        if cost is not None:
+            self._best = cost, self._greedy.assignments
+        least = [party.least or 0 for party in self._parties]
+        if any(party.least is None or (party.bound and party.least > 1) for party in self._parties):
+            return self._none(proved=not self._kept)
+        if self._best is None:
+            refuted = self._attempt([1 if party.bound or party.least == 1 else ANY for party in self._parties])
+            if self._best is None and not all(party.bound for party in self._parties):
+                refuted = self._attempt([1 if party.bound else ANY for party in self._parties])
+            if self._best is None:
+                return self._none(proved=refuted and not self._kept)
+        bound = self._improved(least)
+        cost, found = self._best
+        groups = [group for group, _ in self._move]
+        proof = Proof.OPTIMAL if cost <= bound else Proof.FEASIBLE
+        answer = _answer(groups, found, Certificate(proof, (cost,), (min(bound, cost),), self._budget.used))
+        return replace(answer, assignments={**self._kept, **found})
+
+    def _improved(self, least: Sequence[int]) -> int:
+        """Try every sum below the best's; returns what no answer can be below."""
+        total = bound = self._arena.fewest()
+        self._reordered(bound)
+        if max(least) > 1:
+            self._budget.left = min(self._budget.left, self._steps.options.exact_budget // _SETS_SHARE)
+        while self._best is not None and total < self._best[0] and self._budget.left > 0:
+            if self._refuted(total, least) and total == bound:
+                bound += 1
+            total += 1
+        return bound
+
+    def _reordered(self, bound: int) -> None:
+        """One after the other again, from the largest to the smallest and back."""
+        order = sorted(self._parties, key=lambda party: (-party.need, party.index))
+        for parties in (order, order[::-1]):
+            if self._best is None or self._best[0] <= bound:
+                return
+            found = _placed(self._steps, [(party.group, None) for party in parties], self._simulate_empty)
+            if found is not None:
+                self._keep(found)
+
+    def _keep(self, found: Found) -> None:
+        """If it is the best so far."""
+        cost = sum(_opened(self._tree, group, members, found) for group, members in self._move)
+        if self._best is None or cost < self._best[0]:
+            self._best = cost, found
+
+    def _refuted(self, total: int, least: Sequence[int]) -> bool:
+        """Whether no answer opens just so many domains; the first that is found is kept and ends it."""
+        refuted = True
+        for numbers in self._numbers(least, total - sum(least)):
+            refuted &= self._attempt(numbers)
+            if self._budget.left <= 0 or (self._best is not None and self._best[0] <= total):
+                return False
+        return refuted
+
+    def _numbers(self, least: Sequence[int], more: int, index: int = 0) -> Iterator[list[int]]:
+        """The ways to give the parties so many domains beyond their least; a required level stays at one."""
+        if index == len(least):
+            if not more:
+                yield []
+            return
+        party = self._parties[index]
+        most = 0 if party.bound else min(more, len(party.possible) - least[index])
+        for extra in range(most + 1):
+            for rest in self._numbers(least, more - extra, index + 1):
+                yield [least[index] + extra, *rest]
+
+    def _attempt(self, numbers: Sequence[int]) -> bool:
+        """Search with these numbers of domains. True: refuted; an answer that is better than the best is kept."""
+        if not self._budget.take():
+            return False
+        given = {party.index: number for party, number in zip(self._parties, numbers, strict=True)}
+        search = Assigning(self._arena, given, self._budget, lambda chosen: self._accept(chosen, given))
+        return not search.run() and not search.open
+
+    # ---- answers
+
+    def _accept(self, chosen: Sequence[Chosen], numbers: Mapping[int, int]) -> bool | None:
+        found = self._by_steps(chosen, numbers)
+        if found is None:
+            packed = self._by_packing(chosen)
+            if isinstance(packed, No):
+                return False if packed is No.PROVED else None
+            if self._tree.shape.hidden_nodes or any(party.own_rules for party in self._parties):
+                return None
+            found = packed
+        self._keep(found)
+        return True
+
+    def _by_steps(self, chosen: Sequence[Chosen], numbers: Mapping[int, int]) -> Found | None:
+        """Group by group with the usual steps, first in the order of the search, then in that of the request."""
+        orders = [list(chosen), sorted(chosen, key=lambda one: one[0].index)]
+        for order in orders[: 1 if orders[0] == orders[1] else 2]:
+            found = _placed(
+                self._steps, [(p.group, self._within(p, c, numbers)) for p, c in order], self._simulate_empty
+            )
+            if found is not None and all(
+                numbers[party.index] == ANY
+                or _opened(self._tree, *self._move[party.index], found) <= numbers[party.index]
+                for party in self._parties
+            ):
+                return found
+        return None
+
+    def _within(self, party: Party, choice: Sequence[int], numbers: Mapping[int, int]) -> Values | None:
+        place = EVERYWHERE if numbers[party.index] == ANY else self._arena.ground.around(party.level, tuple(choice))
+        return None if place == EVERYWHERE else self._tree.levels[place[0]].paths[place[1]]
+
+    def _by_packing(self, chosen: Sequence[Chosen]) -> Found | No:
+        """Domain by domain as packed; a domain inside another one that somebody has is packed with it."""
+        assignments: dict[str, Assignment] = {}
+        for place, inside in self._separate(chosen).items():
+            if self._arena.exceeds(place, inside):
+                return No.PROVED
+            packing = self._arena.packed(place, inside, self._budget)
+            if isinstance(packing, No):
+                return packing
+            spread = self._arena.spread(inside, packing)
+            for party, _ in inside:
+                for item, member in zip(party.items, _speaking_order(party.group), strict=True):
+                    assignments[member] = self._assignment(spread[item])
+        return assignments
+
+    def _separate(self, chosen: Sequence[Chosen]) -> dict[Place, list[Chosen]]:
+        places = [self._arena.ground.around(party.level, choice) for party, choice in chosen]
+        found: dict[Place, list[Chosen]] = {}
+        for one, place in zip(chosen, places, strict=True):
+            widest = [around for around in self._arena.ground.chain(place) if around in places][-1]
+            found.setdefault(widest, []).append(one)
+        return found
+
+    def _assignment(self, pods: Mapping[int, int]) -> Assignment:
+        tree = self._tree
+        order = tree.levels[-1].in_order(pods)
+        return Assignment(tree.output_levels, tuple(DomainCount(tree.values(slot), pods[slot]) for slot in order))
+
+    def _none(self, *, proved: bool) -> PlacementResult:
+        """The first try's failure, and whether any other way would fail as well."""
+        greedy = self._greedy
+        if proved:
+            certificate = Certificate(Proof.INFEASIBLE, expanded=self._budget.used)
+            return replace(greedy, certificates=dict.fromkeys(greedy.failures, certificate))
+        ended = f". No other arrangement was found by looking at {self._budget.used} search nodes"
+        failures = {name: replace(one, message=one.message + ended) for name, one in greedy.failures.items()}
+        return PlacementResult(greedy.assignments, failures)
+
+
+def _answer(groups: Sequence[Group], found: Found, certificate: Certificate) -> PlacementResult:
+    return PlacementResult(found, {}, {m.pod_set.name: certificate for group in groups for m in group.members})
+
+
+def _placed(steps: Steps, order: Sequence[tuple[Group, Values | None]], simulate_empty: bool) -> Found | None:
+    """One group after the other; None where one finds no place."""
+    assignments: dict[str, Assignment] = {}
+    with steps.journal.trial():
+        for group, within in order:
+            found, _ = steps.place_group(group, simulate_empty, within)
+            if isinstance(found, NoPlacement):
+                return None
+            steps.assume(found)
+            assignments.update({request.pod_set.name: assignment for request, assignment in found})
+    return assignments
+
+
+def _members(steps: Steps, tree: Tree, group: Group) -> list[Member]:
+    """Each pod set's own Ask, the speaker's first; none where the request breaks a rule."""
+    if group.others:
+        asks = [steps.ask(tree, member) for member in crowd.single(group)]
+        good = [ask for ask in asks if not isinstance(ask, NoPlacement)]
+        return [_member(ask) for ask in good] if len(good) == len(asks) else []
+    ask = steps.ask(tree, group)
+    if isinstance(ask, NoPlacement):
+        return []
+    members = [_member(replace(ask, leader=None, leader_wants=None))]
+    if ask.leader is not None:
+        plain = (Layer(tree.depth - 1, 1),)
+        wants = ask.wants if ask.leader_wants is None else ask.leader_wants
+        leader = replace(ask, count=1, request=ask.leader, wants=wants, layers=plain, inner={}, leader=None, shaped={})
+        members.append(_member(replace(leader, leader_wants=None)))
+    return members
+
+
+def _member(ask: Ask) -> Member:
+    return Member(ask, ask.need * ask.slice_size)
+
+
+def _speaking_order(group: Group) -> list[str]:
+    """The names of its pod sets as `_members` has them."""
+    if group.others:
+        return [member.workers.pod_set.name for member in crowd.single(group)]
+    return [member.pod_set.name for member in group.members]
+
+
+def _opened(tree: Tree, group: Group, members: Sequence[Member], found: Found) -> int:
+    """How many domains of its asked level the group stands in."""
+    ask = members[0].ask
+    if ask.required:
+        return 1
+    values = {domain.values for member in group.members for domain in found[member.pod_set.name].domains}
+    return len(values if ask.level == tree.depth - 1 else {path_of(tree, one)[: ask.level + 1] for one in values})

@@ -1,0 +1,258 @@
+"""Pods of several shapes onto rows (hosts) that they share, exactly: whether all fit, and how many of each go where.
+
+One shape can be counted row by row; several shapes compete for a row's resources (vector packing). The search goes row by
+row and tries the patterns (so many of each) that are maximal: nothing more of any shape would fit. Others need not be
+tried, because fewer pods in a row never help, neither the rows to come nor the slices: a slice layer counts whole slices of
+its domain when the rows pass on to the next, and what is left over is dropped at the end. States that failed are
+remembered, and a state is given up when the rows to come cannot hold what is missing (limits.py).
+
+So "no" is a proof, unless the budget ended: then it is not known. The first pattern tried takes as many as possible of the
+shape that is hardest to place, which finds most answers without going back. Pure arithmetic on tuples; called by arena.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from admission.engine.topology.joint.limits import Item, Limits, Row, Vec, fit
+
+Counts = list[Vec]
+"""By row as given: how many pods of each item."""
+
+_DEEPEST = 250
+
+
+@dataclass(slots=True)
+class Budget:
+    """Search nodes that may still be expanded."""
+
+    left: int
+    used: int = 0
+
+    def take(self) -> bool:
+        """Expand one; False: none is left."""
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        self.used += 1
+        return True
+
+
+class No(Enum):
+    """Why there is no packing."""
+
+    PROVED = "there is none"
+    UNKNOWN = "the budget ended"
+
+
+def pack(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Counts | No:
+    """Counts for all rows, or why there are none. Rows in the order of the tree where items have layers.
+
+    Items that look alike are packed as one and told apart afterwards.
+    """
+    alike: dict[object, list[int]] = {}
+    for m, item in enumerate(items):
+        look = m if item.layers else (item.vector, tuple([row.allowed[m] for row in rows]))
+        alike.setdefault(look, []).append(m)
+    merged = [
+        Item(items[members[0]].vector, sum(items[m].count for m in members), items[members[0]].layers)
+        for members in alike.values()
+    ]
+    firsts = [members[0] for members in alike.values()]
+    found = _packed([Row(row.free, row.path, tuple([row.allowed[m] for m in firsts])) for row in rows], merged, budget)
+    return found if isinstance(found, No) else _apart(found, list(alike.values()), items)
+
+
+def _apart(counts: Counts, alike: Sequence[Sequence[int]], items: Sequence[Item]) -> Counts:
+    missing = [item.count for item in items]
+    found: Counts = []
+    for merged in counts:
+        pattern = [0] * len(items)
+        for pods, members in zip(merged, alike, strict=True):
+            for m in members:
+                pattern[m] = min(pods, missing[m])
+                missing[m] -= pattern[m]
+                pods -= pattern[m]
+        found.append(tuple(pattern))
+    return found
+
+
+def _packed(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Counts | No:
+    fits = [[fit(row.free, item.vector) if row.allowed[m] else 0 for m, item in enumerate(items)] for row in rows]
+    useful = [index for index, some in enumerate(fits) if any(some)]
+    if not any(item.layers for item in items):
+        useful.sort(key=lambda index: (sum(rows[index].allowed), rows[index].free, rows[index].allowed))
+    found = _Packer([rows[index] for index in useful], [fits[index] for index in useful], items, budget).run()
+    if isinstance(found, No):
+        return found
+    counts: Counts = [(0,) * len(items)] * len(rows)
+    for index, pattern in zip(useful, found, strict=True):
+        counts[index] = pattern
+    return counts
+
+
+State = tuple[int, ...]
+"""Per item what is missing, then per item and layer what stands in the current domain and is no whole slice yet."""
+
+
+class _Packer:
+    """One packing. Items are looked at in the order of `self._order`, hardest first."""
+
+    def __init__(
+        self, rows: Sequence[Row], fits: Sequence[Sequence[int]], items: Sequence[Item], budget: Budget
+    ) -> None:
+        """`fits`: by row and item, how many pods fit while nothing else stands there."""
+        self._rows = rows
+        self._fits = fits
+        self._items = items
+        self._budget = budget
+        self._failed: set[tuple[int, State]] = set()
+        self._unknown = False
+        self._changes = [*(_change(row, after) for row, after in pairwise(rows)), 0]
+        self._at, at = [], len(items)
+        for item in items:
+            self._at.append(at)
+            at += len(item.layers)
+        self._start: State = (*(item.count for item in items), *([0] * (at - len(items))))
+        self._limits = Limits(rows, fits, items)
+        alone = [sum(column) for column in zip(*fits, strict=True)] or [0] * len(items)
+        self._order = sorted(range(len(items)), key=lambda m: (alone[m] * 1000 // max(items[m].count, 1), m))
+        self._counts: Counts = []
+
+    def run(self) -> Counts | No:
+        """The counts, or why there are none."""
+        if self._hopeless(0, self._start):
+            return No.PROVED
+        found = self._search(0, self._start) if len(self._rows) <= _DEEPEST else self._dive()
+        if not found:
+            return No.UNKNOWN if self._unknown else No.PROVED
+        self._counts += [(0,) * len(self._items)] * (len(self._rows) - len(self._counts))
+        return self._trimmed()
+
+    def _search(self, index: int, state: State) -> bool:
+        if self._complete(state):
+            return True
+        if index == len(self._rows) or (index, state) in self._failed or self._hopeless(index, state):
+            return False
+        for pattern in self._patterns(index, state):
+            if not self._budget.take():
+                self._unknown = True
+                return False
+            self._counts.append(pattern)
+            if self._search(index + 1, self._after(index, state, pattern)):
+                return True
+            self._counts.pop()
+            if self._unknown:
+                return False
+        self._failed.add((index, state))
+        return False
+
+    def _dive(self) -> bool:
+        """Only the first pattern of each row: for more rows than a search could ever go through."""
+        state = self._start
+        for index in range(len(self._rows)):
+            if self._complete(state):
+                return True
+            pattern = next(self._patterns(index, state))
+            self._counts.append(pattern)
+            state = self._after(index, state, pattern)
+        self._unknown = not self._complete(state)
+        return not self._unknown
+
+    # ---- states
+
+    def _wanted(self, state: State) -> list[int]:
+        """Pods of each item that are still to be placed, those that stand in unfinished slices not counted."""
+        return [
+            state[m] - sum(state[at : at + len(item.layers)])
+            for m, (item, at) in enumerate(zip(self._items, self._at, strict=True))
+        ]
+
+    def _after(self, index: int, state: State, pattern: Vec) -> State:
+        return self._passed(state, pattern, self._changes[index])
+
+    def _passed(self, state: State, pattern: Vec, change: int) -> State:
+        """The state after a row with this pattern, when the next row lies in other domains from level `change` down."""
+        new = list(state)
+        for m, (item, at) in enumerate(zip(self._items, self._at, strict=True)):
+            if not item.layers:
+                new[m] -= pattern[m]
+                continue
+            new[at + len(item.layers) - 1] += pattern[m]
+            for layer in range(len(item.layers) - 1, -1, -1):
+                level, size = item.layers[layer]
+                if level < change:
+                    break
+                whole = new[at + layer] // size * size
+                new[at + layer] = 0
+                if layer:
+                    new[at + layer - 1] += whole
+                else:
+                    new[m] -= whole
+        return tuple(new)
+
+    def _complete(self, state: State) -> bool:
+        missing = state[: len(self._items)]
+        if not any(missing):
+            return True
+        return len(state) > len(missing) and not any(self._passed(state, (0,) * len(missing), 0)[: len(missing)])
+
+    def _hopeless(self, index: int, state: State) -> bool:
+        return self._limits.exceeded(index, self._wanted(state))
+
+    # ---- patterns of a row
+
+    def _patterns(self, index: int, state: State) -> Iterator[Vec]:
+        """Maximal ones, those with most of the hardest item first."""
+        row, wanted = self._rows[index], self._wanted(state)
+        most = [
+            min(wanted[m], fit(row.free, item.vector)) if row.allowed[m] else 0 for m, item in enumerate(self._items)
+        ]
+        active = [m for m in self._order if most[m] > 0]
+        pattern = [0] * len(self._items)
+        yield from self._fill(active, 0, list(row.free), pattern, most)
+
+    def _fill(
+        self, active: Sequence[int], position: int, free: list[int], pattern: list[int], most: Sequence[int]
+    ) -> Iterator[Vec]:
+        if position == len(active):
+            if not any(pattern[m] < most[m] and fit(free, self._items[m].vector) for m in active):
+                yield tuple(pattern)
+            return
+        m = active[position]
+        vector = self._items[m].vector
+        top = min(most[m], fit(free, vector))
+        for number in range(top, -1 if position + 1 < len(active) else top - 1, -1):
+            pattern[m] = number
+            left = [have - number * want for have, want in zip(free, vector, strict=True)]
+            yield from self._fill(active, position + 1, left, pattern, most)
+        pattern[m] = 0
+
+    # ---- whole slices only
+
+    def _trimmed(self) -> Counts:
+        columns = [list(column) for column in zip(*self._counts, strict=True)]
+        for m, item in enumerate(self._items):
+            for level, size in reversed(item.layers):
+                self._trim(columns[m], level, size)
+        return list(zip(*columns, strict=True)) if columns else self._counts
+
+    def _trim(self, column: list[int], level: int, size: int) -> None:
+        """In each domain of the level, pods beyond whole slices go from the last rows."""
+        domains: dict[Vec, list[int]] = {}
+        for index, row in enumerate(self._rows):
+            domains.setdefault(row.path[: level + 1], []).append(index)
+        for indexes in domains.values():
+            surplus = sum(column[index] for index in indexes) % size
+            for index in reversed(indexes):
+                part = min(surplus, column[index])
+                column[index] -= part
+                surplus -= part
+
+
+def _change(row: Row, after: Row) -> int:
+    """The first level at which the two lie in different domains."""
+    return next((level for level, (a, b) in enumerate(zip(row.path, after.path, strict=True)) if a != b), len(row.path))

@@ -1,0 +1,95 @@
+"""One homogeneous gang to a proved optimum where several domains are needed; where one suffices, Compatible's answer.
+
+What is best is said in optimum/objective.py, how it is found in optimum/solver.py. Below the slice level each domain's pods
+go down as Compatible's do. Compatible answers, and nothing is proved, where the request asks for more than the objective
+knows: a leader beside the workers, preferred nodes, balanced shares. Called by place.py for Profile Exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from admission.engine.decision import Certificate, Proof
+from admission.engine.topology.compatible.search import Found, Outcome, Search, Solved
+from admission.engine.topology.compatible.select import Taken
+from admission.engine.topology.constraints import Ask
+from admission.engine.topology.count import Numbers
+from admission.engine.topology.optimum.objective import Problem
+from admission.engine.topology.optimum.solver import solve as optimum
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree
+
+_HELD = Certificate(Proof.OPTIMAL)
+
+
+def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
+    """The best domains for the Ask, with a certificate; `budget`: search nodes that may be expanded.
+
+    The certificate's cost and bound are the figures of optimum/objective.py; there are none where one domain holds it all,
+    or where Compatible answers (Feasible, unless by one domain).
+    """
+    search = Search(tree, ask, numbers)
+    if not _plain(ask):
+        outcome = search.run()
+        return Solved(outcome, _of_one(tree, ask, outcome))
+    asked = numbers[ask.level].slice
+    one = len(asked) > 0 and int(asked.max()) >= ask.need
+    if one or ask.required or int(asked.sum()) < ask.need:
+        outcome = search.run()
+        return Solved(outcome, _HELD if isinstance(outcome, Found) else Certificate(Proof.INFEASIBLE))
+    problem = _problem(tree, ask, numbers)
+    best = optimum(problem, budget)
+    certificate = best.certificate
+    if certificate.proof is Proof.FEASIBLE:
+        # What is not proved is still never worse than what Compatible finds.
+        outcome = search.run()
+        if isinstance(outcome, Found):
+            cost = problem.figures(_up(tree, outcome.ids, ask.slice_level))
+            if cost < certificate.cost:
+                proof = Proof.OPTIMAL if cost <= certificate.bound else Proof.FEASIBLE
+                return Solved(outcome, replace(certificate, proof=proof, cost=cost))
+    return Solved(search.spread(_shares(tree, ask, numbers, best.slots)), certificate)
+
+
+def _plain(ask: Ask) -> bool:
+    """Whether the objective says all that the request asks for."""
+    by_affinity = ask.by_affinity and bool(ask.wants.preferred)
+    return not (ask.leaders or by_affinity or ask.balanced)
+
+
+def _of_one(tree: Tree, ask: Ask, outcome: Outcome) -> Certificate | None:
+    """Nothing is better than one domain of the asked level; of several, or none, Compatible's answer proves nothing."""
+    if not isinstance(outcome, Found):
+        return None
+    one = len(_up(tree, outcome.ids, ask.level)) <= 1
+    return _HELD if one else Certificate(Proof.FEASIBLE)
+
+
+def _up(tree: Tree, slots: Ints, target: int) -> Ints:
+    """From lowest domains to theirs of a wider level."""
+    for level in range(tree.depth - 1, target, -1):
+        slots = np.unique(tree.levels[level].parent[slots])
+    return slots
+
+
+def _problem(tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Problem:
+    levels = tree.levels[: ask.slice_level + 1]
+    return Problem(
+        capacity=[some.slice for some in numbers[: ask.slice_level + 1]],
+        parent=[level.parent for level in levels],
+        label=[level.label for level in levels],
+        asked=ask.level,
+        need=ask.need,
+    )
+
+
+def _shares(tree: Tree, ask: Ask, numbers: Sequence[Numbers], slots: Ints) -> Taken:
+    """All of them full but the smallest (of equal ones the last by name), which keeps what is over."""
+    capacity, label = numbers[ask.slice_level].slice[slots], tree.levels[ask.slice_level].label[slots]
+    order = np.lexsort((label, -capacity))
+    shares = capacity[order]
+    shares[-1] -= int(shares.sum()) - ask.need
+    return Taken(slots[order], shares)

@@ -1,0 +1,245 @@
+"""One gang under placement constraints (pack, spread, partition, range, factor) at any levels: sakkara.md.
+
+Called by place.py for requests that carry constraints, whatever the profile. Levels without a constraint pack.
+
+What a placement must obey: all pods are placed; hard constraints hold. `required` bounds it by one domain of that level,
+`preferred` by one domain if any can hold it so, else it climbs; else the whole tree is open. Inside, the pods of each domain
+are shared out over its children; the shares of one parent's pods are what a constraint of the children's level speaks of. A
+hard pack means one unit a parent; hard partitions exactly so many units and shares that differ by one at most; a hard spread
+such shares, on as many units as can be; hard range and factor hold on each used unit. With a hard factor shares differ by one
+factor at most. A constraint that names no type packs, so beside a hard range or factor packing stays a wish. Slices are a hard
+factor of their level.
+
+What is best: figures compared level by level from the top, each summed over the parents of its level:
+1. range, factor: pods of units outside the range, and pods beyond the multiple;
+2. pack: used units; partition: how many units there are too few or too many;
+3. pack: pairs of pods that are on different units (fewest: as many as possible together);
+   spread, partition: pairs of pods that share a unit (fewest: as evenly as possible over as many units as possible).
+Then least stranded: slots left in the lowest domains that were opened. Then by name: the first children get most.
+Why pairs: for a spread the plain difference of largest and smallest share would call 8 pods on one node, or 4 and 4, more even
+than 3, 3 and 2. Pairs order these as people do, fall wherever the difference of two shares that can be evened out falls, and
+add up over units, so that dynamic programming works.
+
+Pods that stay (a node is replaced, a job grows) count in all this: a domain that has some is used, with at least these.
+
+How it is found: F_d(n), the least figures below domain d with n pods in it, is a min-plus convolution of its children's.
+Domains with equal room in an equal arrangement are one kind and share the answers (shapes/kinds.py). Only shares that some
+placement best at its level has are looked at below (shapes/plans.py), so mostly few F_d(n) are worked out. `budget` bounds the
+states (child, pods left) that are looked at, 256 cells of a table counting as one. When it is spent, the answer is a walk from
+left to right that keeps the hard constraints (shapes/rough.py), and the certificate says Feasible with the figures that the
+top level cannot go below; figures not in the bound are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from admission.engine.decision import Certificate, Proof
+from admission.engine.topology.compatible.search import Found, NoDomains, NoFit, Solved
+from admission.engine.topology.constraints import Ask
+from admission.engine.topology.count import Numbers
+from admission.engine.topology.shapes.kinds import Kind, Kinds
+from admission.engine.topology.shapes.law import Law, laws_of
+from admission.engine.topology.shapes.plans import Budget, Spent
+from admission.engine.topology.shapes.rough import rough
+from admission.engine.topology.shapes.split import Splitter
+from admission.engine.topology.tree.tree import Tree
+
+ROOT = -1
+SMALL = 2048
+"""Up to so many pods a message may cost working out how many would have fitted."""
+
+
+def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
+    """The domains that violate the Ask's constraints least, with a certificate; `budget`: states looked at.
+
+    The certificate's figures: three a level from the top as listed above, then the stranded slots.
+    """
+    total = (ask.count + sum(ask.kept.values())) // ask.slice_size * ask.slice_size
+    laws = laws_of(ask.shaped, ask.layers, tree.depth, total)
+    problem = _problem(tree, ask, laws)
+    if problem:
+        return _never(NoFit(max(ask.level, 0), 0, ask.need, problem))
+    if not len(tree.levels[ask.level]):
+        return _never(NoDomains(ask.level))
+    if total == 0:
+        none = np.zeros(0, dtype=np.int64)
+        return Solved(Found(none, none, none), Certificate(Proof.OPTIMAL))
+    kinds = _kinds(tree, ask, numbers, laws)
+    for level in _bounds(ask):
+        places = _able(kinds, laws, level, total)
+        if places:
+            return _Shaper(tree, ask, laws, kinds, budget).place(level, places)
+    return _never(_no_fit(tree, ask, numbers, kinds, laws))
+
+
+def _kinds(tree: Tree, ask: Ask, numbers: Sequence[Numbers], laws: Sequence[Law]) -> Kinds:
+    kept = {tree.levels[-1].slots[path]: pods for path, pods in ask.kept.items()}
+    return Kinds(tree, numbers[-1].pod, laws, laws[0].total, kept)
+
+
+def _never(outcome: NoFit | NoDomains) -> Solved:
+    return Solved(outcome, Certificate(Proof.INFEASIBLE))
+
+
+def _problem(tree: Tree, ask: Ask, laws: Sequence[Law]) -> str:
+    """Why there is nothing to solve."""
+    if ask.leaders:
+        return "placement constraints cannot be combined with a leader in the same group"
+    some = [tree.shape.levels[level] for level, law in enumerate(laws) if law.senseless]
+    return f"the placement constraint at level {some[0]} contradicts itself" if some else ""
+
+
+def _bounds(ask: Ask) -> Iterator[int]:
+    """The levels of which one domain may bound the pods, in the order to try."""
+    if not ask.unconstrained:
+        yield from (ask.level,) if ask.required else range(ask.level, ROOT, -1)
+    if not ask.required:
+        yield ROOT
+
+
+def _able(kinds: Kinds, laws: Sequence[Law], level: int, total: int) -> dict[int, Kind]:
+    """The domains of the level that can hold everything, by slot; the root is slot 0."""
+    if not all(law.alone() for law in laws[: level + 1]):
+        return {}
+    some = kinds.levels[level] if level > ROOT else {0: kinds.root}
+    fits = {kind: kind.kept == kinds.root.kept and kind.fits(total) for kind in dict.fromkeys(some.values())}
+    return {slot: kind for slot, kind in some.items() if fits[kind]}
+
+
+@dataclass(frozen=True)
+class _Shaper:
+    """One solution on kinds that are known to be able."""
+
+    tree: Tree
+    ask: Ask
+    laws: Sequence[Law]
+    kinds: Kinds
+    budget: int
+
+    def place(self, level: int, places: Mapping[int, Kind]) -> Solved:
+        """The best placement inside one of these domains."""
+        budget = Budget(self.budget)
+        splitter = Splitter(self._shifts(), budget)
+        bound = self._above(level)
+        total = self.laws[0].total
+        tightest = sorted(places, key=lambda slot: (places[slot].room, self._label(level, slot)))
+        try:
+            tops = {kind: splitter.top(kind, total) for kind in dict.fromkeys(places.values())}
+            least = min(tops.values())
+            if level + 1 < len(self.laws):
+                bound += self.laws[level + 1].unpacked(least)
+            costs = {kind: splitter.cost(kind, total) for kind, top in tops.items() if top == least}
+            slot = min((slot for slot in tightest if places[slot] in costs), key=lambda slot: costs[places[slot]])
+            pods = self._hand_out(level, slot, splitter)
+        except Spent:
+            pods = self._hand_out(level, tightest[0], None)
+            proof = Proof.FEASIBLE
+        else:
+            proof = Proof.OPTIMAL
+        cost = self._figures(pods)
+        certificate = Certificate(proof, cost, bound if proof is Proof.FEASIBLE else cost, budget.spent)
+        return Solved(self._found({slot: share - self._kept(slot) for slot, share in pods.items()}), certificate)
+
+    def _label(self, level: int, slot: int) -> int:
+        return int(self.tree.levels[level].label[slot]) if level > ROOT else 0
+
+    def _shifts(self) -> list[int]:
+        """Where each level's figures begin in a cost: above those of all levels below, and the stranded slots."""
+        shift = 1 + (2 * self.kinds.most * self.laws[0].total).bit_length()
+        shifts = []
+        for law in reversed(self.laws):
+            shifts.append(shift)
+            shift += law.width
+        return shifts[::-1]
+
+    def _hand_out(self, level: int, slot: int, splitter: Splitter | None) -> dict[int, int]:
+        """Pods by slot of the lowest level."""
+        pods = {slot: self.laws[0].total}
+        while level + 1 < len(self.laws):
+            below: dict[int, int] = {}
+            for parent, share in pods.items():
+                below.update(self._below(level, parent, share, splitter))
+            level, pods = level + 1, below
+        return pods
+
+    def _below(self, level: int, parent: int, share: int, splitter: Splitter | None) -> dict[int, int]:
+        some = self.kinds.levels[level + 1]
+        domains = self.tree.levels[level + 1]
+        slots = domains.ids().tolist() if level == ROOT else self.tree.levels[level].children[parent]
+        order = domains.in_order(slot for slot in slots if slot in some)
+        kind = self.kinds.levels[level][parent] if level > ROOT else self.kinds.root
+        kids = [some[slot] for slot in order]
+        shares = rough(kind, kids, share) if splitter is None else splitter.shares(kind, kids, share)
+        return {slot: part for slot, part in zip(order, shares, strict=True) if part}
+
+    def _found(self, pods: Mapping[int, int]) -> Found:
+        some = [slot for slot, share in pods.items() if share]
+        ids = np.array(self.tree.levels[-1].in_order(some), dtype=np.int64)
+        counts = np.array([pods[slot] for slot in ids.tolist()], dtype=np.int64)
+        return Found(ids, counts, np.zeros_like(ids))
+
+    def _kept(self, slot: int) -> int:
+        return self.kinds.levels[-1][slot].kept
+
+    # ---- figures
+
+    def _above(self, level: int) -> tuple[int, ...]:
+        """What the levels down to the bounding one cost: one unit with all pods."""
+        return tuple(figure for law in self.laws[: level + 1] for figure in law.figures([[law.total]]))
+
+    def _figures(self, pods: Mapping[int, int]) -> tuple[int, ...]:
+        """The cost of a placement, counted from the placement itself."""
+        leaves = self.kinds.levels[-1]
+        stranded = sum(leaves[slot].room + leaves[slot].kept for slot in pods) - self.laws[0].total
+        found: list[int] = [stranded]
+        for level in range(len(self.laws) - 1, -1, -1):
+            parents = self.tree.levels[level].parent
+            families: dict[int, list[int]] = {}
+            above: dict[int, int] = {}
+            for slot, share in pods.items():
+                parent = int(parents[slot]) if level else 0
+                families.setdefault(parent, []).append(share)
+                above[parent] = above.get(parent, 0) + share
+            found[:0] = self.laws[level].figures(families.values())
+            pods = above
+        return tuple(found)
+
+
+# ---- why not
+
+
+def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: Kinds, laws: Sequence[Law]) -> NoFit:
+    """For lack of room, or for a hard constraint."""
+    at = ask.level if ask.required else 0
+    offers = numbers[at].slice
+    room = int(offers.max() if ask.required else offers.sum())
+    if room < ask.need or not any(law.hard for law in laws):
+        return NoFit(at, min(room, ask.need), ask.need)
+    most = _most(kinds, at if ask.required else ROOT) - kinds.root.kept if laws[0].total <= SMALL else 0
+    fit = min(max(0, most // ask.slice_size), ask.need - 1)
+    return NoFit(at, fit, ask.need, _reason(tree, ask, numbers, laws))
+
+
+def _most(kinds: Kinds, level: int) -> int:
+    """The most pods that one of the domains can take."""
+    some = set(kinds.levels[level].values()) if level > ROOT else {kinds.root}
+    return max((kind.takes.bit_length() - 1 for kind in some), default=0)
+
+
+def _reason(tree: Tree, ask: Ask, numbers: Sequence[Numbers], laws: Sequence[Law]) -> str:
+    """The hard constraints each of which, made soft, would let the pods fit; all of them where no single one does."""
+    hard = [level for level, law in enumerate(laws) if law.hard]
+    guilty = [level for level in hard if _fits_without(tree, ask, numbers, laws, level)] or hard
+    words = [f"{laws[level].words()} at level {tree.shape.levels[level]}" for level in guilty]
+    return f"no placement meets the hard placement constraint {' and '.join(words)}"
+
+
+def _fits_without(tree: Tree, ask: Ask, numbers: Sequence[Numbers], laws: Sequence[Law], level: int) -> bool:
+    total = laws[0].total
+    relaxed = [replace(law, hard=law.hard and at != level) for at, law in enumerate(laws)]
+    kinds = _kinds(tree, ask, numbers, relaxed)
+    return any(_able(kinds, relaxed, bound, total) for bound in _bounds(ask))

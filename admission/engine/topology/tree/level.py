@@ -1,0 +1,122 @@
+"""The domains of one level as parallel arrays: parent, label for tie breaks, alive or free.
+
+A domain keeps its slot for life; slots of domains that are gone are used again. Arrays grow by doubling, so a domain more
+costs the same however many there are. Numbers of pods are not kept here (count.py). Called by tree.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from admission.engine.topology.tree.order import Key, Order
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_FIRST_SIZE = 16
+
+
+def grown(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
+    """The array with its last axis at least doubled to hold `size`; new cells are zero."""
+    wide = np.zeros((*array.shape[:-1], max(size, 2 * array.shape[-1])), dtype=array.dtype)
+    wide[..., : array.shape[-1]] = array
+    return wide
+
+
+class Level:
+    """Domains of one level by slot. `children` are slots of the next level."""
+
+    def __init__(self) -> None:
+        self.slots: dict[Key, int] = {}
+        self.paths: list[Key] = []
+        self.children: list[set[int]] = []
+        self._parent: Ints = np.zeros(_FIRST_SIZE, dtype=np.int64)
+        self._label: Ints = np.zeros(_FIRST_SIZE, dtype=np.int64)
+        self._alive: Bools = np.zeros(_FIRST_SIZE, dtype=np.bool_)
+        self._spare: list[int] = []
+        self._order = Order()
+
+    def __len__(self) -> int:
+        """How many domains are alive."""
+        return len(self.slots)
+
+    @property
+    def size(self) -> int:
+        """How many slots the arrays have, alive or not."""
+        return len(self.paths)
+
+    @property
+    def parent(self) -> Ints:
+        """Slot of the parent at the level above, by slot."""
+        return self._parent[: self.size]
+
+    @property
+    def label(self) -> Ints:
+        """Integers that sort like the paths, by slot."""
+        return self._label[: self.size]
+
+    @property
+    def alive(self) -> Bools:
+        """Whether the slot holds a domain."""
+        return self._alive[: self.size]
+
+    def ids(self) -> Ints:
+        """The slots of all domains."""
+        if not self._spare:
+            return np.arange(self.size, dtype=np.int64)
+        return np.flatnonzero(self.alive)
+
+    def add(self, path: Key, parent: int) -> int:
+        """Make a domain under the parent's slot; returns its own."""
+        slot = self._spare.pop() if self._spare else self._extend()
+        self.slots[path] = slot
+        self.paths[slot] = path
+        self._parent[slot] = parent
+        self._alive[slot] = True
+        self._set_label(path, slot)
+        return slot
+
+    def remove(self, slot: int) -> None:
+        """Forget a domain."""
+        path = self.paths[slot]
+        self._order.remove(path)
+        del self.slots[path]
+        self.children[slot] = set()
+        self._alive[slot] = False
+        self._parent[slot] = 0
+        self._spare.append(slot)
+
+    def children_of(self, slots: Ints) -> Ints:
+        """The slots of all children, in no particular order."""
+        return gather(self.children[slot] for slot in slots.tolist())
+
+    def in_order(self, slots: Iterable[int]) -> list[int]:
+        """The slots by their paths."""
+        return sorted(slots, key=self._label.__getitem__)
+
+    def _extend(self) -> int:
+        slot = self.size
+        self.paths.append(())
+        self.children.append(set())
+        if slot >= len(self._parent):
+            self._parent = grown(self._parent, slot + 1).astype(np.int64, copy=False)
+            self._label = grown(self._label, slot + 1).astype(np.int64, copy=False)
+            self._alive = grown(self._alive, slot + 1).astype(np.bool_, copy=False)
+        return slot
+
+    def _set_label(self, path: Key, slot: int) -> None:
+        label = self._order.insert(path, slot)
+        if label is None:
+            slots, labels = self._order.labels()
+            self._label[slots] = labels
+        else:
+            self._label[slot] = label
+
+
+def gather(groups: Iterable[Iterable[int]]) -> Ints:
+    """All numbers of all groups as one array."""
+    return np.fromiter(chain.from_iterable(groups), dtype=np.int64)

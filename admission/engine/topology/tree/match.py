@@ -1,0 +1,281 @@
+"""Which nodes a pod may stand on: taints, node selector, required and preferred affinity.
+
+Facts of nodes are kept as classes: each row carries the number of its taints' class, and of its value for each label key
+that was ever asked about (a column is made at the first question). So a question is answered once per distinct value and
+spread over the rows by numpy; where nobody taints and nobody selects, it costs nothing. The tests and their order are
+placement.md 5.3 and 5.15.1, 5.15.9. Called by count.py; fed by tree.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from admission.engine.model import Node, NodeSelectorTerm, PreferredTerm, Requirement, Taint, Toleration
+from admission.engine.topology.tree.level import Bools, Ints, grown
+
+_REPELLING = ("NoSchedule", "NoExecute")
+_NAME_FIELD = "metadata.name"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What a pod set demands of its nodes."""
+
+    tolerations: tuple[Toleration, ...] = ()
+    selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[NodeSelectorTerm, ...] | None = None
+    preferred: tuple[PreferredTerm, ...] = ()
+
+    @property
+    def selects(self) -> bool:
+        """Whether labels matter at all."""
+        return bool(self.selector) or self.affinity is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """How many rows failed which test first."""
+
+    taints: Mapping[str, int]
+    selector: int
+    affinity: int
+
+
+def taint_text(taint: Taint) -> str:
+    """The taint as messages write it."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether the toleration covers the taint."""
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Lt" | "Gt":
+            return _compares(toleration, taint)
+        case _:
+            return False
+
+
+def _compares(toleration: Toleration, taint: Taint) -> bool:
+    if not (_CANONICAL.fullmatch(taint.value) and _CANONICAL.fullmatch(toleration.value)):
+        return False
+    left, right = int(taint.value), int(toleration.value)
+    if left not in _INT64 or right not in _INT64:
+        return False
+    return left < right if toleration.operator == "Lt" else left > right
+
+
+def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
+    """The first of the repelling taints that no toleration covers."""
+    for taint in taints:
+        if taint.effect in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+class _Column:
+    """The rows' values of one label (or of the node's name), as numbers; -1 where absent."""
+
+    def __init__(self, value_of: Callable[[Node], str | None], size: int) -> None:
+        self._value_of = value_of
+        self.ids: dict[str, int] = {}
+        self.rows: Ints = np.full(max(size, 1), -1, dtype=np.int64)
+
+    def set(self, row: int, node: Node | None) -> None:
+        if row >= len(self.rows):
+            old = len(self.rows)
+            self.rows = grown(self.rows, row + 1).astype(np.int64, copy=False)
+            self.rows[old:] = -1
+        value = None if node is None else self._value_of(node)
+        self.rows[row] = -1 if value is None else self.ids.setdefault(value, len(self.ids))
+
+    def holds(self, requirement: Requirement, size: int) -> Bools:
+        """For which rows the expression is true."""
+        rows = self.rows[:size]
+        match requirement.operator:
+            case "In":
+                return self._among(rows, requirement.values)
+            case "NotIn":
+                return ~self._among(rows, requirement.values)
+            case "Exists":
+                return rows >= 0
+            case "DoesNotExist":
+                return rows < 0
+            case "Gt" | "Lt":
+                return self._beyond(rows, requirement)
+            case _:
+                return np.zeros(size, dtype=np.bool_)
+
+    def _among(self, rows: Ints, values: Sequence[str]) -> Bools:
+        wanted = [self.ids[value] for value in values if value in self.ids]
+        if len(wanted) == 1:
+            one: Bools = rows == wanted[0]
+            return one
+        among: Bools = np.isin(rows, wanted)
+        return among
+
+    def _beyond(self, rows: Ints, requirement: Requirement) -> Bools:
+        bound = int64(requirement.values[0]) if len(requirement.values) == 1 else None
+        if bound is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        numbers = ((value_id, int64(value)) for value, value_id in self.ids.items())
+        above = requirement.operator == "Gt"
+        good = [i for i, number in numbers if number is not None and (number > bound if above else number < bound)]
+        return np.isin(rows, good)
+
+
+def int64(text: str) -> int | None:
+    """The number, None where the text is no 64-bit integer."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    value = int(text)
+    return value if value in _INT64 else None
+
+
+class Matcher:
+    """The facts of all rows' nodes. A row without a node matches like a node without labels or taints."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Node | None] = []
+        self._taint_ids: dict[tuple[Taint, ...], int] = {(): 0}
+        self._tainted = 0
+        self._taint_class: Ints = np.zeros(16, dtype=np.int64)
+        self._columns: dict[str, _Column] = {}
+        self._names: _Column | None = None
+
+    def set(self, row: int, node: Node | None) -> None:
+        """The row's node is now this one (None: no node)."""
+        while row >= len(self._nodes):
+            self._nodes.append(None)
+        if row >= len(self._taint_class):
+            self._taint_class = grown(self._taint_class, row + 1).astype(np.int64, copy=False)
+        self._nodes[row] = node
+        self._set_taints(row, () if node is None else node.taints)
+        for column in self._columns.values():
+            column.set(row, node)
+        if self._names is not None:
+            self._names.set(row, node)
+
+    def _set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
+        repelling = tuple(taint for taint in taints if taint.effect in _REPELLING)
+        number = self._taint_ids.setdefault(repelling, len(self._taint_ids))
+        self._tainted += (number > 0) - (int(self._taint_class[row]) > 0)
+        self._taint_class[row] = number
+
+    def node(self, row: int) -> Node | None:
+        """The node whose labels and taints count for the row."""
+        return self._nodes[row] if row < len(self._nodes) else None
+
+    def taints(self) -> list[tuple[Taint, ...]]:
+        """The repelling taints of the rows' nodes, each combination once; some that no node has any more may be among them."""
+        return [taints for taints in self._taint_ids if taints]
+
+    def feasible(self, wants: Wants, size: int) -> Bools | None:
+        """Which of the first `size` rows may be used; None: all of them."""
+        mask = self._tolerated(wants, size)
+        for part in (self._selected(wants, size), self._attracted(wants, size)):
+            if part is not None:
+                mask = part if mask is None else mask & part
+        return mask
+
+    def excluded(self, wants: Wants, size: int, alive: Bools) -> Excluded:
+        """How many of the rows alive fail each test, each row at the first."""
+        left, taints = alive, self._blocking(wants)
+        counts: dict[str, int] = {}
+        if self._tainted:
+            classes = self._taint_class[:size]
+            per_class = np.bincount(classes[left], minlength=len(taints)).tolist()
+            for taint, number in zip(taints, per_class, strict=True):
+                if taint is not None and number:
+                    text = taint_text(taint)
+                    counts[text] = counts.get(text, 0) + number
+            left = left & self._tolerant(taints)[classes]
+        before = int(left.sum())
+        if (selected := self._selected(wants, size)) is not None:
+            left = left & selected
+        after = int(left.sum())
+        if (attracted := self._attracted(wants, size)) is not None:
+            left = left & attracted
+        return Excluded(counts, before - after, after - int(left.sum()))
+
+    def scores(self, wants: Wants, size: int) -> Ints:
+        """Sum of the weights of the preferred terms that match, by row."""
+        total = np.zeros(size, dtype=np.int64)
+        for term in wants.preferred:
+            total += term.weight * self._term(term.preference, size)
+        return total
+
+    # ---- the tests
+
+    def _blocking(self, wants: Wants) -> list[Taint | None]:
+        """By class of taints: the first untolerated one."""
+        return [untolerated(taints, wants.tolerations) for taints in self._taint_ids]
+
+    @staticmethod
+    def _tolerant(blocking: Sequence[Taint | None]) -> Bools:
+        return np.array([taint is None for taint in blocking], dtype=np.bool_)
+
+    def _tolerated(self, wants: Wants, size: int) -> Bools | None:
+        if not self._tainted:
+            return None
+        return self._tolerant(self._blocking(wants))[self._taint_class[:size]]
+
+    def _selected(self, wants: Wants, size: int) -> Bools | None:
+        mask: Bools | None = None
+        for key, value in wants.selector:
+            part = self._column(key).holds(Requirement(key=key, operator="In", values=(value,)), size)
+            mask = part if mask is None else mask & part
+        return mask
+
+    def _attracted(self, wants: Wants, size: int) -> Bools | None:
+        if wants.affinity is None:
+            return None
+        mask = np.zeros(size, dtype=np.bool_)
+        for term in wants.affinity:
+            mask |= self._term(term, size)
+        return mask
+
+    def _term(self, term: NodeSelectorTerm, size: int) -> Bools:
+        if not (term.match_expressions or term.match_fields):
+            return np.zeros(size, dtype=np.bool_)
+        mask = np.ones(size, dtype=np.bool_)
+        for requirement in term.match_expressions:
+            mask &= self._column(requirement.key).holds(requirement, size)
+        for requirement in term.match_fields:
+            mask &= self._field(requirement, size)
+        return mask
+
+    def _field(self, requirement: Requirement, size: int) -> Bools:
+        if (
+            requirement.key != _NAME_FIELD
+            or len(requirement.values) != 1
+            or requirement.operator not in ("In", "NotIn")
+        ):
+            return np.zeros(size, dtype=np.bool_)
+        if self._names is None:
+            self._names = self._made(lambda node: node.name)
+        return self._names.holds(requirement, size)
+
+    def _column(self, key: str) -> _Column:
+        column = self._columns.get(key)
+        if column is None or len(column.ids) > 4 * len(self._nodes) + 64:
+            column = self._columns[key] = self._made(lambda node: node.labels.get(key))
+        return column
+
+    def _made(self, value_of: Callable[[Node], str | None]) -> _Column:
+        column = _Column(value_of, len(self._nodes))
+        for row, node in enumerate(self._nodes):
+            column.set(row, node)
+        return column

@@ -1,0 +1,325 @@
+"""One flavor's live tree: domains by level, and for each counting row what is free of each resource.
+
+A counting row is where pods are counted. It is the domain of the lowest level (a host, or in Domains counting the sum of
+a wider domain's nodes), or, in Nodes counting under a wider lowest level, each node: then the nodes are a hidden level
+below the lowest. Per row `free` is allocatable minus foreign pods minus usage of admitted workloads, and `used` that
+usage, so that an empty cluster is `free + used`.
+
+Kept incrementally: a node, a pod or an admission changes the rows that it touches. The tree knows nothing of workloads or
+pods: capacity.py tells it what changed, count.py and place.py read it. Rules: placement.md 5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node
+from admission.engine.topology.booked.usage import Books, Columns, Nodes, Vector
+from admission.engine.topology.tree.level import Ints, Level, grown
+from admission.engine.topology.tree.match import Matcher
+
+Values = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a tree is built: the flavor's levels and labels, and where pods are counted."""
+
+    levels: tuple[str, ...]
+    node_labels: tuple[tuple[str, str], ...]
+    counting: Counting
+
+    @classmethod
+    def of(cls, flavor: Flavor, counting: Counting) -> Shape | None:
+        """None for a flavor without levels."""
+        if not flavor.levels:
+            return None
+        return cls(flavor.levels, tuple(sorted(flavor.node_labels.items())), counting)
+
+    @property
+    def by_host(self) -> bool:
+        """Whether the lowest level is the host."""
+        return self.levels[-1] == HOSTNAME_LABEL
+
+    @property
+    def hidden_nodes(self) -> bool:
+        """Whether nodes are a level of their own below the lowest."""
+        return not self.by_host and self.counting is Counting.NODES
+
+    def accepts(self, node: Node | None) -> bool:
+        """Whether the node belongs to the flavor."""
+        return (
+            node is not None
+            and node.usable
+            and all(node.labels.get(key) == value for key, value in self.node_labels)
+            and all(key in node.labels for key in self.levels)
+        )
+
+    def path(self, node: Node) -> Values:
+        """The node's level values, widest first."""
+        return tuple(node.labels[key] for key in self.levels)
+
+    def row_key(self, node: Node) -> Hashable:
+        """What the nodes of one counting row have in common."""
+        if self.by_host:
+            return node.labels[HOSTNAME_LABEL]
+        return node.name if self.hidden_nodes else self.path(node)
+
+
+class Tree:
+    """Levels, rows, and the facts for matching."""
+
+    def __init__(self, shape: Shape, columns: Columns, nodes: Nodes, books: Books) -> None:
+        self.shape = shape
+        self.columns = columns
+        self.levels = [Level() for _ in shape.levels]
+        self.rows = Level() if shape.hidden_nodes else self.levels[-1]
+        self.matcher = Matcher()
+        self.row_of_node: dict[str, int] = {}
+        self.row_of_host: dict[str, int] = {}
+        self._nodes = nodes
+        self._books = books
+        self._row_of: dict[Hashable, int] = {}
+        self._members: dict[int, list[str]] = {}
+        self._free: Ints = np.zeros((4, 16), dtype=np.int64)
+        self._used: Ints = np.zeros((4, 16), dtype=np.int64)
+
+    # ---- what can be read
+
+    @property
+    def depth(self) -> int:
+        """Number of levels that requests can name."""
+        return len(self.levels)
+
+    @property
+    def by_node(self) -> bool:
+        """Whether a row stands for a node, so that labels and taints can be asked about."""
+        return self.shape.by_host or self.shape.hidden_nodes
+
+    def level_of(self, key: str) -> int | None:
+        """The level with that label key."""
+        return self.shape.levels.index(key) if key in self.shape.levels else None
+
+    def free(self, column: int) -> Ints | None:
+        """What is free of the resource, by row; None where no row ever had it."""
+        return self._free[column, : self.rows.size] if column < len(self._free) else None
+
+    def used(self, column: int) -> Ints:
+        """What admitted workloads use of the resource, by row."""
+        return self._used[column, : self.rows.size]
+
+    def free_at(self, row: int, column: int) -> int:
+        """One cell."""
+        return int(self._free[column, row]) if column < len(self._free) else 0
+
+    def members(self, row: int) -> list[str]:
+        """The names of the row's nodes, ascending."""
+        return self._members[row]
+
+    def domain_row(self, values: Values) -> int | None:
+        """The lowest-level domain that an assignment names by these values."""
+        return self.row_of_host.get(values[-1]) if self.shape.by_host else self.levels[-1].slots.get(values)
+
+    def rows_of_domain(self, domain: int) -> list[int]:
+        """The counting rows of a lowest-level domain; hidden nodes by name."""
+        if not self.shape.hidden_nodes:
+            return [domain]
+        return self.rows.in_order(self.levels[-1].children[domain])
+
+    def values(self, domain: int) -> Values:
+        """What an assignment says for a lowest-level domain."""
+        path = self.levels[-1].paths[domain]
+        return path[-1:] if self.shape.by_host else path
+
+    @property
+    def output_levels(self) -> tuple[str, ...]:
+        """The levels that an assignment names."""
+        return self.shape.levels[-1:] if self.shape.by_host else self.shape.levels
+
+    # ---- nodes come and go
+
+    def put(self, name: str) -> None:
+        """The node is (again) as its book says: take it in if it belongs here. It must not be in at the moment."""
+        node = self._nodes[name].node
+        if node is None or not self.shape.accepts(node):
+            return
+        key = self.shape.row_key(node)
+        row = self._row_of.get(key)
+        names = [name] if row is None else sorted([*self._members[row], name])
+        self._replace(key, row, names)
+
+    def drop(self, name: str) -> None:
+        """Take the node out if it is in. Its book must still be as it was when it came in."""
+        row = self.row_of_node.get(name)
+        if row is None:
+            return
+        node = self._node(name)
+        names = [other for other in self._members[row] if other != name]
+        self._replace(self.shape.row_key(node), row, names)
+
+    def refill(self, name: str) -> bool:
+        """The node offers other amounts than before, all else is equal: compute its row anew. False: not in here."""
+        row = self.row_of_node.get(name)
+        if row is not None:
+            self._fill(row)
+        return row is not None
+
+    def _replace(self, key: Hashable, row: int | None, names: list[str]) -> None:
+        """The row of this key holds exactly these nodes from now on; the first of them gives it its path and facts."""
+        if row is not None and (not names or self._path(names[0]) != self.rows.paths[row]):
+            self._remove_row(key, row)
+            row = None
+        if not names:
+            return
+        if row is None:
+            row = self._add_row(key, self._path(names[0]))
+        self._set_members(row, names)
+        self.matcher.set(row, self._node(names[0]) if self.by_node else None)
+        self._fill(row)
+
+    def _node(self, name: str) -> Node:
+        node = self._nodes[name].node
+        if node is None:
+            raise KeyError(name)
+        return node
+
+    def _path(self, name: str) -> Values:
+        path = self.shape.path(self._node(name))
+        return (*path, name) if self.shape.hidden_nodes else path
+
+    def _chain(self) -> list[Level]:
+        return [*self.levels, self.rows] if self.shape.hidden_nodes else self.levels
+
+    def _add_row(self, key: Hashable, path: Values) -> int:
+        slot = 0
+        chain = self._chain()
+        for depth, level in enumerate(chain):
+            prefix = path[: depth + 1]
+            found = level.slots.get(prefix)
+            if found is None:
+                parent, found = slot, level.add(prefix, slot)
+                if depth:
+                    chain[depth - 1].children[parent].add(found)
+            slot = found
+        self._row_of[key] = slot
+        if self.shape.by_host:
+            self.row_of_host[str(key)] = slot
+        if slot >= self._free.shape[1]:
+            self._free, self._used = _wider(self._free, slot + 1), _wider(self._used, slot + 1)
+        return slot
+
+    def _remove_row(self, key: Hashable, row: int) -> None:
+        self._set_members(row, [])
+        self.matcher.set(row, None)
+        self._free[:, row] = self._used[:, row] = 0
+        del self._row_of[key]
+        if self.shape.by_host:
+            del self.row_of_host[str(key)]
+        slot: int | None = row
+        for depth, level in reversed(list(enumerate(self._chain()))):
+            if slot is None:
+                return
+            parent = int(level.parent[slot])
+            level.remove(slot)
+            if not depth:
+                return
+            siblings = self._chain()[depth - 1].children[parent]
+            siblings.discard(slot)
+            slot = None if siblings else parent
+
+    def _set_members(self, row: int, names: list[str]) -> None:
+        for name in self._members.pop(row, []):
+            del self.row_of_node[name]
+            host = self._hidden_host(name)
+            if host is not None and self.row_of_host.get(host) == row:
+                del self.row_of_host[host]
+        if names:
+            self._members[row] = names
+        for name in names:
+            self.row_of_node[name] = row
+            host = self._hidden_host(name)
+            if host is not None:
+                self.row_of_host.setdefault(host, row)
+
+    def _hidden_host(self, name: str) -> str | None:
+        return self._node(name).labels.get(HOSTNAME_LABEL) if self.shape.hidden_nodes else None
+
+    # ---- amounts
+
+    def _fill(self, row: int) -> None:
+        free, used = self.expected(row)
+        self._free[:, row] = self._used[:, row] = 0
+        for column in free.keys() | used.keys():
+            self._reach(column)
+            self._free[column, row] = free.get(column, 0)
+            self._used[column, row] = used.get(column, 0)
+
+    def expected(self, row: int) -> tuple[dict[int, int], dict[int, int]]:
+        """(free, used) of a row, computed from the books."""
+        used: dict[int, int] = {}
+        for usage in self._usages(row):
+            for column, amount in usage.items():
+                used[column] = used.get(column, 0) + amount
+        free = {column: -amount for column, amount in used.items()}
+        for name in self._members.get(row, ()):
+            book = self._nodes[name]
+            for column, amount in book.offers:
+                free[column] = free.get(column, 0) + amount
+            for column, amount in book.foreign.items():
+                free[column] = free.get(column, 0) - amount
+        return free, used
+
+    def _usages(self, row: int) -> Iterator[dict[int, int]]:
+        names = self._members.get(row, [])
+        if not names:
+            return
+        if not self.by_node:
+            yield self._books.domains.get(self.rows.paths[row], {})
+            return
+        host = self._node(names[0]).labels.get(HOSTNAME_LABEL)
+        if host is not None and self.row_of_host.get(host) == row:
+            yield self._books.hosts.get(host, {})
+        for name in names:
+            yield self._books.nodes.get(name, {})
+
+    def shift_free(self, row: int, vector: Vector, sign: int = 1) -> None:
+        """Add the amounts, or with sign -1 subtract them, to what is free in the row (usage stays)."""
+        for column, amount in vector:
+            self._reach(column)
+            self._free[column, row] += sign * amount
+
+    def shift_used(self, row: int, vector: Vector) -> None:
+        """Add the amounts to the row's usage: as much less is free."""
+        for column, amount in vector:
+            self._reach(column)
+            self._free[column, row] -= amount
+            self._used[column, row] += amount
+
+    def _reach(self, column: int) -> None:
+        if column >= len(self._free):
+            self._free, self._used = _taller(self._free, column + 1), _taller(self._used, column + 1)
+
+    def differences(self) -> Iterator[str]:
+        """Rows whose amounts are not what the books say."""
+        for row in self.rows.ids().tolist():
+            free, used = self.expected(row)
+            where = "/".join(self.rows.paths[row])
+            for array, wanted, word in ((self._free, free, "free"), (self._used, used, "used")):
+                for column in range(len(self.columns)):
+                    have = int(array[column, row]) if column < len(array) else 0
+                    if have != wanted.get(column, 0):
+                        name = self.columns.names[column]
+                        yield f"{where}: {word} {name} is {have}, the books say {wanted.get(column, 0)}"
+
+
+def _wider(array: Ints, size: int) -> Ints:
+    return grown(array, size).astype(np.int64, copy=False)
+
+
+def _taller(array: Ints, size: int) -> Ints:
+    tall = np.zeros((max(size, 2 * array.shape[0]), array.shape[1]), dtype=np.int64)
+    tall[: array.shape[0]] = array
+    return tall
