@@ -15,9 +15,10 @@ from rich.console import Console
 
 from admission.cli.connection import connect, worded
 from admission.cli.explanation import show
+from admission.engine.decision import Reason
 from admission.engine.explain.explain import explain
 from admission.engine.explain.turn import Scene
-from admission.engine.explain.value import Explanation
+from admission.engine.explain.value import Explanation, Verdict
 from admission.engine.explain.wire import to_wire
 from admission.engine.model import Workload
 from admission.world.cluster import from_cluster
@@ -83,7 +84,7 @@ def _checked(name: str) -> None:
 
 
 def found(world: World, name: str) -> tuple[str, list[str]]:
-    """The key of the workload of that name, or of the job of that name; and those of earlier jobs of that kind and name.
+    """The key of the workload of that name, or of the job or gang of that name; and of earlier jobs of that kind and name.
 
     A job that was deleted and made again leaves its Workload behind for a while: the one that is not being deleted is meant,
     of several the youngest. Raises Unknown.
@@ -97,6 +98,8 @@ def found(world: World, name: str) -> tuple[str, list[str]]:
     if known:
         known.sort(key=lambda key: (world.about[key].going, -world.about[key].created, key))
         return known[0], known[1:]
+    if name in world.gangs:
+        return name, []
     if faults := [str(fault) for fault in world.faults if any(key in fault.object for key in (name, *keys))]:
         raise Unknown(f"{name!r} was not taken in: {'; '.join(faults)}")
     if keys:
@@ -107,6 +110,8 @@ def found(world: World, name: str) -> tuple[str, list[str]]:
 def explained(world: World, key: str) -> Explanation:
     """The explanation of a workload that the world knows."""
     workload = world.workload(key)
+    if workload is None and key in world.gangs:  # in the words that its Workload will have
+        return Explanation(key, "", Verdict.BLOCKED, Reason.SUSPENDED, world.gangs[key])
     if workload is None:
         raise Unknown(f"{key!r} is not known")
     scene = Scene(world.queues, world.sharing, world.startable)

@@ -27,7 +27,8 @@ _STYLES = {
 def show(explanation: Explanation, title: str, out: Console) -> None:
     """The whole explanation. `title`: what people call the workload."""
     state = Text(str(explanation.verdict), style=_STYLES[explanation.verdict])
-    head = Text(f"{title} in ClusterQueue {explanation.cluster_queue}: ").append(state)
+    where = f" in ClusterQueue {explanation.cluster_queue}" if explanation.cluster_queue else ""
+    head = Text(f"{title}{where}: ").append(state)
     out.print(head.append(f" ({', '.join(explanation.codes)})" if _told(explanation) else ""), soft_wrap=True)
     if explanation.verdict is Verdict.CANNOT_RUN:
         _line(out, words.NEVER)

@@ -15,7 +15,7 @@ import msgspec
 from admission.controllers.views import BOUND_PODS
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
-from admission.world.states import about, take_states
+from admission.world.states import about, take_gangs, take_states
 from admission.world.world import Fault, World
 from api.errors import Forbidden, InvalidObject, NotFound
 from api.kube.client import Kube
@@ -56,6 +56,7 @@ async def load_cluster(
         if (misfit := objects.misfit(workload)) is not None:
             world.faults.append(Fault(CLUSTER, f"Workload {workload.key}", misfit))
     take_states(world, workloads)
+    take_gangs(world, objects.pod_groups.values())
     return world, objects
 
 

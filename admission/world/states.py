@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from admission.controllers.checks import named
+from admission.controllers.pods.groupstatus import STARTED
 from admission.controllers.readiness import unready
 from admission.controllers.repairs import failed_nodes
 from admission.world.world import About, World
 from api import names
+from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
 from api.workloads import Workload
 
@@ -51,6 +53,14 @@ def _checks(workload: Workload) -> str:
     if not is_true(states, names.QUOTA_RESERVED) or is_true(states, names.ADMITTED):
         return ""
     return named([check for check in workload.status.admission_checks if check.state != names.CheckState.READY])
+
+
+def take_gangs(world: World, groups: Iterable[PodGroup]) -> None:
+    """The gangs that have no Workload yet, with what their PodGroup says that they lack."""
+    for group in groups:
+        said = find_condition(group.status.conditions, STARTED)
+        if group.key not in world.about and said is not None and said.status == "False":
+            world.gangs[group.key] = said.message
 
 
 def take_states(world: World, workloads: Iterable[Workload]) -> None:

@@ -61,7 +61,8 @@ class World:
     """`arrivals` in order of time; `about` by workload; `faults` as they were met; `sharing` is None without fair sharing.
 
     `failed`: the failed nodes (hostnames) of workloads that run and are to get others in the next cycle, by key. `one_by_one`:
-    the next one is admitted when the pods of all others are ready; `unready`: whose are not.
+    the next one is admitted when the pods of all others are ready; `unready`: whose are not. `gangs`: what those lack
+    that have no Workload yet, by key.
     """
 
     def __init__(self, options: PlacementOptions | None = None, *, now: float = 0.0, budget: int = BUDGET) -> None:
@@ -71,6 +72,7 @@ class World:
         self.failed: dict[str, tuple[str, ...]] = {}
         self.one_by_one = False
         self.unready: set[str] = set()
+        self.gangs: dict[str, str] = {}
         self.arrivals: list[Arrival] = []
         self.about: dict[str, About] = {}
         self.faults: list[Fault] = []

@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from admission.cli.explain import explained, found
 from admission.cli.install import manifests
+from admission.engine.decision import Reason
+from admission.engine.explain.value import Verdict
 from admission.world.cluster import from_cluster, load_cluster
 from admission.world.documents import Document
 from admission.world.files import add_jobs
 from admission.world.snapshot import capture_world
 from api.errors import Forbidden
 from api.fake.server import FakeServer, FakeSettings
-from api.kube.client import Kube
-from api.kube.resources import ALL, CRDS, WORKLOADS
+from api.kube.client import Kube, PatchKind
+from api.kube.resources import ALL, CRDS, POD_GROUPS, WORKLOADS
 from api.kube.settings import ClientSettings
 from tests.admission.world.made import RACK, Manifest, flat, job, node, queue, tree
 
@@ -116,6 +119,20 @@ async def test_what_the_engine_cannot_take_is_named(kube: Kube) -> None:
     world = await from_cluster(kube, now=NOW)
     assert [fault.object for fault in world.faults] == ["Workload default/bad"]
     assert "'lots'" in world.faults[0].message
+
+
+async def test_a_gang_that_lacks_pods_is_explained_before_it_has_a_workload(kube: Kube) -> None:
+    started = {"type": "Started", "status": "False", "reason": "WaitingForPods", "message": "2 of 3 pods exist"}
+    started["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    await fill(kube, tree(1, 1), queue())
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 3}}
+    await kube.create(POD_GROUPS, {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", **group})
+    status = {"status": {"conditions": [started]}}
+    await kube.patch(POD_GROUPS, "g", status, "default", kind=PatchKind.MERGE, subresource="status")
+    world = await from_cluster(kube, now=NOW)
+    key, _ = found(world, "default/g")
+    told = explained(world, key)
+    assert (told.verdict, told.reason, told.message) == (Verdict.BLOCKED, Reason.SUSPENDED, "2 of 3 pods exist")
 
 
 async def test_a_cluster_that_forbids_it_says_so(kube: Kube, monkeypatch: pytest.MonkeyPatch) -> None:
