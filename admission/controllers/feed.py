@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import msgspec
+from cachetools import LRUCache
 
 from admission.controllers.held import HeldPod
 from admission.controllers.lifecycle import not_before
@@ -33,11 +34,13 @@ from api.names import FINISHED, QUOTA_RESERVED
 from api.pods import Namespace, Node
 from api.queues import ClusterQueue, Cohort, LocalQueue
 from api.topology import ResourceFlavor, Topology
-from api.workloads import Workload
+from api.workloads import Workload, WorkloadSpec
 
 log = logging.getLogger(__name__)
 
 _DELETED = ChangeType.DELETED
+# Specs whose conversion is kept: as many as there are kinds of jobs; each costs what one Workload costs.
+_SPECS = 4096
 
 
 class Feed:
@@ -57,6 +60,7 @@ class Feed:
     ) -> None:
         self._views, self._books, self._wake = views, books, wake
         self._rules, self._by_eviction = rules, by_eviction
+        self._converted: LRUCache[int, tuple[WorkloadSpec, tuple[model.PodSet, ...]]] = LRUCache(_SPECS)
         self._nodes: dict[str, model.Node] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
         self._misfits: dict[str, str] = {}
@@ -294,7 +298,16 @@ class Feed:
             defect=None if reserved else self._defect(workload),
             rules=self._rules,
             by_eviction=self._by_eviction,
+            known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
         )
+
+    def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
+        """Converted once for all Workloads that share a spec (reading.py), however often they change."""
+        spec = workload.spec
+        kept = self._converted.get(id(spec))
+        if kept is None or kept[0] is not spec:
+            kept = self._converted[id(spec)] = (spec, intake.pod_sets(workload, self._rules))
+        return kept[1]
 
     def _defect(self, workload: Workload) -> str | None:
         """What of its pods' resources the API server would refuse. What cannot be read at all the intake names."""

@@ -6,7 +6,7 @@ Counted are the Workloads as the API server shows them, by LocalQueue and by the
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -72,8 +72,8 @@ class Tallies:
 
     def __init__(self) -> None:
         self._parts: dict[str, _Part] = {}
-        self._local: dict[str, Tally] = {}
-        self._cluster: dict[str, Tally] = {}
+        self._local: defaultdict[str, Tally] = defaultdict(Tally)
+        self._cluster: defaultdict[str, Tally] = defaultdict(Tally)
 
     def local_queue(self, key: str) -> Tally:
         """Of the LocalQueue `namespace/name`."""
@@ -96,13 +96,13 @@ class Tallies:
     def _count(self, part: _Part | None, sign: int) -> None:
         if part is None:
             return
-        local = self._local.setdefault(part.queue, Tally())
+        local = self._local[part.queue]
         local.add(part, sign)
         local.finished += sign if part.finished else 0
         if part.why is not None:
             local.unadmitted[part.why] += sign
         if part.holder is not None:
-            self._cluster.setdefault(part.holder, Tally()).add(part, sign)
+            self._cluster[part.holder].add(part, sign)
 
 
 def usage(

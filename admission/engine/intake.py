@@ -82,11 +82,13 @@ def workload(
     defect: str | None = None,
     rules: ResourceRules = PLAIN,
     by_eviction: bool = True,
+    known: tuple[model.PodSet, ...] | None = None,
 ) -> model.Workload:
     """A Workload. The admission is taken while it holds quota (QuotaReserved is True). Raises InvalidObject.
 
     Pods that are done (reclaimable) are not asked for any more while it waits, and not charged to quota while it runs; their
     places stay taken (lifecycle.md 3.7). `by_eviction`: one whose pods were not ready in time lines up anew from then on.
+    `known`: what `pod_sets` gives for an equal spec, where no pods are done.
     """
     meta, status = w.metadata, w.status
     done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
@@ -97,10 +99,7 @@ def workload(
             uid=meta.uid,
             queue=f"{meta.namespace}/{w.spec.queue_name}",
             cluster_queue=cluster_queue,
-            pod_sets=tuple(
-                _pod_set(p, f"spec.podSets[{i}]", 0 if reserved else done.get(p.name, 0), rules)
-                for i, p in enumerate(w.spec.pod_sets)
-            ),
+            pod_sets=known if known is not None else _pod_sets(w.spec, {} if reserved else done, rules),
             priority=w.spec.priority or 0,
             queued=_queued(w, by_eviction),
             not_before=not_before,
@@ -116,6 +115,16 @@ def workload(
             admitted=_since(w, ADMITTED) if is_true(status.conditions, ADMITTED) else None,
             gated=closed_gate(w),
         )
+
+
+def pod_sets(w: workloads.Workload, rules: ResourceRules = PLAIN) -> tuple[model.PodSet, ...]:
+    """The pod sets of a Workload as they are asked for at first. Raises InvalidObject."""
+    with _about("Workload", w.key):
+        return _pod_sets(w.spec, {}, rules)
+
+
+def _pod_sets(spec: workloads.WorkloadSpec, done: Mapping[str, int], rules: ResourceRules) -> tuple[model.PodSet, ...]:
+    return tuple(_pod_set(p, f"spec.podSets[{i}]", done.get(p.name, 0), rules) for i, p in enumerate(spec.pod_sets))
 
 
 def closed_gate(w: workloads.Workload) -> bool:

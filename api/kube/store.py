@@ -51,9 +51,12 @@ class Index(Generic[T]):
         self._keys: dict[str, dict[str, None]] = {}
 
     def put(self, key: str, obj: T) -> None:
-        """Files the object anew."""
+        """Files the object anew; one whose values are what they were keeps its place."""
+        values = tuple(self._values_of(obj))
+        if self._values.get(key) == values:
+            return
         self.drop(key)
-        self._values[key] = values = tuple(self._values_of(obj))
+        self._values[key] = values
         for value in values:
             self._keys.setdefault(value, {})[key] = None
 

@@ -442,7 +442,9 @@ class PendingQueues:
 
     def _break_promises(self, name: str) -> None:
         """Whoever waited for victims is a head again, and looks at what there is now."""
-        for key in sorted(self._promised.pop(name, ())):
+        if name not in self._promised:
+            return
+        for key in sorted(self._promised.pop(name)):
             item = self._items[key]
             if item.promise is None:
                 continue
