@@ -423,6 +423,23 @@ async def test_a_tree_may_change_and_a_bad_one_leaves_the_last_good_one(site: Ma
         assert shares(await are(here, "g-", Running=3)) in ({"r0": [1, 1], "r1": [1]}, {"r0": [1], "r1": [1, 1]})
 
 
+async def test_what_is_told_while_the_controller_is_down_holds_when_it_is_back(site: MakeSite, stage: Stage) -> None:
+    here = site("down")
+    units = {"r0": [2, 2], "r1": [2, 2]}
+    async with tree(here, units):
+        await create(here, "g", 4)
+        await stay(here, "g-", Gated=4)
+        await stage.processes.crash("controller")
+        halves: Tree = {f"half-{n}": {node(here, unit, n): {} for unit in units} for n in range(2)}
+        body = {"data": {"level-names": '["half", "node"]', "tree": json.dumps(halves)}}
+        await here.kube.patch(CONFIG_MAPS, f"tree-{here.name}", body, "default", kind=PatchKind.MERGE)
+        await here.make(CONFIG_MAPS, a_group(here, "g", 4, {"half": {"type": "pack", "hard": True}}))
+        await stage.processes.restart("controller")
+        pods = await are(here, "g-", Running=4)
+    found = Counter(pod["spec"]["nodeName"].rpartition("-")[2] for pod in pods)
+    assert list(found.values()) == [4], "all on the first nodes of both racks, or on the second ones"
+
+
 # ---- priority
 
 
