@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
 from api.kube.resources import CLUSTER_QUEUES, COHORTS
-from tests.scenarios import tenants
+from tests.scenarios import shares, tenants
 from tests.scenarios.site import GPU, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ENVIRONMENT = {"STOWAGE_FAIR_SHARING__ENABLE": "true"}
 
 GPUS = 16
+WEIGHTS = {"three": 3, "one": 1}
+"""Of the tenants, by LocalQueue."""
+
+
+async def opened(here: Site, gpus: int) -> None:
+    """So many GPUs belong to the cohort alone; both tenants live on what it lends."""
+    await here.open({"b1": {"r1": gpus // 8, "r2": gpus // 8}}, quota=0, cohortName=here.name)
+    resources = [{"name": "cpu", "nominalQuota": 1000}, {"name": GPU, "nominalQuota": gpus}]
+    groups = [{"coveredResources": ["cpu", GPU], "flavors": [{"name": here.name, "resources": resources}]}]
+    await here.make(COHORTS, {"metadata": {"name": here.name}, "spec": {"resourceGroups": groups}})
+    for name, weight in WEIGHTS.items():
+        await tenants.tenant(here, name, 0, preemption=tenants.RECLAIM, fairSharing={"weight": str(weight)})
 
 
 async def test_the_latecomer_gets_three_quarters(site: Callable[[str], Site]) -> None:
-    """Sixteen GPUs belong to the cohort alone; both tenants want all of them, and neither owns any."""
+    """Sixteen GPUs, and both tenants want all of them."""
     here = site("shares")
-    await here.open({"b1": {"r1": 2, "r2": 2}}, quota=0, cohortName="shares")
-    resources = [{"name": "cpu", "nominalQuota": 1000}, {"name": GPU, "nominalQuota": GPUS}]
-    groups = [{"coveredResources": ["cpu", GPU], "flavors": [{"name": here.name, "resources": resources}]}]
-    await here.make(COHORTS, {"metadata": {"name": "shares"}, "spec": {"resourceGroups": groups}})
-    for name, weight in (("three", 3), ("one", 1)):
-        await tenants.tenant(here, name, 0, preemption=tenants.RECLAIM, fairSharing={"weight": str(weight)})
+    await opened(here, GPUS)
     for n in range(GPUS):
         await here.submit(here.job(f"one-{n}", 1, queue="one"))
     await eventually("all of it", lambda: _uses(here, {"one": GPUS, "three": 0}))
@@ -35,6 +44,41 @@ async def test_the_latecomer_gets_three_quarters(site: Callable[[str], Site]) ->
     assert len(await tenants.evicted(here)) == 12
     cohort = await here.kube.get(COHORTS, "shares")
     assert cohort["status"]["fairSharing"] == {"weightedShare": 0}, "a root borrows of nobody"
+
+
+async def play(here: Site, each: int, gpus: int, pods: tuple[int, int], seconds: tuple[int, int]) -> shares.Held:
+    """`each` jobs of the smaller tenant and three times as many of the other, all there at once.
+
+    Each has so many pods and runs for so many seconds (from, to).
+    """
+    random, jobs = Random(7), []
+    for name, weight in WEIGHTS.items():
+        for n in range(weight * each):
+            length = f"{random.randint(*seconds)}s"
+            jobs.append(here.job(f"{name}-{n}", random.randint(*pods), queue=name, run_for=length))
+    random.shuffle(jobs)
+    await opened(here, gpus)
+    async with shares.watched(here.kube, here.name, *WEIGHTS) as held:
+        for start in range(0, len(jobs), 20):
+            await asyncio.gather(*(here.submit(job) for job in jobs[start : start + 20]))
+
+        async def ended() -> bool:
+            return held.finished == len(jobs)
+
+        await eventually("all jobs have ended", ended, seconds=len(jobs) * 4 + 60.0)
+    print(shares.told(held, WEIGHTS))
+    return held
+
+
+async def test_both_hold_their_shares_while_jobs_come_and_go(site: Callable[[str], Site]) -> None:
+    held = await play(site("turns"), each=20, gpus=16, pods=(1, 1), seconds=(2, 4))
+    assert 2.25 <= held.ratio("three", "one") <= 3.75
+
+
+@pytest.mark.long
+async def test_both_hold_their_shares_within_a_tenth_over_500_jobs(site: Callable[[str], Site]) -> None:
+    held = await play(site("turns-500"), each=125, gpus=64, pods=(1, 3), seconds=(4, 12))
+    assert 2.7 <= held.ratio("three", "one") <= 3.3
 
 
 async def _uses(here: Site, wanted: dict[str, int]) -> bool:
