@@ -17,6 +17,7 @@ class Shares(Protocol):
     def of_cohort(self, name: str) -> int | None:
         """Of a Cohort."""
 
+
 class LedgerShares:
     """Fair sharing is on."""
 
@@ -33,11 +34,13 @@ class LedgerShares:
         node = self._quota.cohort(name)
         return 0 if node is None else dominant_share(node).status
 
+
 class _Off:
     def of_queue(self, name: str) -> int | None:
         return None
 
     def of_cohort(self, name: str) -> int | None:
         return None
+
 
 NO_SHARES: Shares = _Off()
