@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from admission.cli.install import install
 from admission.controllers import conditions
-from admission.controllers.explaining import Explainer, Patience
+from admission.controllers.explaining import Explainer, Patience, code_of
 from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
 from admission.engine.explain.explain import explain
@@ -25,6 +28,7 @@ from api.kube.settings import ClientSettings
 from api.meta import Condition, find_condition
 from api.names import API_VERSION
 from api.workloads import Admission, Workload, WorkloadStatus
+from tests.admission.engine.explain import claims
 from tests.admission.engine.explain.situations import W, full_racks, rack_too_small
 from tests.admission.engine.making import Cluster
 from tests.builders import pod_template
@@ -62,8 +66,11 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(folder: Path, cluster: Cluster, patience: Patience) -> AsyncIterator[World]:
-    """Everything at work."""
+async def world(
+    folder: Path, cluster: Cluster, patience: Patience, scene: claims.Made | None = None
+) -> AsyncIterator[World]:
+    """Everything at work; `scene`: at its moment, under its rules."""
+    moment = scene or claims.Made(cluster, time.time())
     async with FakeServer(FakeSettings(tls=False)) as server, contextlib.AsyncExitStack() as stack:
         settings = ClientSettings(kubeconfig=server.kubeconfig(folder / "kubeconfig"))
         kube = await stack.enter_async_context(await Kube.connect(settings))
@@ -80,7 +87,17 @@ async def world(folder: Path, cluster: Cluster, patience: Patience) -> AsyncIter
         await kube.create(WORKLOADS, {**made, "spec": spec})
         views = cast("Views", _Views(Informer(kube, WORKLOADS, Workload)))
         recorder = EventRecorder(kube, "test")
-        explainer = Explainer(kube, views, cluster.ledger, cluster.queues, recorder, patience)
+        explainer = Explainer(
+            kube,
+            views,
+            cluster.ledger,
+            cluster.queues,
+            recorder,
+            patience,
+            lambda: moment.now,
+            sharing=moment.sharing,
+            startable=lambda: moment.startable,
+        )
         reporter = WaitReporter(kube, views, recorder, period=0.0, explainer=explainer)
         runs = (views.workloads.run, recorder.run, reporter.reconciler.run, explainer.reconciler.run)
         for run in runs:
@@ -146,3 +163,27 @@ def test_it_is_gone_once_quota_is_reserved() -> None:
     assert find_condition(waiting.conditions, conditions.EXPLANATION) is not None
     admitted = conditions.reserved(waiting, Admission(cluster_queue="q"), 2.0)
     assert find_condition(admitted.conditions, conditions.EXPLANATION) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        claims.evicting,
+        claims.behind_a_reservation,
+        claims.head_of_a_backfilled_queue,
+        claims.gang_group,
+        claims.pods_not_ready,
+        claims.borrowing_limit,
+        claims.fair_share,
+    ],
+    ids=lambda make: make.__name__,
+)
+async def test_status_and_events_say_of_every_claim_what_the_command_says(make: Any, tmp_path: Path) -> None:
+    made = make()
+    told = explain(made.cluster.ledger, made.workload, made.now, scene=made.scene)
+    async with world(tmp_path, made.cluster, Patience(first=0.0), made) as here:
+        here.reporter.waits(W, WaitReason(told.reason, told.message, {}))
+        said = await eventually("the explanation", here.condition)
+        assert (said.reason, said.message) == (code_of(told), headline(told))
+        assert await eventually("the event", here.told) == [headline(told)]
+        await eventually("the reason", lambda: _reason_written(here, told.message))
