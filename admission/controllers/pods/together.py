@@ -91,7 +91,7 @@ class GangGroupController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for each in (change.object, *self._fellows(change.key)):
-            if each.key != change.key or change.type is not ChangeType.DELETED:
+            if together(each) and (each.key != change.key or change.type is not ChangeType.DELETED):
                 self.queue.add(each.key)
 
     def _fellows(self, key: str) -> Iterable[Workload]:
