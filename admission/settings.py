@@ -223,7 +223,9 @@ class ControllerSection(Section):
     snapshots: bool = Field(
         False, description="answer GET /snapshot on the health port with all that the next decision depends on"
     )
-    queue_status_period: float = Field(1.0, ge=0, description="seconds between two updates of one queue's status")
+    queue_status_period: float = Field(
+        1.0, ge=0, description="seconds between two updates of one queue's status; more where many change"
+    )
 
 
 class SakkaraSection(Section):

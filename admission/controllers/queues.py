@@ -31,6 +31,11 @@ from api.names import ACTIVE, IN_USE_FINALIZER
 from api.queues import ClusterQueue, Cohort, CohortStatus, LocalQueue, QueueStatus
 from api.workloads import Workload
 
+# Where many queues change at once their statuses would take the API server's time from the admissions themselves: about so
+# many are written in a second, and each after so many seconds at most.
+_STATUSES_A_SECOND = 20
+_LONGEST = 10.0
+
 S = TypeVar("S", QueueStatus, CohortStatus)
 Held = TypeVar("Held", bound=KubeObject)
 
@@ -79,10 +84,13 @@ class QueueController:
         for workload in (change.object, change.old):
             local = self._views.local_queue_of(workload) if workload else None
             if local is not None:
-                self._local_queues.add_after(local.key, self._period)
-                self._cluster_queues.add_after(local.spec.cluster_queue, self._period)
+                self._local_queues.add_after(local.key, self._patience())
+                self._cluster_queues.add_after(local.spec.cluster_queue, self._patience())
                 for cohort in self._above(local.spec.cluster_queue):
-                    self._cohorts.add_after(cohort, self._period)
+                    self._cohorts.add_after(cohort, self._patience())
+
+    def _patience(self) -> float:
+        return patience(self._period, self._cluster_queues.queue.planned + self._local_queues.queue.planned)
 
     def _queue_changed(self, name: str) -> None:
         self._cluster_queues.add(name)
@@ -92,7 +100,7 @@ class QueueController:
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
         self._local_queues.add(change.key)
-        self._cluster_queues.add_after(change.object.spec.cluster_queue, self._period)
+        self._cluster_queues.add_after(change.object.spec.cluster_queue, self._patience())
 
     def _cohort_changed(self, change: Change[Cohort]) -> None:
         """Parents that change may close a circle, or open one, anywhere below."""
@@ -253,6 +261,11 @@ def _active(activity: Activity, generation: int, now: float) -> Condition:
         observed_generation=generation,
         last_transition_time=rfc3339(now),
     )
+
+
+def patience(period: float, planned: int) -> float:
+    """Seconds until a status is written: the period, or as long as those that are planned already take at their rate."""
+    return max(period, min(_LONGEST, planned / _STATUSES_A_SECOND)) if period > 0 else 0.0
 
 
 def _shown(share: int | None) -> dict[str, int] | None:

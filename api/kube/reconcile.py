@@ -45,6 +45,11 @@ class Queue:
         return len(self._ready) + len(self._urgent)
 
     @property
+    def planned(self) -> int:
+        """Keys that are to be looked at later."""
+        return len(self._plans)
+
+    @property
     def idle(self) -> bool:
         """Nothing waits and nothing is held; plans for later do not count."""
         return not self._since and not self._held
