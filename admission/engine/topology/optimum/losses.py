@@ -133,6 +133,7 @@ class Table:
         self._families = families(problem, candidates(problem, losses.slots))
         sizes = sorted(map(len, self._families[problem.asked].values()), reverse=True)
         self._fewest = wanted.domains - sum(sizes[: wanted.parents - 1])
+        self._enough = problem.need - losses.rent * wanted.parents - losses.price * wanted.domains
         self.expanded = 0
         self.spent = False
 
@@ -157,9 +158,10 @@ class Table:
         best = 0
         for top, ways in self._children(level, parent, most):
             best += top
-            floor, before = best - most, list(states.items())
+            floor = best - most
+            before = [one for one in states.items() if one[0][2] < self._wanted.parents]
             if top:
-                states = {state: found for state, found in before if state[0] >= floor}
+                states = {state: found for state, found in states.items() if state[0] >= floor}
             self.expanded += len(before) * len(ways)
             if self.expanded > self._budget:
                 raise _SpentError
@@ -178,12 +180,18 @@ class Table:
     ) -> None:
         """One child more, from the most worth on."""
         worth, domains, parents = state
+        wanted, enough = self._wanted, self._enough
         for more, number, opened, cost, choice in ways:
-            if worth + more < floor:
+            total = worth + more
+            if total < floor:
                 return
-            if domains + number > self._wanted.domains or parents + opened > self._wanted.parents:
+            if domains + number > wanted.domains or parents + opened > wanted.parents:
                 continue
-            key = worth + more, domains + number, parents + opened
+            # No domain comes any more after the last parent.
+            last = parents + opened == wanted.parents
+            if last and (domains + number < wanted.domains or not enough <= total <= enough + wanted.waste):
+                continue
+            key = total, domains + number, parents + opened
             other = states.get(key)
             if other is None or paid + cost < other[0]:
                 states[key] = paid + cost, choice if chosen is None else (chosen, choice)
