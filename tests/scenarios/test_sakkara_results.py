@@ -257,10 +257,7 @@ async def test_a_group_whose_pods_all_fail_has_failed(site: MakeSite) -> None:
 # ---- crashes
 
 
-MOMENTS = ["Pending", "Assigned", "Bound"]
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", ["Pending", "Assigned", pytest.param("Bound", marks=pytest.mark.long)])
 async def test_killed_at_any_moment_no_place_is_lost_or_given_twice(site: MakeSite, stage: Stage, moment: str) -> None:
     here = site(f"killed-{moment.lower()}")
     await here.open({"b1": {"r1": 2, "r2": 2}})
