@@ -29,6 +29,11 @@ from tests.scenarios.site import RACK
 
 WEBHOOK, CONDITION, CEL, SCHEMA = Where.WEBHOOK, Where.CONDITION, Where.CEL, Where.SCHEMA
 NOBODY_HAS = "example.com/unobtainium"
+_WANTS = {
+    "name": "main",
+    "image": "pause",
+    "resources": {"requests": {"cpu": "1", NOBODY_HAS: "1"}, "limits": {NOBODY_HAS: "1"}},
+}
 _QUOTA = "spec.resourceGroups[0].flavors[0].resources[0]"
 _NEGATIVE = "must be greater than or equal to 0"
 
@@ -140,7 +145,7 @@ LIMITS: tuple[Row, ...] = (
         CONDITION,
         cluster_queue(group("bad", covered=("cpu", NOBODY_HAS))),
         local_queue(),
-        job({"kueue.x-k8s.io/require-topology": RACK}, queue="<id>", requests={"cpu": "1", NOBODY_HAS: "1"}),
+        job({"kueue.x-k8s.io/require-topology": RACK}, queue="<id>", pod={"containers": [_WANTS]}),
         Waits(
             "TopologyPlacementFailed",
             "couldn't assign flavors to pod set main: topology \"bad\" doesn't allow to fit any of 2 pod(s). "
