@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from api.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from api.meta import is_true
-from api.names import GANG_MINIMUM, GANG_NAME, QUEUE_NAME_LABEL, QUOTA_RESERVED, SIGS_GANG_GROUPS
+from api.names import ADMITTED, GANG_MINIMUM, GANG_NAME, QUEUE_NAME_LABEL, QUOTA_RESERVED, SIGS_GANG_GROUPS
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import GPU, Site, eventually, never
@@ -37,11 +37,38 @@ async def give(here: Site, quota: int) -> None:
     await here.change(CLUSTER_QUEUES, here.name, {"spec": {"resourceGroups": groups}}, cluster=True)
 
 
-@pytest.mark.parametrize("left", [GANGS, GANGS - 1], ids=["with the room that there was", "with less room than before"])
+async def queued(here: Site) -> bool:
+    return bool((await here.kube.list(WORKLOADS, here.name)).items)
+
+
+async def quota_written(here: Site) -> bool:
+    return await reserved(here) > 0
+
+
+async def started(here: Site) -> bool:
+    found = (Workload.from_wire(each) for each in (await here.kube.list(WORKLOADS, here.name)).items)
+    return any(is_true(workload.status.conditions, ADMITTED) for workload in found)
+
+
+async def let_go(here: Site) -> bool:
+    return sum((await phases(here)).values()) > (await phases(here))["Gated"]
+
+
+@pytest.mark.parametrize(
+    ("moment", "left"),
+    [
+        pytest.param(quota_written, GANGS, id="quota with the room that there was"),
+        pytest.param(quota_written, GANGS - 1, id="quota with less room than before"),
+        pytest.param(let_go, GANGS - 1, id="gates with less room than before"),
+        pytest.param(queued, GANGS, id="Workloads", marks=pytest.mark.long),
+        pytest.param(started, GANGS, id="checks", marks=pytest.mark.long),
+        pytest.param(let_go, GANGS, id="gates", marks=pytest.mark.long),
+    ],
+)
 async def test_killed_while_a_group_is_half_written_all_of_it_runs_or_none(
-    site: MakeSite, stage: Stage, left: int
+    site: MakeSite, stage: Stage, moment: Callable[[Site], Awaitable[bool]], left: int
 ) -> None:
-    here = site(f"half-written-{left}")
+    here = site(f"half-{moment.__name__.replace('_', '-')}-{left}")
     await here.open({"b1": {"r1": 2}}, quota=GANGS)
     every = json.dumps([f"{here.name}/g{i}" for i in range(GANGS)])
 
@@ -50,11 +77,7 @@ async def test_killed_while_a_group_is_half_written_all_of_it_runs_or_none(
         return a_pod(here, f"g{i}-0", labels, {SIGS_GANG_GROUPS: every}, gpus=1)
 
     await create(here, *(member(i) for i in range(GANGS)))
-
-    async def begun() -> bool:
-        return await reserved(here) > 0
-
-    await eventually("quota is being written", begun)
+    await eventually(moment.__name__, lambda: moment(here))
     await stage.processes.crash("controller")
     await give(here, left)
     written = await reserved(here)

@@ -25,6 +25,7 @@ from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.views import (
     BY_GROUP,
     BY_POD,
+    BY_PREBUILT,
     GROUP,
     POD,
     Going,
@@ -33,6 +34,7 @@ from admission.controllers.pods.views import (
     keys_of,
     namespace_of,
     pod_keys,
+    prebuilt_keys,
     unit_key,
 )
 from admission.controllers.writing import Recorder, WorkloadWriter
@@ -120,6 +122,7 @@ class PodController:
 
     def _subscribe(self) -> None:
         self._pods.add_index(BY_GROUP, group_keys)
+        self._pods.add_index(BY_PREBUILT, prebuilt_keys)
         self._pods.add_handler(self._pod_changed)
         self._workloads.add_index(BY_POD, pod_keys)
         self._workloads.add_handler(self._workload_changed)
@@ -159,6 +162,8 @@ class PodController:
         keys = keys_of(change.object)
         if not keys and self._pods.count(BY_GROUP, change.key):
             keys = [f"{GROUP}:{change.key}"]
+        if not keys:
+            keys = [f"{POD}:{pod.key}" for pod in self._pods.by_index(BY_PREBUILT, change.key)]
         for key in (*keys, *self._joined(keys)):
             self._expected.seen(key, change.key)
             self.queue.add(key, urgent=_turned(change))

@@ -12,10 +12,12 @@ from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import is_waiting_for_its_seat
 from api.kube.resources import PODS
 from api.meta import object_key, split_key
+from api.names import PREBUILT_WORKLOAD
 from api.workloads import Workload
 
 BY_GROUP: Final = "pod group"
 BY_POD: Final = "pod"
+BY_PREBUILT: Final = "prebuilt Workload"
 POD, GROUP = "pod", "group"
 
 
@@ -40,6 +42,12 @@ def unit_key(pod: QueuedPod) -> str | None:
 def group_keys(pod: QueuedPod) -> Iterable[str]:
     """The index of pods by their group."""
     return (object_key(pod.metadata.namespace, pod.group),) if pod.ours and pod.group else ()
+
+
+def prebuilt_keys(pod: QueuedPod) -> Iterable[str]:
+    """The index of single pods by the Workload that somebody makes for them."""
+    name = pod.annotations.get(PREBUILT_WORKLOAD) or pod.labels.get(PREBUILT_WORKLOAD)
+    return (object_key(pod.metadata.namespace, name),) if name and pod.ours and not pod.group else ()
 
 
 def pod_keys(workload: Workload) -> Iterable[str]:
