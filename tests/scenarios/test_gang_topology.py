@@ -31,7 +31,7 @@ from api.names import (
 from api.workloads import Workload
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
 from tests.scenarios.tenants import evicted, prioritized
-from tests.scenarios.test_gangs import a_pod, are, create, said, stays, story, told
+from tests.scenarios.test_gangs import a_pod, are, create, end, said, stays, story, told
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -294,3 +294,23 @@ async def test_pods_of_one_role_that_ask_for_different_places_are_told_so(site: 
 
     await eventually("an event names both", heard)
     await stays(here, "", Gated=2)
+
+
+async def test_a_member_that_fails_and_comes_back_under_another_name_takes_the_same_place(site: MakeSite) -> None:
+    here = site("gang-exchange")
+    await here.open({"b1": {"r1": 2, "r2": 2}})
+    await here.make(POD_GROUPS, pod_group(here, "ring", 4, {REQUIRED_TOPOLOGY: RACK}))
+
+    def member(name: str, index: int) -> Any:
+        return a_pod(here, name, {GANG_LABEL: "ring", names.POD_GROUP_INDEX_LABEL: str(index)})
+
+    await create(here, *(member(f"p-{index}", index) for index in range(4)))
+    await are(here, "p-", Running=4)
+    (failed,) = await pods_of(here, "p-2")
+    await end(here, ["p-2"], "Failed")
+    await create(here, member("again", 2))
+    await are(here, "again", Running=1)
+    (again,) = await pods_of(here, "again")
+    assert again["spec"]["nodeName"] == failed["spec"]["nodeName"]
+    assert again["metadata"]["labels"][names.POD_GROUP_INDEX_LABEL] == "2"
+    assert len((await here.kube.list(WORKLOADS, here.name)).items) == 1, "it is no late member"

@@ -171,6 +171,18 @@ async def test_a_parameter_server_and_its_workers_never_hold_half_of_the_gpus_fo
     assert group["status"]["scheduleStartTime"]
 
 
+async def test_without_gangs_two_jobs_submitted_pod_by_pod_hold_half_of_the_nodes_each_for_nothing(
+    site: MakeSite,
+) -> None:
+    here = site("interleaved-loose")
+    await here.open({"b1": {"r1": 2}})
+    for i in range(3):
+        await create(here, a_pod(here, f"a-{i}", {}), a_pod(here, f"b-{i}", {}))
+    await are(here, "", Running=4, Pending=2)
+    await stays(here, "a-", Running=2, Pending=1)
+    await stays(here, "b-", Running=2, Pending=1)
+
+
 async def test_of_two_gangs_submitted_pod_by_pod_one_runs_then_the_other(site: MakeSite) -> None:
     here = site("interleaved")
     await here.open({"b1": {"r1": 2}})
