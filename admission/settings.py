@@ -228,6 +228,14 @@ class ControllerSection(Section):
     )
 
 
+class IntegrationsSection(Section):
+    """What is taken over from jobs and pods."""
+
+    label_keys_to_copy: tuple[str, ...] = Field(
+        (), description="labels of jobs and pods that their Workloads carry, too; pods of one group must not contradict"
+    )
+
+
 class SakkaraSection(Section):
     """Groups and trees that are told in ConfigMaps."""
 
@@ -283,6 +291,7 @@ class AdmissionSettings(Environment):
     metrics: MetricsSection = MetricsSection()
     resources: ResourcesSection = ResourcesSection()
     placement: PlacementSection = PlacementSection()
+    integrations: IntegrationsSection = IntegrationsSection()
     sakkara: SakkaraSection = SakkaraSection()
     controller: ControllerSection = ControllerSection()
     webhook: WebhookSection = WebhookSection()

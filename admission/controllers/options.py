@@ -52,4 +52,5 @@ def job_options(settings: AdmissionSettings, namespaces: Mapping[str, Namespace]
         wait_for_pods_ready=settings.wait_for_pods_ready.enabled,
         reclaimable_pods=settings.controller.reclaimable_pods,
         deactivated_kept=settings.object_retention_policies.workloads.after_deactivated_by_kueue,
+        label_keys_to_copy=settings.integrations.label_keys_to_copy,
     )

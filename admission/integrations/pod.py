@@ -207,9 +207,10 @@ class _Pod(msgspec.Struct):
 
 
 class QueuedPodReader:
-    """Decodes pods, and keeps what many have in common once. Raises msgspec's errors."""
+    """Decodes pods, and keeps what many have in common once. Raises msgspec's errors. `labels`: keys that are kept besides."""
 
-    def __init__(self) -> None:
+    def __init__(self, labels: Iterable[str] = ()) -> None:
+        self._labels = frozenset(labels)
         self._decode = msgspec.json.Decoder(_Pod).decode
         self._decode_spec = msgspec.json.Decoder(_Spec).decode
         self._specs: LRUCache[bytes, bytes] = LRUCache(_SPECS)
@@ -227,7 +228,7 @@ class QueuedPodReader:
             deleted=meta.deletion_timestamp is not None,
             forced=meta.deletion_timestamp is not None and meta.deletion_grace_period_seconds == 0,
             last_active=_last_active(meta, pod.status),
-            labels=_kept(meta.labels),
+            labels=_kept(meta.labels, self._labels),
             annotations=annotations,
             held=names.MANAGED_FINALIZER in meta.finalizers,
             gated=gated,
@@ -246,8 +247,8 @@ class QueuedPodReader:
         return self._specs.setdefault(plain, plain)
 
 
-def _kept(given: Mapping[str, str]) -> dict[str, str]:
-    return {intern(key): intern(value) for key, value in given.items() if key.startswith(_OURS)}
+def _kept(given: Mapping[str, str], more: frozenset[str] = frozenset()) -> dict[str, str]:
+    return {intern(key): intern(value) for key, value in given.items() if key.startswith(_OURS) or key in more}
 
 
 def _last_active(meta: _Meta, status: _Status) -> float:

@@ -16,7 +16,8 @@ class JobOptions:
     """Settings of the job controller; the defaults are the peer's.
 
     `open_templates` (ours): a pod set that goes to one domain wider than a host starts without a gate (see infos.py).
-    `deactivated_kept`: seconds that a job stays whose Workload we deactivated, None for ever.
+    `deactivated_kept`: seconds that a job stays whose Workload we deactivated, None for ever. `label_keys_to_copy`: labels that
+    a Workload takes over from its job or pods.
     """
 
     manage_jobs_without_queue_name: bool = False
@@ -28,6 +29,7 @@ class JobOptions:
     wait_for_pods_ready: bool = False
     reclaimable_pods: bool = True
     deactivated_kept: float | None = None
+    label_keys_to_copy: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def composed(job: Job, kind: JobKind, surroundings: Surroundings) -> Workload:
     fields: dict[str, Any] = {
         "name": workload_name(kind.resource, meta["name"], uid, short=options.short_names),
         "namespace": meta.get("namespace"),
-        "labels": {names.JOB_UID_LABEL: uid},
+        "labels": {**copied_labels(labels_of(job), surroundings), names.JOB_UID_LABEL: uid},
         "finalizers": (names.IN_USE_FINALIZER,),
         "owner_references": (owner_reference(job, kind),),
     }
@@ -86,6 +86,11 @@ def composed(job: Job, kind: JobKind, surroundings: Surroundings) -> Workload:
 def copied_annotations(job: Job) -> dict[str, str]:
     """The job's annotations that its Workload carries too."""
     return {k: v for k, v in annotations_of(job).items() if k in _COPIED or k.startswith(_COPIED_PREFIX)}
+
+
+def copied_labels(given: Mapping[str, str], surroundings: Surroundings) -> dict[str, str]:
+    """The labels that a Workload takes over."""
+    return {key: given[key] for key in surroundings.options.label_keys_to_copy if key in given}
 
 
 def wanted_spec(

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from admission.controllers.actions import Event
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.controllers.jobs.workload import adopted, copied_annotations, labels_of, wanted_spec
+from admission.controllers.jobs.workload import adopted, copied_annotations, copied_labels, labels_of, wanted_spec
 from admission.controllers.pods.actions import Action, AdoptWorkload
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import Unit, UnlikePods
 from api import names
 from api.kube.resources import PODS
 from api.meta import ObjectMeta, OwnerReference
@@ -31,17 +31,32 @@ def composed(unit: Unit, owners: Sequence[QueuedPod], surroundings: Surroundings
     job, meta = unit.as_job(), unit.first.metadata
     fields: dict[str, Any] = {"namespace": meta.namespace, "finalizers": (names.IN_USE_FINALIZER,)}
     annotations = copied_annotations(job)
+    labels = _copied_labels(unit, surroundings)
     if unit.group:
         annotations[names.IS_GROUP_WORKLOAD] = "true"
         fields |= {"name": unit.group, "owner_references": tuple(_member(pod) for pod in owners[:MAX_OWNERS])}
     else:
         fields["name"] = workload_name(PODS, meta.name, meta.uid, short=surroundings.options.short_names)
-        fields["labels"] = {names.JOB_UID_LABEL: meta.uid}
+        labels[names.JOB_UID_LABEL] = meta.uid
         fields["owner_references"] = (_controller(unit.first),)
     if annotations:
         fields["annotations"] = annotations
+    if labels:
+        fields["labels"] = labels
     pod_sets = unit.pod_sets(topology=surroundings.options.topology)
     return Workload(metadata=ObjectMeta(**fields), spec=spec_of(unit, pod_sets, surroundings))
+
+
+def _copied_labels(unit: Unit, surroundings: Surroundings) -> dict[str, str]:
+    """What the Workload takes over of its pods. Raises UnlikePods where they contradict each other."""
+    found: dict[str, str] = {}
+    for pod in unit.counting or unit.pods:
+        for key, value in copied_labels(pod.labels, surroundings).items():
+            if found.setdefault(key, value) != value:
+                given = f"{found[key]}, and {value} in pod {pod.metadata.name}"
+                rule = "the same in all pods that have it: pods have different label values"
+                raise UnlikePods(f"metadata.labels[{key}]", given, rule, unit.group)
+    return found
 
 
 def spec_of(

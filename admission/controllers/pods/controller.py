@@ -96,7 +96,9 @@ class PodController:
         self._expected = Expected(EXPECTATION, wall)
         self._going = Going()
         writer = WorkloadWriter(kube, self._latest, self._expected)
-        self._act = PodExecutor(kube, recorder, pods, self._going, writer, wall, at_once)
+        self._act = PodExecutor(
+            kube, recorder, pods, self._going, writer, wall, at_once, self._options.label_keys_to_copy
+        )
         self._told: dict[str, tuple[Event, ...]] = {}
         self._missing: dict[str, float] = {}
         self._classless: set[str] = set()

@@ -45,7 +45,10 @@ TERMINATION_TARGET: Final = "TerminationTarget"
 
 
 class PodExecutor:
-    """See the module. `workloads` performs what concerns those; `at_once` bounds the writes on pods in flight."""
+    """See the module. `workloads` performs what concerns those; `at_once` bounds the writes on pods in flight.
+
+    `labels`: keys that are kept of pods beside ours.
+    """
 
     def __init__(
         self,
@@ -56,11 +59,12 @@ class PodExecutor:
         workloads: WorkloadWriter,
         wall: Callable[[], float],
         at_once: int = 32,
+        labels: Iterable[str] = (),
     ) -> None:
         self._kube, self._recorder, self._pods, self._going = kube, recorder, pods, going
         self._workloads, self._wall = workloads, wall
         self._slots = asyncio.Semaphore(at_once)
-        self._read = QueuedPodReader()
+        self._read = QueuedPodReader(labels)
 
     async def perform(self, key: str, first: QueuedPod | None, made: Plan) -> float | None:
         """Seconds after which to look again, as the plan says or because it was cut short. Raises other ApiErrors.

@@ -74,7 +74,7 @@ class SetController:
         self._latest: Latest[Workload] = Latest()
         self._expected = Expected(EXPECTATION, wall)
         self._writer = WorkloadWriter(kube, self._latest, self._expected)
-        self._read = QueuedPodReader()
+        self._read = QueuedPodReader(self._options.label_keys_to_copy)
         self._slots = asyncio.Semaphore(at_once)
         self._told: dict[str, tuple[Event, ...]] = {}
         self._classless: set[str] = set()

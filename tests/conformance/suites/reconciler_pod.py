@@ -35,7 +35,6 @@ Object = dict[str, Any]
 ROUNDS = 4
 
 SKIPPED = {
-    "label mismatch in pod group": "not supported: labels of jobs and pods that their Workload takes over",
     "annotation mismatch in pod group": "not supported: annotations of jobs and pods that become labels of metrics",
 }
 
@@ -77,7 +76,8 @@ class World:
         self.note = ""
         self._given, self._gates = given, runner.gates(case)
         self._flavors = [o for o in given.get("initObjects") or () if o["kind"] == "ResourceFlavor"]
-        self._read = QueuedPodReader()
+        self._copied = tuple((given.get("reconcilerOptions") or {}).get("labelKeysToCopy") or ())
+        self._read = QueuedPodReader(self._copied)
 
     def reconcile(self) -> None:
         """Plans and performs, further only where pods of an evicted Workload with quota were just ended."""
@@ -129,6 +129,7 @@ class World:
                 short_names=self._gates["ShortWorkloadNames"],
                 wait_for_pods_ready=options.get("waitForPodsReady", False),
                 deactivated_kept=None if kept is None else seconds(kept),
+                label_keys_to_copy=self._copied,
             ),
         )
 
