@@ -49,9 +49,18 @@ def a_pod(here: Site, name: str, *, gpus: int = 1, annotations: Mapping[str, str
     return {"metadata": metadata, "spec": template["spec"]}
 
 
-def a_member(here: Site, group: str, index: int, total: int, *, name: str = "", gpus: int = 1, **more: str) -> Any:
+def a_member(
+    here: Site,
+    group: str,
+    index: int,
+    total: int,
+    *,
+    name: str = "",
+    gpus: int = 1,
+    more: Mapping[str, str] | None = None,
+) -> Any:
     """A member of a group that asks for a rack."""
-    said = {POD_GROUP_TOTAL_COUNT: str(total), REQUIRED_TOPOLOGY: RACK, **more}
+    said = {POD_GROUP_TOTAL_COUNT: str(total), REQUIRED_TOPOLOGY: RACK, **(more or {})}
     labels = {POD_GROUP_NAME: group, POD_GROUP_INDEX_LABEL: str(index)}
     pod = a_pod(here, name or f"{group}-{index}", gpus=gpus, annotations=said)
     pod["metadata"]["labels"] |= labels

@@ -75,7 +75,7 @@ async def test_a_pod_waits_for_the_workload_that_somebody_makes_for_it(site: Mak
 async def test_a_group_starts_with_the_workload_that_was_made_for_it(site: MakeSite) -> None:
     here = site("prebuilt-group")
     await here.open({"b1": {"r1": 1}})
-    members = [a_member(here, "ring", index, 2, gpus=2, **{PREBUILT_WORKLOAD: "ring"}) for index in range(2)]
+    members = [a_member(here, "ring", index, 2, gpus=2, more={PREBUILT_WORKLOAD: "ring"}) for index in range(2)]
     await here.make(PODS, members[0])
     role = (await state(here, "ring-0"))["metadata"]["annotations"][ROLE_HASH]
     await made_beforehand(here, "ring", [{"name": role, "count": 2, "template": template(members[0])}])
@@ -90,12 +90,12 @@ async def test_a_serving_group_is_ended_by_no_success_and_replaces_what_fails(si
     here = site("serving")
     await here.open({"b1": {"r1": 1}})
     for index in range(2):
-        await here.make(PODS, a_member(here, "web", index, 2, **{POD_GROUP_SERVING: "true"}))
+        await here.make(PODS, a_member(here, "web", index, 2, more={POD_GROUP_SERVING: "true"}))
     await bound(here, "web-0", "web-1")
     await end(here, "web-0", "Succeeded")
     await end(here, "web-1", "Failed")
     await eventually("it waits for another", lambda: is_so(here, "web", WAITING_FOR_REPLACEMENT_PODS))
-    await here.make(PODS, a_member(here, "web", 1, 2, name="web-1-again", **{POD_GROUP_SERVING: "true"}))
+    await here.make(PODS, a_member(here, "web", 1, 2, name="web-1-again", more={POD_GROUP_SERVING: "true"}))
     await bound(here, "web-1-again")
     await end(here, "web-1-again", "Succeeded")
     await never("it has finished", lambda: is_so(here, "web", FINISHED))
@@ -108,7 +108,7 @@ async def test_the_first_pod_of_a_fast_group_stands_for_all(site: MakeSite) -> N
     here = site("fast")
     await here.open({"b1": {"r1": 1}}, quota=4)
     fast = {POD_GROUP_FAST_ADMISSION: "true"}
-    await here.make(PODS, a_member(here, "quick", 0, 3, **fast))
+    await here.make(PODS, a_member(here, "quick", 0, 3, more=fast))
     (first,) = await bound(here, "quick-0")
     found = await workload(here, "quick")
     assert found is not None
@@ -116,7 +116,7 @@ async def test_the_first_pod_of_a_fast_group_stands_for_all(site: MakeSite) -> N
     await here.make(PODS, a_pod(here, "other", gpus=2))
     await here.waits("other", "WaitingForQuota", "")
     for index in (1, 2):
-        await here.make(PODS, a_member(here, "quick", index, 3, **fast))
+        await here.make(PODS, a_member(here, "quick", index, 3, more=fast))
     pods = await bound(here, "quick-1", "quick-2")
     assert Counter(pod["spec"]["nodeName"] for pod in pods) == {first["spec"]["nodeName"]: 2}
 
@@ -126,7 +126,7 @@ async def test_a_group_that_is_not_to_be_retried_is_over_when_all_have_ended(sit
     await here.open({"b1": {"r1": 1}})
     once = {RETRIABLE_IN_GROUP: "false"}
     for index in range(3):
-        await here.make(PODS, a_member(here, "try", index, 3, **once))
+        await here.make(PODS, a_member(here, "try", index, 3, more=once))
     await bound(here, "try-0", "try-1", "try-2")
     await end(here, "try-0", "Failed")
     await end(here, "try-1", "Succeeded")
