@@ -154,6 +154,7 @@ class _Cycle:
     def _consider(self, head: Head) -> Decision | None:
         """The decision on a head whose turn it may be; None if it turns out that others come first."""
         workload = head.workload
+        self._promises.drop(workload.key)  # a head is promised nothing: it was broken, maybe in this cycle
         if self._ledger.admission(workload.key) is not None:
             self._queues.remove(workload.key)
             self._settle(head)

@@ -31,7 +31,8 @@ class Promises:
         self._ledger, self._queues = ledger, queues
         self.leaving: frozenset[str] = frozenset()
         self._shift: dict[str, dict[FlavorResource, int]] = {}
-        self._held: list[str] = []
+        self._held: dict[str, Admission] = {}
+        self._names: dict[str, list[str]] = {}
         self._due: list[tuple[int, Order, Workload, Admission]] = []
         for workload, promise in queues.promises():
             self._count_out(promise.victims)
@@ -39,6 +40,7 @@ class Promises:
             order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
             self._due.append((promise.level, order, workload, promise.admission))
             self._due += ((promise.level, order, _beside(one), got) for one, got in beside)
+            self._names[workload.key] = [workload.key, *(_beside(one).key for one, _ in beside)]
         self._due.sort(key=lambda each: each[:2], reverse=True)
 
     def __bool__(self) -> bool:
@@ -65,6 +67,7 @@ class Promises:
         admission = found.admission()
         beside = tuple((other.workload.key, other.admission()) for other in others)
         self._queues.promise(key, Promise(admission, victims, found.assignment.level, beside))
+        self._names[key] = [found.workload.key, *(_beside(other.workload).key for other in others)]
         self._keep(found.workload, admission)
         for other in others:
             self._keep(_beside(other.workload), other.admission())
@@ -72,7 +75,7 @@ class Promises:
     def _keep(self, workload: Workload, admission: Admission) -> None:
         places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
         self._ledger.hold(workload, replace(admission, pod_sets=places))
-        self._held.append(workload.key)
+        self._held[workload.key] = admission
         self._count(admission, +1)
 
     def _count_out(self, victims: frozenset[str]) -> None:
@@ -85,6 +88,18 @@ class Promises:
         shift = self._shift.setdefault(admission.cluster_queue, {})
         for fr, amount in admission.usage().items():
             shift[fr] = shift.get(fr, 0) + sign * amount
+
+    def drop(self, key: str) -> None:
+        """The workload is considered anew, whatever it was promised: nothing is kept for it, and those beside it, any more.
+
+        Its victims are on their way out all the same.
+        """
+        names = self._names.pop(key, ())
+        self._due = [each for each in self._due if each[2].key not in names] if names else self._due
+        for name in names:
+            if (admission := self._held.pop(name, None)) is not None:
+                self._ledger.unhold(name)
+                self._count(admission, -1)
 
     @contextmanager
     def afterwards(self) -> Iterator[None]:

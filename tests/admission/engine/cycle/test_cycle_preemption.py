@@ -366,3 +366,20 @@ def test_who_may_evict_looks_again_when_a_relative_borrows() -> None:
     (decision,) = cluster.cycle().decisions
     assert isinstance(decision, Preempt)
     assert [victim.workload for victim in decision.victims] == ["within"]
+
+
+def test_one_whose_promise_is_broken_in_the_middle_of_a_cycle_waits_on() -> None:
+    """What is kept for it until then is no admission: it is considered again, and starts when its victim has left."""
+    a, b = (evicting(queue(name, cohort="all", any=4)) for name in ("a", "b"))
+    cluster = started(ANY, a, b, first=[workload("low-a", 4, to="a"), workload("low-b", 4, to="b")])
+    cluster.tell(workload("high-a", 4, to="a", priority=5), workload("high-b", 4, to="b", priority=9))
+    assert preempted(cluster.cycle()) == {"high-a": ["low-a"], "high-b": ["low-b"]}
+    cluster.tell(workload("behind", 4, to="a", priority=1, queued=1))
+    # b may evict nobody any more: its head is refused, and what was promised to it is free for others
+    cluster.ledger.apply(replace(b, preemption=PreemptionPolicy()))
+    cluster.queues.wake(("b",))
+    report = cluster.cycle()
+    assert "high-b" in waits(report)
+    assert [key for key in ("high-a", "high-b", "behind") if key not in cluster.queues] == []
+    cluster.leave("low-a")
+    assert admitted(cluster.cycle()) == ["high-a"]
