@@ -18,9 +18,10 @@ from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import Expected, Latest, View, controller_of
 from admission.controllers.pods.actions import Plan
 from admission.controllers.pods.executor import PodExecutor
+from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.gang import is_gang
 from admission.controllers.pods.gangs import plan_gang
-from admission.controllers.pods.plan import UNLIKE, plan, plan_gone
+from admission.controllers.pods.plan import plan, plan_gone
 from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.views import (
     BY_GROUP,

@@ -25,8 +25,9 @@ from admission.controllers.jobs.endings import let_go
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods.actions import NOTHING, Plan, ReleasePod
 from admission.controllers.pods.compose import is_group_workload
+from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.gang import GangUnit, LateUnit, Terms, counted, shortage
-from admission.controllers.pods.plan import RULES, UNLIKE, plan
+from admission.controllers.pods.plan import RULES, plan
 from admission.controllers.sakkara.unit import ExactUnit, unit_of
 from admission.controllers.timeouts import Backoff
 from admission.integrations.gang import MatchPolicy

@@ -19,15 +19,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, SetStatus
 from admission.controllers.jobs.endings import finish, kept_until, let_go
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.ready import with_pods_ready
 from admission.controllers.jobs.start import FLAVOR_RETRY
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key, spec_patch
+from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key
 from admission.controllers.pods.actions import NOTHING, DeletePod, Plan, ReleasePod, StopPod
-from admission.controllers.pods.compose import adopt, composed, is_group_workload, priority_label, spec_of
+from admission.controllers.pods.compose import adopt, composed, is_group_workload
+from admission.controllers.pods.following import corrected, followed, uncomposed, unlike
 from admission.controllers.pods.replacements import with_replacements
 from admission.controllers.pods.start import starts
 from admission.integrations.pod import QueuedPod
@@ -39,8 +40,6 @@ from api.meta import find_condition, is_true
 from api.workloads import Workload
 
 NOT_ADMITTED = "Not admitted by cluster queue"
-UNLIKE = "PodGroupInconsistent"
-"""Ours: an event on a group of which no Workload can be made; the peer only writes that to its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +152,9 @@ class _Planner:
     def _short(self, found: int) -> Plan:
         try:
             error = TooFewPods(self._unit.group, found, self._unit.total)
-        except UnlikePods as unlike:
-            return self._unlike(unlike)
-        return Plan(events=(Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
-
-    @staticmethod
-    def _unlike(error: InvalidObject) -> Plan:
-        return Plan(events=(Event(UNLIKE, str(error), "Warning"),), note=str(error))
+        except UnlikePods as different:
+            return unlike(different)
+        return uncomposed(error)
 
     def _created(self) -> Plan:
         unit = self._unit
@@ -168,14 +163,8 @@ class _Planner:
             spare = {pod.metadata.name for pod in excess}
             owners = [pod for pod in unit.pods if pod.metadata.name not in spare]
             workload = composed(unit, owners, self._surroundings)
-        except TooFewPods as few:
-            return Plan(events=(Event("ErrWorkloadCompose", str(few), "Warning"),), note=str(few))
-        except UnlikePods as unlike:
-            return self._unlike(unlike)
-        except PriorityClassMissing as error:
-            return Plan(events=(Event(f"{error.kind}NotFound", str(error), "Warning"),), note=str(error))
-        except InvalidObject as error:
-            return Plan(events=(Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
+        except (InvalidObject, PriorityClassMissing) as error:
+            return uncomposed(error)
         event = Event("CreatedWorkload", f"Created Workload: {workload.key}")
         return Plan((*self._excess(excess), CreateWorkload(workload, (event,))))
 
@@ -224,7 +213,7 @@ class _Planner:
             return tidied.then(observed)
         if is_true(state, names.EVICTED) and (leaving := inner.evicted(workload)) is not None:
             return tidied.followed(leaving)
-        if correct and (follow := inner.followed(workload)) != NOTHING:
+        if correct and (follow := followed(unit, workload, self._surroundings)) != NOTHING:
             return tidied.followed(follow)
         if sorted_out.strange and self._unit.group:
             tidied = tidied.followed(self._strangers(sorted_out.strange))
@@ -248,7 +237,7 @@ class _Planner:
     def _strangers(self, pods: Sequence[QueuedPod]) -> Plan:
         keys = ", ".join(pod.metadata.name for pod in pods[:3])
         error = UnlikePods("spec", keys, "a role that the group was queued with", self._unit.group)
-        return self._unlike(error)
+        return unlike(error)
 
     def _workload_goes(self, workload: Workload) -> Plan:
         """The pods end with their Workload, gated ones too; once none takes up a node, it may go."""
@@ -262,64 +251,12 @@ class _Planner:
         """A Workload that waits is made to follow the pods; any other goes, and the pods that run with it."""
         unit, state = self._unit, workload.status.conditions
         if unit.suspended and not is_true(state, names.QUOTA_RESERVED):
-            return self._corrected(workload)
+            return corrected(unit, workload, self._surroundings)
         text = "No matching Workload; restoring pod templates according to existent Workload"
         stop = self._stopped("NoMatchingWorkload", text)
         event = Event("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
         stop = stop.then(*let_go(workload), DeleteWorkload(workload, (event,)))
         return stop.followed(Plan(note="no matching workloads"))
-
-    def _corrected(self, workload: Workload) -> Plan:
-        try:
-            pod_sets = self._unit.pod_sets(topology=self._surroundings.options.topology)
-            wanted = spec_of(self._unit, pod_sets, self._surroundings, workload.spec)
-        except PriorityClassMissing as error:
-            return Plan(events=(Event(f"{error.kind}NotFound", str(error), "Warning"),), note=str(error))
-        except TooFewPods as few:
-            return Plan(events=(Event("ErrWorkloadCompose", str(few), "Warning"),), note=str(few))
-        except InvalidObject as error:
-            return self._unlike(error)
-        patch = spec_patch(workload, self._unit.as_job(), wanted)
-        changed = patch.get("spec", {}).keys()
-        text = f"Updated not matching Workload for suspended job: {workload.key}"
-        if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
-            text = f"Updated workload priority class: {workload.key}"
-        told = () if changed == {"queueName"} else (Event("UpdatedWorkload", text),)
-        return Plan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
-
-    def followed(self, workload: Workload) -> Plan:
-        """Queue, class and time limit of gated pods hold for their Workload; the class also later, with its quota."""
-        if is_true(workload.status.conditions, names.QUOTA_RESERVED):
-            return self._followed_class(workload)
-        if not self._unit.suspended or self._unit.serving:
-            return NOTHING
-        try:
-            wanted = spec_of(self._unit, workload.spec.pod_sets, self._surroundings, workload.spec)
-        except PriorityClassMissing as error:
-            return Plan(events=(Event(f"{error.kind}NotFound", str(error), "Warning"),), note=str(error))
-        patch = spec_patch(workload, self._unit.as_job(), wanted)
-        if not patch:
-            return NOTHING
-        if patch.get("spec", {}).keys() & {"maximumExecutionTimeSeconds"}:
-            return self._corrected(workload)
-        told = () if patch.get("spec", {}).keys() <= {"queueName"} else self._class_changed(workload)
-        return Plan((PatchWorkload(workload, patch, told),))
-
-    @staticmethod
-    def _class_changed(workload: Workload) -> tuple[Event, ...]:
-        return (Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}"),)
-
-    def _followed_class(self, workload: Workload) -> Plan:
-        if self._unit.priority is not None and self._unit.priority != workload.spec.priority:
-            return Plan((PatchWorkload(workload, {"spec": {"priority": self._unit.priority}}),))
-        ref, label = workload.spec.priority_class_ref, priority_label(self._unit)
-        if ref is None or ref.group != names.GROUP or label in (None, ref.name):
-            return NOTHING
-        new = self._surroundings.workload_priority_classes.get(label)
-        if new is None:
-            return NOTHING
-        patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
-        return Plan((PatchWorkload(workload, patch, self._class_changed(workload)),))
 
     def observed(self, workload: Workload) -> SetStatus | None:
         """What the pods say about the Workload."""

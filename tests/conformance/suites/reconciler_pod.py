@@ -17,7 +17,8 @@ from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchW
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import is_group_workload
-from admission.controllers.pods.plan import UNLIKE, PodRules, plan, plan_gone
+from admission.controllers.pods.following import UNLIKE
+from admission.controllers.pods.plan import PodRules, plan, plan_gone
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import Unit
 from api.duration import seconds

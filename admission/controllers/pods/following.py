@@ -1,0 +1,90 @@
+"""How the Workload of gated pods follows them, and what is told when none can be made of them. Pure; part of `plan`.
+
+Queue, priority class and time limit of pods that wait hold for their Workload; the class also later, while it has quota. A
+Workload that waits and is not for such pods as there are by now is made anew in place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from admission.controllers.actions import Event, PatchWorkload
+from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.workload import PriorityClassMissing, spec_patch
+from admission.controllers.pods.actions import NOTHING, Plan
+from admission.controllers.pods.compose import priority_label, spec_of
+from admission.integrations.podgroup import TooFewPods, Unit, UnlikePods
+from api import names
+from api.errors import InvalidObject
+from api.meta import is_true
+from api.workloads import Workload
+
+UNLIKE: Final = "PodGroupInconsistent"
+"""Ours: an event on a group of which no Workload can be made; the peer only writes that to its log."""
+
+
+def unlike(error: InvalidObject) -> Plan:
+    """The pods contradict each other, or their Workload."""
+    return Plan(events=(Event(UNLIKE, str(error), "Warning"),), note=str(error))
+
+
+def uncomposed(error: InvalidObject | PriorityClassMissing) -> Plan:
+    """No Workload can be made of the pods."""
+    if isinstance(error, UnlikePods):
+        return unlike(error)
+    reason = f"{error.kind}NotFound" if isinstance(error, PriorityClassMissing) else "ErrWorkloadCompose"
+    return Plan(events=(Event(reason, str(error), "Warning"),), note=str(error))
+
+
+def corrected(unit: Unit, workload: Workload, surroundings: Surroundings) -> Plan:
+    """The Workload is of the pods that there are by now."""
+    try:
+        pod_sets = unit.pod_sets(topology=surroundings.options.topology)
+        wanted = spec_of(unit, pod_sets, surroundings, workload.spec)
+    except (PriorityClassMissing, TooFewPods) as error:
+        return uncomposed(error)
+    except InvalidObject as error:
+        return unlike(error)
+    patch = spec_patch(workload, unit.as_job(), wanted)
+    changed = patch.get("spec", {}).keys()
+    text = f"Updated not matching Workload for suspended job: {workload.key}"
+    if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
+        text = f"Updated workload priority class: {workload.key}"
+    told = () if changed == {"queueName"} else (Event("UpdatedWorkload", text),)
+    return Plan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
+
+
+def followed(unit: Unit, workload: Workload, surroundings: Surroundings) -> Plan:
+    """What of the pods' queue, class and time limit the Workload does not have yet."""
+    if is_true(workload.status.conditions, names.QUOTA_RESERVED):
+        return _followed_class(unit, workload, surroundings)
+    if not unit.suspended or unit.serving:
+        return NOTHING
+    try:
+        wanted = spec_of(unit, workload.spec.pod_sets, surroundings, workload.spec)
+    except PriorityClassMissing as error:
+        return uncomposed(error)
+    patch = spec_patch(workload, unit.as_job(), wanted)
+    if not patch:
+        return NOTHING
+    if patch.get("spec", {}).keys() & {"maximumExecutionTimeSeconds"}:
+        return corrected(unit, workload, surroundings)
+    told = () if patch.get("spec", {}).keys() <= {"queueName"} else _class_changed(workload)
+    return Plan((PatchWorkload(workload, patch, told),))
+
+
+def _class_changed(workload: Workload) -> tuple[Event, ...]:
+    return (Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}"),)
+
+
+def _followed_class(unit: Unit, workload: Workload, surroundings: Surroundings) -> Plan:
+    if unit.priority is not None and unit.priority != workload.spec.priority:
+        return Plan((PatchWorkload(workload, {"spec": {"priority": unit.priority}}),))
+    ref, label = workload.spec.priority_class_ref, priority_label(unit)
+    if ref is None or ref.group != names.GROUP or label in (None, ref.name):
+        return NOTHING
+    new = surroundings.workload_priority_classes.get(label)
+    if new is None:
+        return NOTHING
+    patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
+    return Plan((PatchWorkload(workload, patch, _class_changed(workload)),))
