@@ -80,7 +80,11 @@ UNNEEDED_BUT_GRANTED = {
     # A Workload's owner reference and the in-use finalizers: OwnerReferencesPermissionEnforcement asks for these.
     *(
         f"update {group}/{resource}/finalizers"
-        for group, resource in (("batch", "jobs"), ("jobset.x-k8s.io", "jobsets"))
+        for group, resource in (
+            ("batch", "jobs"),
+            ("jobset.x-k8s.io", "jobsets"),
+            ("leaderworkerset.x-k8s.io", "leaderworkersets"),
+        )
     ),
     "update /pods/finalizers",
     *(f"update {KUEUE}/{kind}/finalizers" for kind in ("workloads", "clusterqueues", "resourceflavors", "topologies")),

@@ -373,10 +373,9 @@ QUEUEING: tuple[Row, ...] = (
     ),
     row(
         "queue-name-no-label-value",
-        SERVER,
+        WEBHOOK,
         job(queue="bad queue!"),
-        Refused(422, "Invalid", "metadata.labels"),
-        embedded=refused(
+        refused(
             'metadata.labels[kueue.x-k8s.io/queue-name]: Invalid value: "bad queue!": a lowercase RFC '
             "1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
             "start and end with an alphanumeric character (e.g. 'example.com', regex used for "
