@@ -20,6 +20,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import uvloop
 
@@ -61,6 +62,7 @@ def serve(main: Main, settings: ProcessSettings) -> int:
 
 
 async def _serve(main: Main, settings: ProcessSettings) -> int:
+    asyncio.get_running_loop().set_exception_handler(_unheard)
     process = Process(settings)
     _listen(process)
     host, port = settings.health_host, settings.health_port
@@ -70,6 +72,15 @@ async def _serve(main: Main, settings: ProcessSettings) -> int:
         code = await _work(main, process)
         log.info("ended", extra={"program": settings.name, "code": code})
         return code
+
+
+def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody awaited. uvloop calls it fatal when an answer comes on a connection that was closed meanwhile."""
+    error = context.get("exception")
+    if isinstance(error, RuntimeError) and str(error).endswith("the handler is closed"):
+        log.info("an answer came on a closed connection", extra={"error": str(error)})
+    else:
+        loop.default_exception_handler(context)
 
 
 def _listen(process: Process) -> None:

@@ -60,9 +60,11 @@ async def test_a_job_too_wide_for_any_rack_runs_where_explain_says_that_it_would
     await here.waits("wide", "TopologyPlacementFailed", "allows to fit only 8 out of 12 pod(s)")
     said = await explanation(here, "wide", f"main required {BLOCK} instead of {RACK}")
     assert said.reason == "CannotRun"
-    events = [e["reason"] for e in (await here.kube.list(EVENTS, here.name)).items]
-    assert "TopologyPlacementFailed" in events
 
+    async def told() -> bool:
+        return any(e["reason"] == "TopologyPlacementFailed" for e in (await here.kube.list(EVENTS, here.name)).items)
+
+    await eventually("an event says why it waits", told)
     found = json.loads(await explain(here, "wide"))
     assert (found["verdict"], found["headline"]) == ("CannotRun", said.message)
     relax = (await remedies(here, "wide"))["RelaxTopology"]

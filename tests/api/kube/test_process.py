@@ -158,3 +158,15 @@ async def test_pages_of_its_own_are_made_when_they_are_asked_for() -> None:
 async def asked(port: int, path: str) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
         return answer.status, await answer.text()
+
+
+async def test_an_answer_on_a_closed_connection_is_no_error_and_anything_else_unheard_is() -> None:
+    body = """
+    loop = asyncio.get_running_loop()
+    closed = RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+    loop.call_exception_handler({"message": "Fatal error on SSL protocol", "exception": closed})
+    loop.call_exception_handler({"message": "nobody awaited this", "exception": RuntimeError("a bug")})
+    """
+    async with child(body) as running:
+        assert (await running.line("an answer came on a closed connection"))["level"] == "INFO"
+        assert (await running.line("nobody awaited this"))["level"] == "ERROR"
