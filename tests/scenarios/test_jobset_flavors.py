@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from api.kube.resources import JOBSETS, RESOURCE_FLAVORS, WORKLOADS
-from api.names import EVICTED
+from api.meta import is_true
+from api.names import EVICTED, QUOTA_RESERVED
 from hack.controlplane.options import Options
 from tests.scenarios.site import BLOCK, GPU, GROUP, RACK, Site, eventually
 from tests.scenarios.test_lifecycle import says
@@ -40,6 +41,12 @@ async def test_a_jobset_moves_to_another_flavor(site: Callable[[str], Site]) -> 
         return suspended and not await here.pods("js", jobset=True)
 
     await eventually("the JobSet rests", rests)
+
+    async def quota_is_back() -> bool:
+        stopped = await here.workload_of("js")
+        return stopped is not None and not is_true(stopped.status.conditions, QUOTA_RESERVED)
+
+    await eventually("its quota is given back", quota_is_back)
     await here.submit(here.job("rival", GPUS))
     assert await here.racks(await here.running("rival", GPUS)) == {"b1/r1": GPUS}
     await here.change(WORKLOADS, workload.metadata.name, {"spec": {"active": True}})
