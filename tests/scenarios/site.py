@@ -251,7 +251,7 @@ class Site:
         )
         pods = [(p["metadata"]["name"], p["spec"].get("nodeName"), p["status"].get("phase"),
                  p["spec"].get("schedulingGates")) for p in await self.pods(job)]  # fmt: skip
-        events = [f"{e['reason']}: {e['message']}" for e in (await self.kube.list(EVENTS, self.name)).items]
+        events = [f"{e['reason']}: {e.get('message', '')}" for e in (await self.kube.list(EVENTS, self.name)).items]
         return f"workload: {said}; pods: {pods}; events: {events[-12:]}"
 
     # ---- changing

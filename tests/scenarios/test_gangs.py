@@ -101,7 +101,7 @@ async def story(here: Site) -> str:
         )
         for w in (await here.kube.list(WORKLOADS, here.name)).items
     ]
-    events = [f"{e['reason']}: {e['message']}" for e in (await here.kube.list(EVENTS, here.name)).items]
+    events = [f"{e['reason']}: {e.get('message', '')}" for e in (await here.kube.list(EVENTS, here.name)).items]
     return f"{dict(await phases(here))}; workloads: {workloads}; events: {events[-12:]}"
 
 
