@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, JOBS
-from api.meta import find_condition
+from api.meta import find_condition, parse_time
 from api.names import BACKFILL, MAX_EXEC_TIME_LABEL, QUOTA_RESERVED, REQUIRE_TOPOLOGY
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually
@@ -35,6 +36,13 @@ async def says(here: Site, name: str, text: str) -> str | None:
     return found.message if found is not None and found.status == "False" and text in found.message else None
 
 
+async def a_later_second(here: Site, name: str) -> bool:
+    """Times are kept in seconds; of two Workloads of one second the UID would say who comes first."""
+    workload = await here.workload_of(name)
+    created = parse_time(workload.metadata.creation_timestamp) if workload else None
+    return created is not None and time.time() >= created + 1
+
+
 async def test_short_jobs_run_before_a_gang_that_waits_and_long_ones_do_not(site: MakeSite) -> None:
     """One rack of two hosts, 4 GPUs each."""
     here = site("backfill")
@@ -45,6 +53,7 @@ async def test_short_jobs_run_before_a_gang_that_waits_and_long_ones_do_not(site
     await here.running("first", 4)
     await here.submit(timed(here, "gang", 8, None))
     await eventually("the gang's moment", partial(says, here, "gang", "expected to start at "))
+    await eventually("the gang is surely the older one", partial(a_later_second, here, "gang"))
     await here.submit(timed(here, "long", 4, None))
     why = await eventually("the long one's reason", partial(says, here, "long", "would delay "))
     gang = await here.workload_of("gang")
