@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,8 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
+
+from admission.cli.ports import free_port
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "webhook": ("admission", "webhook"),
@@ -32,13 +33,6 @@ _LOG_TAIL = 4000
 
 class ProcessFailed(RuntimeError):
     """A child ended or did not become ready; carries the end of its log."""
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

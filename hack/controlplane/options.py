@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from admission.cli.ports import free_ports
 
 STAGES = Path(__file__).resolve().parent / "kwok-stages.yaml"
 
@@ -80,26 +80,3 @@ def site(folder: Path, options: Options) -> Site:
     ports = Ports(*free_ports(10))
     data = Path("/dev/shm") / f"stowage-etcd-{ports.etcd}" if options.tmpfs else folder / "etcd"
     return Site(folder, ports, data)
-
-
-def free_ports(count: int) -> list[int]:
-    """Distinct loopback ports below the range from which the kernel serves outgoing connections.
-
-    A port from that range could be taken by a connection of a server that starts before the one the port is meant for.
-    """
-    first_ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    candidates = list(range(max(1024, first_ephemeral // 2), first_ephemeral)) or list(range(1024, 65536))
-    random.shuffle(candidates)
-    ports = [port for port in (candidates.pop() for _ in range(min(len(candidates), count * 50))) if _is_free(port)]
-    if len(ports) < count:
-        raise OSError(f"fewer than {count} free ports below {first_ephemeral}")
-    return ports[:count]
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

@@ -221,13 +221,6 @@ def test_tmpfs_puts_etcds_data_into_memory(tmp_path: Path) -> None:
     assert options.site(tmp_path, Options()).etcd_data == tmp_path / "etcd"
 
 
-def test_ports_are_distinct_and_never_those_of_outgoing_connections() -> None:
-    ports = options.free_ports(8)
-    first_ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    assert len(set(ports)) == 8
-    assert max(ports) < first_ephemeral
-
-
 def test_the_stages_play_nodes_and_pods() -> None:
     documents = list(yaml.safe_load_all(options.STAGES.read_text()))
     stages = {

@@ -19,7 +19,8 @@ import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
 from admission.cli.embedded import NAMESPACE
-from admission.cli.processes import Child, free_port
+from admission.cli.ports import free_port
+from admission.cli.processes import Child
 from api.errors import ApiError
 from api.kube.resources import JOBS, LEASES, PODS, WORKLOADS
 from api.names import REQUIRE_TOPOLOGY

@@ -19,7 +19,8 @@ import aiohttp
 import uvloop
 
 from admission.cli.install import CONFIG
-from admission.cli.processes import Child, free_port
+from admission.cli.ports import free_port
+from admission.cli.processes import Child
 from api import names
 from api.kube.client import Kube
 from api.kube.resources import ALL, CLUSTER_QUEUES

@@ -1,0 +1,46 @@
+"""Free loopback ports, for servers that this project starts as children: the demo, the suites, the benchmarks."""
+
+from __future__ import annotations
+
+import random
+import socket
+from pathlib import Path
+
+_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def free_port() -> int:
+    """One of `free_ports`."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Distinct loopback ports below the range from which the kernel serves outgoing connections.
+
+    A port from that range could be taken by a connection of a server that starts before the one the port is meant for.
+    Raises OSError when there are not that many.
+    """
+    first_ephemeral = _first_ephemeral()
+    candidates = list(range(max(1024, first_ephemeral // 2), first_ephemeral)) or list(range(1024, 65536))
+    random.shuffle(candidates)
+    ports: list[int] = []
+    while candidates and len(ports) < count:
+        if _is_free(port := candidates.pop()):
+            ports.append(port)
+    if len(ports) < count:
+        raise OSError(f"fewer than {count} free ports below {first_ephemeral}")
+    return ports
+
+
+def _first_ephemeral() -> int:
+    """Where the kernel does not say, what the registry of port numbers reserves for it (RFC 6335)."""
+    return int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 49152
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
