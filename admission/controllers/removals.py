@@ -39,12 +39,15 @@ _PAUSE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """One eviction to be written. `preemptor`: key of the workload that it is for, and what that one is told of it."""
+    """One eviction to be written. `for_whom`: keys of the workloads that wait for it; `preemptor`: the one of them that it
+    makes room for, if it does, and `told` what that one is told of it.
+    """
 
     key: str
     uid: str
     eviction: Eviction
-    preemptor: str | None = None
+    for_whom: tuple[str, ...] = ()
+    preemptor: str = ""
     told: str = ""
 
 
@@ -80,14 +83,15 @@ class Removals:
                 told=message + priorities(preemptor, booked),
             )
             told = preempted_event(preemptor, booked, queue)
-            self._begin(booked, Removal(booked.key, booked.uid, eviction, preemptor.key, told), tasks)
+            self._begin(booked, Removal(booked.key, booked.uid, eviction, (preemptor.key,), preemptor.key, told), tasks)
 
     def evict(self, decision: Evict, tasks: asyncio.TaskGroup) -> None:
-        """Evict a workload for its own sake."""
+        """Evict a workload for its own sake, or for those that may only start together with it."""
         booked = self._ledger.workload(decision.workload)
         if booked is not None and not booked.evicted:
             eviction = Eviction(decision.reason, decision.message)
-            self._begin(booked, Removal(booked.key, booked.uid, eviction), tasks)
+            together = booked.gang.together if booked.gang else ()
+            self._begin(booked, Removal(booked.key, booked.uid, eviction, together), tasks)
 
     def _begin(self, booked: Booked, removal: Removal, tasks: asyncio.TaskGroup) -> None:
         self._mark(booked)
@@ -143,7 +147,7 @@ class Removals:
         return workload is not None and is_true(workload.status.conditions, EVICTED)
 
     def _tell(self, removal: Removal, victim: Workload) -> None:
-        preemptor = self._views.workloads.objects.get(removal.preemptor or "")
+        preemptor = self._views.workloads.objects.get(removal.preemptor)
         if preemptor is None:
             return
         self._recorder.record(ref_to(WORKLOADS, preemptor), "Normal", "PreemptedWorkload", removal.told)
@@ -152,10 +156,9 @@ class Removals:
         metrics.PREEMPTED.labels(queue, removal.eviction.preemption).inc()
 
     def _look_again(self, removal: Removal) -> None:
-        preemptor = self._queues.workload(removal.preemptor or "")
-        if preemptor is not None:
-            self._queues.wake((preemptor.cluster_queue,))
-            self._woken.set()
+        pending = filter(None, map(self._queues.workload, removal.for_whom))
+        self._queues.wake(sorted({workload.cluster_queue for workload in pending}))
+        self._woken.set()
 
 
 def _may_go(workload: Workload, removal: Removal) -> bool:

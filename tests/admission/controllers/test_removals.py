@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.evictor import Evictor
 from admission.controllers.removals import Removals
 from admission.controllers.views import Views
-from admission.engine.decision import Preempt
+from admission.engine.decision import Evict, Preempt
 from admission.settings import ControllerSection
 from api.errors import Conflict, Unreachable
 from api.kube.client import Kube
@@ -21,10 +22,10 @@ from api.kube.events import EventRecorder
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition
 from api.names import EVICTED as EVICTED_CONDITION
-from api.names import PREEMPTED
+from api.names import GANG, GANG_GROUP, PREEMPTED, Evicting
 from api.workloads import Workload
 from tests.admission.controllers.full import EVICTED, Cluster
-from tests.builders import NOW
+from tests.builders import NOW, condition, workload
 
 
 class Server:
@@ -43,8 +44,8 @@ class Server:
         self.cluster.add(WORKLOADS, after.to_wire())
         return after
 
-    async def get(self, *_: Any, **__: Any) -> Workload:
-        return self.cluster.objects.sight.workloads.objects["ns/low"]
+    async def get(self, _: Any, name: str, namespace: str, **__: Any) -> Workload:
+        return self.cluster.objects.sight.workloads.objects[f"{namespace}/{name}"]
 
     def record(self, about: Any, _: str, reason: str, message: str) -> None:
         self.told.append((about.name, reason))
@@ -131,3 +132,35 @@ async def test_a_write_whose_answer_was_lost_is_not_repeated(cluster: Cluster) -
     low = cluster.objects.sight.workloads.objects["ns/low"]
     assert find_condition(low.status.conditions, EVICTED_CONDITION) is not None
     assert cluster.decisions() == []
+
+
+async def test_a_member_of_a_group_that_cannot_start_is_let_go_whatever_its_eviction_meets() -> None:
+    """One gang of a GangGroup has quota, for the other there is no room: the quota is not kept for ever."""
+    cluster = Cluster()
+    group = json.dumps(["ns/a", "ns/b"])
+    for name, count, states in (("a", 1, [condition("QuotaReserved")]), ("b", 200, [])):
+        made = workload(
+            name, count=count, admitted=name == "a", metadata={"annotations": {GANG: name, GANG_GROUP: group}}
+        )
+        wire = made.to_wire()
+        wire["status"]["conditions"] = states
+        cluster.add(WORKLOADS, wire)
+    server = Server(cluster)
+
+    def refuse() -> None:
+        raise Conflict(409, "Conflict", "the gang's check was set meanwhile")
+
+    server.answer = refuse
+    await let_go(cluster, server)
+    assert server.written == []
+    server.answer = lambda: None
+    await let_go(cluster, server)
+    assert [said.partition(":")[0] for said in server.written] == ["gang ns/b of the group"]
+
+
+async def let_go(cluster: Cluster, server: Server) -> None:
+    """One cycle, and the eviction that it decides of a workload for whom nobody makes room."""
+    [decision] = [found for found in cluster.world.cycle().decisions if isinstance(found, Evict)]
+    assert (decision.workload, decision.reason) == ("ns/a", Evicting.GANG_GROUP_INCOMPLETE)
+    async with asyncio.TaskGroup() as tasks:
+        removals(cluster, server).evict(decision, tasks)
