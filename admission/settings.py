@@ -206,7 +206,7 @@ class ControllerSection(Section):
     cycle_budget: int = Field(64, ge=1, description="admissions decided before the loop lets others run")
     open_templates: bool = Field(
         True,
-        description="jobs whose pods all go to one domain wider than a host start with open pods: spares their patches",
+        description="jobs whose pods all go to one domain start with open pods that name it: spares their patches",
     )
     wait_report_period: float = Field(
         10.0, ge=0, description="seconds between two updates of the numbers in one workload's wait reason"

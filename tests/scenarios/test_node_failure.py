@@ -14,7 +14,7 @@ from api.errors import NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import EVENTS, NODES, PODS
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, EVICTED, REQUIRE_TOPOLOGY
+from api.names import ADMITTED, EVICTED, HOSTNAME_LABEL, REQUIRE_TOPOLOGY
 from api.workloads import Workload
 from tests.scenarios.site import RACK, Site, eventually
 
@@ -66,6 +66,25 @@ async def test_pods_of_a_dead_node_find_another_one_of_the_rack(site: MakeSite) 
     assert is_true(workload.status.conditions, ADMITTED)
     assert find_condition(workload.status.conditions, EVICTED) is None
     await eventually("told", lambda: _told(here, dead))
+
+
+async def test_a_job_of_one_host_starts_anew_on_another_with_the_same_admission(site: MakeSite) -> None:
+    """Its template names the host, so that no pod needs a patch; and a template can't follow."""
+    here = site("dead-host")
+    await here.open({"b1": {"r1": 2}})
+    await here.submit(patient(here.job("one", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=2)))
+    dead, same = [pod["spec"]["nodeName"] for pod in await here.running("one", 2)]
+    assert dead == same
+    assert (await here.get_job("one"))["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME_LABEL] == dead
+    await node_dies(here, dead)
+    [spare] = {f"dead-host-b1-r1-{n}" for n in range(2)} - {dead}
+    assert [pod["spec"]["nodeName"] for pod in await here.running("one", 2)] == [spare, spare]
+    workload = await here.workload_of("one")
+    assert workload is not None
+    assert assigned(workload) == {spare: 2}
+    assert workload.status.unhealthy_nodes == ()
+    assert is_true(workload.status.conditions, ADMITTED)
+    assert find_condition(workload.status.conditions, EVICTED) is None
 
 
 async def _told(here: Site, node: str) -> bool:

@@ -1,8 +1,9 @@
 """What an admitted Workload's pod sets get at the start: from flavors, checks, queue names and the assignment. Pure.
 
 The list is the field's (objects description, 2.5); the adapters merge it into the templates. Where all pods of a pod set
-go to one domain that is wider than a host, the template itself names it and the gate goes out: its pods are made open, and
-not one of them needs a patch. A host is never named there: a template can't follow when a failed host is replaced.
+go to one domain, be it a rack or a host, the template itself names it and the gate goes out: its pods are made open, and
+not one of them needs a patch. A template can't follow when its host fails, so the job then starts anew (start.py), and a
+host that has failed is never named: its pods wait at the gate until they have another one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from api import names
 from api.assignment import decode
 from api.errors import StowageError
 from api.topology import ResourceFlavor
-from api.workloads import Admission, PodSet, PodSetAssignment, Workload
+from api.workloads import Admission, PodSet, PodSetAssignment, Workload, WorkloadStatus
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _ASKED = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
@@ -49,7 +50,7 @@ def _info(
     flavors: Mapping[str, ResourceFlavor],
     options: JobOptions,
 ) -> PodSetInfo:
-    domain = _one_domain(psa) if options.open_templates else {}
+    domain = _one_domain(psa, workload.status) if options.open_templates else {}
     gate = (names.TOPOLOGY_GATE,) if psa.topology_assignment else ()
     info = PodSetInfo(
         psa.name,
@@ -78,13 +79,17 @@ def _info(
     return info
 
 
-def _one_domain(psa: PodSetAssignment) -> dict[str, str]:
-    """The node labels of the only domain of the assignment, if there is but one and it is no host."""
+def _one_domain(psa: PodSetAssignment, status: WorkloadStatus) -> dict[str, str]:
+    """The node labels of the only domain of the assignment, if there is but one and it is no host that failed."""
     placed = psa.topology_assignment
-    if placed is None or names.HOSTNAME_LABEL in placed.levels:
+    if placed is None:
         return {}
     domains = decode(placed)
-    return dict(zip(placed.levels, domains[0][0], strict=True)) if len(domains) == 1 else {}
+    if len(domains) != 1:
+        return {}
+    labels = dict(zip(placed.levels, domains[0][0], strict=True))
+    failed = {node.name for node in status.unhealthy_nodes}
+    return {} if labels.get(names.HOSTNAME_LABEL) in failed else labels
 
 
 def _queue_labels(workload: Workload, admission: Admission, options: JobOptions) -> dict[str, str]:

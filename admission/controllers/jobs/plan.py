@@ -27,7 +27,7 @@ from admission.controllers.jobs.fit import (
     started_pod_sets,
 )
 from admission.controllers.jobs.ready import with_pods_ready, with_reclaimable
-from admission.controllers.jobs.start import is_unstarted, plan_start
+from admission.controllers.jobs.start import host_left, is_unstarted, plan_start
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
@@ -255,7 +255,12 @@ class _Planner:
         return Plan((PatchWorkload(workload, patch, (event,)),))
 
     def _admitted(self, workload: Workload) -> Plan:
-        """Started, or else running as it was started, not because somebody unsuspended it while it was being admitted."""
+        """Started, or else running as it was started, not because somebody unsuspended it while it was being admitted.
+
+        A job whose template names a host that failed keeps its admission, and starts anew with what that says now.
+        """
+        if (host := host_left(self._pod_sets, workload)) is not None:
+            return self._stopped(workload, f"Host {host} failed; the job starts again where its pods go now")[0]
         if self._at_rest():
             return plan_start(self._job, self._kind, workload, self._surroundings, self._now)
         if self._kind.is_suspended(self._job):

@@ -1,4 +1,4 @@
-"""How an admitted job starts, and whether one that runs was started by us. Pure; part of `plan`."""
+"""How an admitted job starts, and whether one that runs must start anew. Pure; part of `plan`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from admission.controllers.jobs.surroundings import Surroundings
 from admission.integrations.base import Job, JobKind, Parent
 from admission.integrations.podset import PodSetConflict, PodSetInfo
 from api import names
+from api.assignment import decode
 from api.errors import InvalidObject
-from api.workloads import PodSet, Workload
+from api.workloads import PodSet, PodSetAssignment, Workload
 
 FLAVOR_RETRY: Final = 1.0
 
@@ -64,3 +65,31 @@ def is_unstarted(running: tuple[PodSet, ...], kind: JobKind, workload: Workload,
     except (PodSetConflict, FlavorMissing):
         return False
     return unfinished_start(running, infos)
+
+
+def host_left(running: tuple[PodSet, ...], workload: Workload) -> str | None:
+    """The host that a template of a running job names although it has failed, or the pods have another one by now.
+
+    All pods of that pod set were there, and none made by that template can start: the job has to start anew. What the
+    settings say of templates now is no matter.
+    """
+    own = {pod_set.name: _host(pod_set) for pod_set in workload.spec.pod_sets}
+    named = {pod_set.name: host for pod_set in running if (host := _host(pod_set)) and host != own.get(pod_set.name)}
+    if not named or workload.status.admission is None:
+        return None
+    failed = {node.name for node in workload.status.unhealthy_nodes}
+    for psa in workload.status.admission.pod_set_assignments:
+        host = named.get(psa.name)
+        if host is not None and (host in failed or _elsewhere(psa, host)):
+            return host
+    return None
+
+
+def _host(pod_set: PodSet) -> str | None:
+    selector = (pod_set.template.get("spec") or {}).get("nodeSelector") or {}
+    return selector.get(names.HOSTNAME_LABEL)
+
+
+def _elsewhere(psa: PodSetAssignment, host: str) -> bool:
+    placed = psa.topology_assignment
+    return placed is not None and any(values[-1] != host for values, _ in decode(placed))

@@ -15,7 +15,7 @@ from api.workloads import Workload
 class JobOptions:
     """Settings of the job controller; the defaults are the peer's.
 
-    `open_templates` (ours): a pod set that goes to one domain wider than a host starts without a gate (see infos.py).
+    `open_templates` (ours): a pod set that goes to one domain starts without a gate (see infos.py).
     `deactivated_kept`: seconds that a job stays whose Workload we deactivated, None for ever. `label_keys_to_copy`: labels that
     a Workload takes over from its job or pods.
     """

@@ -21,7 +21,7 @@ from admission.integrations.jobset import JobSet
 from api.assignment import encode
 from api.meta import find_condition
 from api.topology import ResourceFlavor
-from api.workloads import Admission, PodSetAssignment, TopologyAssignment, Workload
+from api.workloads import Admission, PodSetAssignment, TopologyAssignment, UnhealthyNode, Workload
 from tests.admission.integrations.samples import batch_job, jobset, merged
 
 Object = dict[str, Any]
@@ -30,6 +30,7 @@ FLAVOR = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLa
 AROUND = Surroundings(flavors={"tas": FLAVOR})
 ACTIVE: Object = {"active": 3, "startTime": "t", "conditions": [{"type": "Suspended", "status": "False"}]}
 GATE = "kueue.x-k8s.io/topology"
+HOST = "kubernetes.io/hostname"
 
 
 def workload_of(job: Object, kind: JobKind = JOB) -> Workload:
@@ -59,6 +60,16 @@ def finished(workload: Workload) -> Workload:
 def deleting(workload: Workload) -> Workload:
     meta = workload.metadata.model_copy(update={"deletion_timestamp": "2026-01-01T00:00:00Z"})
     return workload.model_copy(update={"metadata": meta})
+
+
+def placed(workload: Workload, levels: tuple[str, ...], domains: Sequence[tuple[str, ...]]) -> Workload:
+    """The admitted Workload with its pods in these domains."""
+    admission = workload.status.admission
+    assert admission is not None
+    assignment = encode(levels, [(values, 1) for values in domains])
+    got = tuple(p.model_copy(update={"topology_assignment": assignment}) for p in admission.pod_set_assignments)
+    now = admission.model_copy(update={"pod_set_assignments": got})
+    return with_status(workload, lambda status: status.model_copy(update={"admission": now}))
 
 
 def with_status(workload: Workload, change: Callable[[Any], Any]) -> Workload:
@@ -325,26 +336,60 @@ def test_a_job_whose_pods_still_run_is_stopped_before_it_is_deleted() -> None:
     [
         pytest.param(("block", "rack"), [("b", "r1")], True, JOB, True, id="one rack"),
         pytest.param(("block", "rack"), [("b", "r1"), ("b", "r2")], True, JOB, False, id="two racks"),
-        pytest.param(("kubernetes.io/hostname",), [("n1",)], True, JOB, False, id="a host"),
+        pytest.param(("kubernetes.io/hostname",), [("r1",)], True, JOB, True, id="a host"),
+        pytest.param(("kubernetes.io/hostname",), [("n1",), ("r1",)], True, JOB, False, id="two hosts"),
         pytest.param(("block", "rack"), [("b", "r1")], False, JOB, False, id="set otherwise"),
         pytest.param(("block", "rack"), [("b", "r1")], True, JOBSET, False, id="child jobs keep what they have"),
     ],
 )
-def test_one_wide_domain_is_named_in_the_template_itself(
+def test_a_single_domain_is_named_in_the_template_itself(
     levels: tuple[str, ...], racks: list[tuple[str, ...]], open_templates: bool, kind: JobKind, opened: bool
 ) -> None:
     job = waiting_job() if kind is JOB else jobset()
     gated = json.loads(json.dumps(job).replace("example.com/other", GATE))
-    workload = admitted(workload_of(gated, kind))
     around = replace(AROUND, options=JobOptions(open_templates=open_templates))
-    assert workload.status.admission is not None
-    placed = encode(levels, [(values, 1) for values in racks])
-    got = tuple(
-        psa.model_copy(update={"topology_assignment": placed}) for psa in workload.status.admission.pod_set_assignments
-    )
-    admission = workload.status.admission.model_copy(update={"pod_set_assignments": got})
-    workload = with_status(workload, lambda status: status.model_copy(update={"admission": admission}))
+    workload = placed(admitted(workload_of(gated, kind)), levels, racks)
     (patch,) = [a.patch for a in plan(gated, kind, [workload], around, 0.0).actions if isinstance(a, PatchJob)]
     started_as = json.dumps(merged(gated, patch))
     assert (f'"name": "{GATE}"' not in started_as) is opened
-    assert ('"rack": "r1"' in started_as) is opened
+    assert (f'"{levels[-1]}": "r1"' in started_as) is opened
+
+
+@pytest.mark.parametrize(
+    ("unhealthy", "now_at", "started_at"),
+    [
+        pytest.param(["n1"], ["n1"], None, id="no other host yet: the pods wait at the gate"),
+        pytest.param([], ["n2"], "n2", id="another host"),
+        pytest.param([], ["n2", "n3"], None, id="two others"),
+        pytest.param([], ["n1"], "n1", id="the host itself, well again"),
+    ],
+)
+def test_a_job_whose_host_failed_starts_anew_with_its_admission(
+    unhealthy: list[str], now_at: list[str], started_at: str | None
+) -> None:
+    own = json.loads(json.dumps(waiting_job()).replace("example.com/other", GATE))
+    before = placed(admitted(workload_of(own)), (HOST,), [("n1",)])
+    job = started(own, before) | {"status": ACTIVE}
+    assert plan(job, JOB, [before], AROUND, 0.0).actions == ()
+    failed = with_status(before, lambda s: s.model_copy(update={"unhealthy_nodes": (UnhealthyNode(name="n1"),)}))
+
+    (stop,) = plan(job, JOB, [failed], AROUND, 0.0).actions
+    assert isinstance(stop, PatchJob)
+    assert [event.message for event in stop.events] == ["Host n1 failed; the job starts again where its pods go now"]
+    job = merged(job, stop.patch)
+    assert plan(job, JOB, [failed], AROUND, 0.0).actions == (), "its pods are not gone yet"
+    job |= {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
+    (restore,) = plan(job, JOB, [failed], AROUND, 0.0).actions
+    assert isinstance(restore, PatchJob)
+    job = merged(job, restore.patch)
+
+    after = placed(before, (HOST,), [(host,) for host in now_at])
+    nodes = tuple(UnhealthyNode(name=name) for name in unhealthy)
+    after = with_status(after, lambda s: s.model_copy(update={"unhealthy_nodes": nodes}))
+    (start,) = plan(job, JOB, [after], AROUND, 0.0).actions
+    assert isinstance(start, PatchJob)
+    job = merged(job, start.patch) | {"status": ACTIVE}
+    pods = job["spec"]["template"]["spec"]
+    assert pods["nodeSelector"].get(HOST) == started_at
+    assert (GATE in json.dumps(pods.get("schedulingGates", []))) is (started_at is None)
+    assert plan(job, JOB, [after], AROUND, 0.0).actions == ()
