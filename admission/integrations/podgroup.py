@@ -181,9 +181,9 @@ class Unit:
         over = not self.retriable and all(pod.terminated for pod in self.pods)
         return Finish(f"Pods succeeded: {succeeded}/{total}.", True) if over or succeeded >= total else None
 
-    def ready(self) -> bool:
-        """Whether all pods are ready or have succeeded."""
-        return all(pod.ready or pod.succeeded for pod in self.counting) and bool(self.counting)
+    def ready(self, wanted: int) -> bool:
+        """Whether all pods are ready or have succeeded, also those of `wanted` that are still to come (again)."""
+        return len(self.counting) >= max(wanted, 1) and all(pod.ready or pod.succeeded for pod in self.counting)
 
     def reclaimable(self) -> tuple[ReclaimablePod, ...]:
         """Pods of each role that are done and need their quota no more."""

@@ -21,6 +21,7 @@ from api.names import (
     ADMITTED,
     HOSTNAME_LABEL,
     POD_GROUP_NAME,
+    PODS_READY,
     PODSET_GROUP_NAME,
     PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
@@ -34,11 +35,16 @@ from tests.scenarios.failures import SHORT_LEASE, down
 from tests.scenarios.site import GPU, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.standins import StatefulSets, running
+from tests.scenarios.test_lifecycle import says
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MakeSite = Callable[[str], Site]
-ENVIRONMENT = SHORT_LEASE
+ENVIRONMENT = {
+    **SHORT_LEASE,
+    "STOWAGE_WAIT_FOR_PODS_READY__ENABLED": "true",
+    "STOWAGE_WAIT_FOR_PODS_READY__TIMEOUT": "10m",
+}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
@@ -171,6 +177,32 @@ async def test_all_replicas_hold_quota_while_they_come_one_by_one(site: MakeSite
     assert [pod["metadata"]["name"] for pod in held] == ["second-0"]
     await here.remove(STATEFUL_SETS, "first")
     await runs(here, "second", 2)
+
+
+async def test_it_is_ready_with_its_last_pod(site: MakeSite) -> None:
+    here = site("sts-ready")
+    await here.open({"b1": {"r1": 1}})
+    asked = a_set(here, "app", 2, ordered=True)
+    stuck = {"name": "example.com/stuck"}
+    asked["spec"]["template"]["spec"]["schedulingGates"] = [stuck]
+    await here.make(STATEFUL_SETS, asked)
+
+    async def let_through(ordinal: int) -> None:
+        gone = {"spec": {"schedulingGates": [{**stuck, "$patch": "delete"}]}}
+        await here.kube.patch(PODS, f"app-{ordinal}", gone, here.name, kind=PatchKind.STRATEGIC)
+
+    async def there(count: int) -> None:
+        async def check() -> bool:
+            return [pod["metadata"]["name"] for pod in await pods_of(here, "app")] == [f"app-{n}" for n in range(count)]
+
+        await eventually(f"{count} pods are there", check)
+
+    await there(1)
+    await let_through(0)
+    await there(2)  # so the first one is ready
+    await says(here, "app", PODS_READY, "False", "WaitForStart")
+    await let_through(1)
+    await says(here, "app", PODS_READY, "True", "Started")
 
 
 async def test_scaled_to_zero_it_is_on_hold_and_comes_back_with_another_number(site: MakeSite) -> None:

@@ -166,6 +166,10 @@ class GangUnit(Unit):
     def _asked(self, pod: QueuedPod) -> Mapping[str, str]:
         return effective(pod.annotations, self.placement)
 
+    def ready(self, wanted: int) -> bool:
+        """As any unit; of those that are gone the gang needs no more than its minimum."""
+        return super().ready(min(wanted, self.minimum))
+
     def finished(self) -> Finish | None:
         """Over when all have ended; well, if as many as the minimum succeeded."""
         if not all(pod.terminated for pod in self.pods):

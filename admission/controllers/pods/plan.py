@@ -267,7 +267,9 @@ class _Planner:
             if any(pod.count > known.get(pod.name, 0) for pod in done):
                 status = status.model_copy(update={"reclaimable_pods": done})
         if options.wait_for_pods_ready:
-            status = with_pods_ready(status, unit.ready(), self._now, workload.metadata.generation)
+            status = with_pods_ready(
+                status, unit.ready(_wanted(workload, unit)), self._now, workload.metadata.generation
+            )
         if unit.group:
             status = with_replacements(status, unit, workload, self._now)
         return SetStatus(workload, status) if status is not workload.status else None
@@ -320,6 +322,12 @@ class _Planner:
         told = (Event("Stopped", message),)
         stopping = (pod for pod in self._unit.pods if not pod.deleted and (pod.started or gated) and not pod.terminated)
         return Plan(tuple(StopPod(pod, reason, message, told) for pod in stopping))
+
+
+def _wanted(workload: Workload, unit: Unit) -> int:
+    """Pods that the Workload is for, but for those that a set gave back when it was scaled down."""
+    given_back = workload.status.reclaimable_pods if unit.serving else ()
+    return sum(p.count for p in workload.spec.pod_sets) - sum(p.count for p in given_back)
 
 
 def _check_messages(workload: Workload) -> tuple[Event, ...]:
