@@ -11,7 +11,7 @@ from admission.webhook.certs import Certificates, MountedCertificates, OwnCertif
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import gang_keys, read_member
 from admission.webhook.options import webhook_rules
-from admission.webhook.server import Handlers, Serving, serve_webhook
+from admission.webhook.server import Handlers, Serving, serving
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.kube.client import Kube
 from api.kube.informer import Informer
@@ -75,12 +75,14 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             elastic_quotas=quotas_of,
             gang_pods=lambda key: members.by_index(_BY_GANG, key),
         )
-        tls, loaded = Serving(), asyncio.Event()
+        tls, loaded, listening = Serving(), asyncio.Event(), asyncio.Event()
         certificates = _certificates(kube, settings, tls)
 
         def missing() -> str | None:
             if not loaded.is_set():
                 return "no serving certificate yet"
+            if not listening.is_set():
+                return "not listening yet"
             unlisted = [informer.resource.plural for informer in informers if not informer.has_synced]
             return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
@@ -89,7 +91,9 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
 
         async def serve() -> None:
             await loaded.wait()
-            await serve_webhook(handlers, tls, host=settings.webhook.host, port=settings.webhook.port)
+            async with serving(handlers, tls, settings.webhook.host, settings.webhook.port):
+                listening.set()
+                await asyncio.Event().wait()
 
         async with asyncio.TaskGroup() as group:
             for informer in informers:

@@ -4,7 +4,7 @@ A body that is no AdmissionReview gets 400 with the reason, a failure of our own
 neither stops the process. Reviews are answered on the loop: they wait for nothing. The serving certificate can be
 changed while connections are open (`Serving.load`): new handshakes use it, old connections go on.
 
-`serve_webhook` is given its parts by the application; certificates come from certs.py or from mounted files.
+`serving` is given its parts by the application (app.py), which loads a certificate first and keeps it fresh (certs.py).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def make_app(handlers: Handlers) -> web.Application:
 
 @contextlib.asynccontextmanager
 async def serving(handlers: Handlers, tls: Serving, host: str, port: int) -> AsyncIterator[int]:
-    """Serve for as long as the block runs; gives the port (a free one for 0). On exit open requests are finished."""
+    """Serves for as long as the block runs; gives the port (a free one for 0). On exit open requests are finished."""
     runner = web.AppRunner(make_app(handlers), access_log=None, shutdown_timeout=_GRACE)
     await runner.setup()
     try:
@@ -123,9 +123,3 @@ async def serving(handlers: Handlers, tls: Serving, host: str, port: int) -> Asy
         yield int(addresses[0][1])
     finally:
         await runner.cleanup()
-
-
-async def serve_webhook(handlers: Handlers, tls: Serving, *, host: str = "0.0.0.0", port: int = 9443) -> None:
-    """Serve until cancelled. The caller has loaded a certificate into `tls` and keeps it fresh (certs.py)."""
-    async with serving(handlers, tls, host, port):
-        await asyncio.Event().wait()
