@@ -44,10 +44,12 @@ class Child:
     log: Path
     health_port: int
     process: asyncio.subprocess.Process | None = None
+    _told_to_end: bool = field(init=False, default=False)
 
     async def start(self) -> None:
         """Starts it; does not wait for readiness."""
         environment = {**os.environ, **self.environment, "STOWAGE_HEALTH_PORT": str(self.health_port)}
+        self._told_to_end = False
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", *COMMANDS[self.name], env=environment, stdout=log, stderr=log
@@ -61,7 +63,7 @@ class Child:
             async with asyncio.timeout(seconds), aiohttp.ClientSession() as session:
                 while True:
                     if self.process is None or self.process.returncode is not None:
-                        raise ProcessFailed(f"{self.name} ended\n{self.tail()}")
+                        raise ProcessFailed(self.failure() or f"{self.name} was ended")
                     try:
                         async with session.get(url) as answer:
                             said = await answer.text()
@@ -78,6 +80,7 @@ class Child:
         process = self.process
         if process is None or process.returncode is not None:
             return
+        self._told_to_end = True
         process.send_signal(number)
         try:
             async with asyncio.timeout(_GRACE):
@@ -85,6 +88,12 @@ class Child:
         except TimeoutError:
             process.kill()
             await process.wait()
+
+    def failure(self) -> str | None:
+        """With the end of its log, if it was started and has ended without being told to."""
+        if self.process is None or self.process.returncode is None or self._told_to_end:
+            return None
+        return f"{self.name} ended with {self.process.returncode}\n{self.tail()}"
 
     def tail(self) -> str:
         """The end of the log."""
@@ -138,6 +147,11 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    def failure(self) -> str | None:
+        """Who has ended without being told to, each with the end of its log."""
+        failures = [failure for child in self.children.values() if (failure := child.failure())]
+        return "\n".join(failures) or None
 
     async def stop(self) -> None:
         """Ends all, the webhook last: objects are still written while the others finish."""

@@ -17,7 +17,7 @@ from api.meta import is_true
 from api.names import EVICTED, FINISHED, QUOTA_RESERVED
 from api.quantity import to_int
 from api.workloads import Workload
-from tests.scenarios.site import GPU
+from tests.scenarios.site import DEADLINE, GPU
 
 
 @dataclass
@@ -76,7 +76,7 @@ async def watched(kube: Kube, namespace: str, *tenants: str) -> AsyncIterator[He
     informer.add_handler(held.changed)
     task = asyncio.create_task(informer.run())
     try:
-        await informer.synced(60.0)
+        await informer.synced(DEADLINE)
         yield held
     finally:
         task.cancel()

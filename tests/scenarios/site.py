@@ -31,6 +31,7 @@ from api.kube.resources import (
 from api.meta import find_condition
 from api.names import ADMITTED, API_VERSION, HOSTNAME_LABEL, QUEUE_NAME_LABEL, QUOTA_RESERVED
 from api.workloads import Workload
+from tests.scenarios.playing import fallen
 
 T = TypeVar("T")
 
@@ -43,13 +44,20 @@ Tree = Mapping[str, Mapping[str, int]]
 """Hosts per rack per block."""
 
 
-async def eventually(what: str, check: Callable[[], Awaitable[T | None]], seconds: float = 40.0) -> T:
-    """Asks until the answer is neither None nor False; AssertionError with `what` and the last answer otherwise."""
+DEADLINE = 120.0
+"""Seconds; the machine may be much slower than today's."""
+
+
+async def eventually(what: str, check: Callable[[], Awaitable[T | None]], seconds: float = DEADLINE) -> T:
+    """Asks until the answer is neither None nor False; AssertionError with `what` after the deadline, or as soon as one
+    of the stage's processes has fallen."""
     deadline = time.monotonic() + seconds
     while True:
         answer = await check()
         if answer is not None and answer is not False:
             return answer
+        if failure := fallen():
+            raise AssertionError(f"{what}: not any more, {failure}")
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds} s")
         await asyncio.sleep(0.1)

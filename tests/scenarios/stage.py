@@ -21,6 +21,7 @@ from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 from hack.controlplane.cluster import ControlPlane
+from tests.scenarios.playing import playing
 
 
 @dataclass
@@ -39,7 +40,8 @@ async def embedded(
 ) -> AsyncIterator[Stage]:
     """An embedded API server of its own."""
     async with embedded_cluster(folder, environment, settings) as found:
-        yield Stage("embedded", found.kube, found.processes, found.server)
+        with playing(found.processes):
+            yield Stage("embedded", found.kube, found.processes, found.server)
 
 
 @contextlib.asynccontextmanager
@@ -57,4 +59,5 @@ async def real(
         configurations = (settings.mutating_configuration, settings.validating_configuration)
         await point_webhooks(kube, processes.webhook_url, *configurations)
         async with processes:
-            yield Stage("real", kube, processes)
+            with playing(processes):
+                yield Stage("real", kube, processes)

@@ -39,8 +39,6 @@ from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.stage import Stage
 
 CONTROL_PLANE = Options(jobset=True)
-# Seconds; other suites may share the machine.
-DEADLINE = 90.0
 
 TABLE: tuple[Row, ...] = (
     *bad_jobs.ROWS,
@@ -232,7 +230,7 @@ class _Play:
             return bool(last == wanted)
 
         try:
-            await eventually(what, check, DEADLINE)
+            await eventually(what, check)
         except AssertionError:
             pytest.fail(f"{what}: {last}, not {wanted}")
 
@@ -279,7 +277,7 @@ class _Play:
             return wanted in told
 
         try:
-            await eventually("told in an event", check, DEADLINE)
+            await eventually("told in an event", check)
         except AssertionError:
             pytest.fail(f"{wanted} was not told: {told}")
         await self._rests(answer.resource)
@@ -292,7 +290,7 @@ class _Play:
                 return not await self.site.pods(self.row.id)
             return False
 
-        await eventually(f"{self.row.id} gone", check, DEADLINE)
+        await eventually(f"{self.row.id} gone", check)
 
     async def _held(self, answer: Holds) -> Any:
         value: Any = await self._get(answer.resource, answer.name)

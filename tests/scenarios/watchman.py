@@ -15,7 +15,8 @@ from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
-from tests.scenarios.site import Site
+from tests.scenarios.playing import fallen
+from tests.scenarios.site import DEADLINE, Site
 
 Obj = dict[str, Any]
 
@@ -57,13 +58,15 @@ class Watchman:
         """Pods with a node."""
         return sum(bool(pod["spec"].get("nodeName")) for pod in self._pods.objects.values())
 
-    async def sees(self, what: str, check: Callable[[Watchman], bool], seconds: float = 60.0) -> None:
+    async def sees(self, what: str, check: Callable[[Watchman], bool], seconds: float = DEADLINE) -> None:
         """Returns at the very change that makes it true. AssertionError with `what` when none does."""
         try:
             async with asyncio.timeout(seconds):
                 while not check(self):
+                    assert not (failure := fallen()), f"{what}: not any more, {failure}"
                     self._changed.clear()
-                    await self._changed.wait()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._changed.wait(), 1.0)
         except TimeoutError:
             told = f"{self.made} workloads, {len(self.admitted)} admitted, {self.gated} gated, {self.bound} bound"
             raise AssertionError(f"{what}: not within {seconds} s; there are {told}") from None
@@ -120,8 +123,8 @@ class Watchman:
 
     async def ready(self) -> None:
         """Everything that there was is seen."""
-        await self._workloads.synced(30)
-        await self._pods.synced(30)
+        await self._workloads.synced(DEADLINE)
+        await self._pods.synced(DEADLINE)
 
 
 @contextlib.asynccontextmanager
