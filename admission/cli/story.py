@@ -46,7 +46,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One job. `pod_sets`: replicas and pods of each, by name; a plain Job has `main` alone. Each pod takes one GPU."""
+    """One job. `pod_sets`: replicas and pods of each, by name; a plain Job has `main` alone. Each pod takes one GPU.
+
+    `run_for`: how long its pods run (a Go duration); they end only after some job has been seen to wait, though.
+    """
 
     name: str
     topology: Mapping[str, str]
@@ -132,7 +135,5 @@ def _job_spec(ask: Ask, pods: int) -> Manifest:
     resources = {"requests": {"cpu": "4"}, "limits": {GPU: "1"}}
     container = {"name": "main", "image": "registry.example.com/train", "resources": resources}
     template: Manifest = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    if ask.run_for:  # how long the kubelets' stand-in lets the pods run
-        template["metadata"] = {"annotations": {"stowage.test/run-for": ask.run_for}}
     size = {"parallelism": pods, "completions": pods, "completionMode": "Indexed"}
     return {**size, "backoffLimit": 0, "template": template}

@@ -24,5 +24,5 @@ class Demo:
 @pytest.fixture(scope="package")
 def demo() -> Demo:
     out = io.StringIO()
-    told = asyncio.run(play(Console(file=out, width=200), story(run_for="2s"), deadline=45))
+    told = asyncio.run(play(Console(file=out, width=200), story(run_for="1s"), deadline=180))
     return Demo(told, out.getvalue())

@@ -26,7 +26,7 @@ async def test_a_snapshot_of_the_controller_decides_as_it_did(tmp_path: Path) ->
     asks = story()
     until = next(number for number, ask in enumerate(asks) if ask.outcome is Outcome.WAITING)
     display = Display(Console(quiet=True))
-    async with asyncio.timeout(120), embedded(tmp_path, {"STOWAGE_CONTROLLER__SNAPSHOTS": "true"}) as cluster:
+    async with asyncio.timeout(300), embedded(tmp_path, {"STOWAGE_CONTROLLER__SNAPSHOTS": "true"}) as cluster:
         teller = Teller(cluster.kube, display, 0.0)
         await teller._build()
         for ask in asks[: until + 1]:
