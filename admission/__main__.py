@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 
-from pydantic import ValidationError
-
 from admission.app import CONTROLLER, run_controller
 from admission.settings import AdmissionSettings
 from admission.webhook.app import WEBHOOK, run_webhook
-from api.kube.environment import faults
+from api.kube.environment import BAD_SETTINGS, faults
 from api.kube.process import Process, serve
 
 PROCESSES: dict[str, Callable[[Process, AdmissionSettings], Awaitable[None]]] = {
@@ -26,7 +24,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         name, settings = arguments[0], AdmissionSettings()
-    except ValidationError as bad:
+    except BAD_SETTINGS as bad:
         print(faults(bad), file=sys.stderr)
         return 2
     run = PROCESSES[name]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from api.kube.client import Kube
+from api.kube.environment import BAD_SETTINGS, faults
 from api.kube.informer import Informer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process, serve
@@ -47,6 +49,10 @@ async def run(process: Process, settings: UngaterSettings) -> None:
 
 
 def main() -> int:
-    """The process's exit code."""
-    settings = UngaterSettings()
+    """The process's exit code; 2 for settings that cannot be."""
+    try:
+        settings = UngaterSettings()
+    except BAD_SETTINGS as bad:
+        print(faults(bad), file=sys.stderr)
+        return 2
     return serve(lambda process: run(process, settings), settings.process_settings(NAME))

@@ -22,16 +22,14 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """The command's exit code, one line for what ended it."""
-        from pydantic import ValidationError
+        from api.kube.environment import BAD_SETTINGS, faults
 
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
-        except ValidationError as bad:
-            from api.kube.environment import faults
-
+        except BAD_SETTINGS as bad:
             typer.echo(faults(bad), err=True)
             raise typer.Exit(NOT_SET_UP) from None
 

@@ -1,7 +1,8 @@
 """The settings that every process shares, read once from a YAML file and the environment, then handed on as values.
 
 `STOWAGE_CONFIG` names the file; variables `STOWAGE_<NAME>` (nested with `__`, as `STOWAGE_CLIENT__QPS`) win over it.
-In the file keys are camelCase, as in every manifest. An unknown key is an error, so that a typo does not pass.
+In the file keys are camelCase, as in every manifest. An unknown key is an error, so that a typo does not pass, and so is a
+file that is not there: nobody shall run with defaults who has written settings.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
+from api.errors import InvalidObject
 from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings, ProcessSettings
 
 CONFIG_VARIABLE = "STOWAGE_CONFIG"
@@ -126,16 +129,30 @@ class Environment(BaseSettings):
         )
 
 
-def faults(bad: ValidationError) -> str:
+BAD_SETTINGS: Final = (ValidationError, InvalidObject)
+"""What making an Environment raises: a value that cannot be, or a file that cannot be read."""
+
+
+def faults(bad: ValidationError | InvalidObject) -> str:
     """What is wrong with the settings, a line each: name, what was given, what is allowed."""
+    if isinstance(bad, InvalidObject):
+        return str(bad)
     return "\n".join(f"settings: {'.'.join(map(str, e['loc']))}: {e['input']!r}: {e['msg']}" for e in bad.errors())
 
 
 class _File(YamlConfigSettingsSource):
-    """The YAML file, its camelCase keys as field names at the top (sections know both spellings)."""
+    """The YAML file, its camelCase keys as field names at the top (sections know both spellings).
+
+    Raises InvalidObject for one that is not there, cannot be read, or holds no map.
+    """
 
     def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
-        super().__init__(settings_cls, yaml_file=path)
+        if not path.is_file():
+            raise InvalidObject(CONFIG_VARIABLE, str(path), "no such file", "settings")
+        try:
+            super().__init__(settings_cls, yaml_file=path)
+        except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+            raise InvalidObject(CONFIG_VARIABLE, str(path), f"must be a YAML map: {error}", "settings") from error
 
     def __call__(self) -> dict[str, Any]:
         names = {to_camel(name): name for name in self.settings_cls.model_fields}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from admission.controllers.timeouts import Backoff, PodsReadyRules
 from admission.engine.quota.fairness import FairSharing, FairStrategy
 from admission.settings import AdmissionSettings
 from api.pods import Namespace
+from ungater.app import main as ungater
 
 
 @pytest.mark.parametrize("process", ["controller", "webhook"])
@@ -81,6 +83,38 @@ def test_bad_settings(
     monkeypatch.setenv(f"STOWAGE_{name}", value)
     assert main([process]) == 2
     assert capsys.readouterr().err == f"{said}\n"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(lambda: main(["controller"]), id="controller"),
+        pytest.param(lambda: main(["webhook"]), id="webhook"),
+        pytest.param(ungater, id="ungater"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(None, "no such file", id="missing"),
+        pytest.param("a: [", "must be a YAML map: while parsing", id="no-yaml"),
+        pytest.param("- a\n- b\n", "must be a YAML map: ", id="a-list"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(
+    start: Callable[[], int],
+    text: str | None,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "settings.yaml"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setenv("STOWAGE_CONFIG", str(file))
+    assert start() == 2
+    assert capsys.readouterr().err.startswith(f"settings: STOWAGE_CONFIG: {str(file)!r}: {said}")
 
 
 def test_the_field_s_words_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
