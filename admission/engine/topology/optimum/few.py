@@ -31,9 +31,13 @@ _MANY = 2048
 
 @dataclass(frozen=True, slots=True)
 class Few:
-    """Domains of the asked level; how many at it and at each level above, nearest first; and what no answer can beat."""
+    """Domains of the asked level; how many at it and at each level above, nearest first; and what no answer can beat.
+
+    `union`: domains among which lie all that an answer can have in the parents of these.
+    """
 
     slots: Ints
+    union: Ints
     counts: tuple[int, ...]
     bound: tuple[int, ...]
 
@@ -41,7 +45,7 @@ class Few:
 def few(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Few:
     """The question for this level; `among`: the domains that an answer can have."""
     if not problem.asked:
-        return Few(largest(problem, 0, among, top.k), (top.k,), (top.k,))
+        return Few(largest(problem, 0, among, top.k), among, (top.k,), (top.k,))
     bound = (top.k, *(1 for _ in range(problem.asked)))
     best: Few | None = None
     for union, above in _unions(problem, kinds, top, among):
@@ -54,16 +58,18 @@ def few(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Few:
             best = _better(problem, best, union, top.k)
     if best is None:
         slots = largest(problem, problem.asked, among, top.k)
-        best = Few(slots, _counts(problem, slots), ())
+        best = Few(slots, among, _counts(problem, slots), ())
     return replace(best, bound=min(bound, best.counts))
 
 
 def _better(problem: Problem, best: Few | None, union: Ints, k: int) -> Few | None:
-    if len(union) < k or sum_of_largest(problem.capacity[problem.asked][union], k) < problem.need:
+    if len(union) < k:
         return best
     slots = largest(problem, problem.asked, union, k)
+    if int(problem.capacity[problem.asked][slots].sum()) < problem.need:
+        return best
     counts = _counts(problem, slots)
-    return Few(slots, counts, ()) if best is None or counts < best.counts else best
+    return Few(slots, union, counts, ()) if best is None or counts < best.counts else best
 
 
 def _counts(problem: Problem, slots: Ints) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ def sum_of_largest(capacity: Ints, k: int) -> int:
     """What the k largest hold, or all if there are fewer."""
     if len(capacity) <= k:
         return int(capacity.sum())
-    return int(np.partition(capacity, len(capacity) - k)[len(capacity) - k :].sum())
+    return int(np.partition(capacity, len(capacity) - k)[len(capacity) - k :].sum()) if k else 0
 
 
 def largest(problem: Problem, level: int, among: Ints, k: int) -> Ints:

@@ -8,13 +8,15 @@ Called by exact.py. The objective is in objective.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 
 from admission.engine.decision import Certificate, Proof
 from admission.engine.topology.optimum.few import Few, few
-from admission.engine.topology.optimum.flat import Flat, Kinds, fewest
+from admission.engine.topology.optimum.flat import Flat, Kinds, Top, fewest
 from admission.engine.topology.optimum.labels import Labels
 from admission.engine.topology.optimum.losses import Losses, Table, Wanted
 from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
@@ -44,23 +46,26 @@ class _Solver:
     def __init__(self, problem: Problem, budget: int) -> None:
         self._problem, self._budget = problem, budget
         self._expanded = 0
-        below = problem.capacity[problem.asked + 1 :]
-        self._flat_below = [_flat(kinds_of(capacity), problem.need) for capacity in below]
-        self._below = [0] * len(below)
+        self._kinds_below = [kinds_of(capacity) for capacity in problem.capacity[problem.asked + 1 :]]
+        self._below = [_fewest(kinds, problem.need).k for kinds in self._kinds_below]
         self._capacity = problem.capacity[problem.asked]
         kinds = kinds_of(self._capacity)
-        top = fewest(kinds, problem.need)
-        if top is None:
-            raise AssertionError("asked only where there is room")
+        top = _fewest(kinds, problem.need)
         self._kinds, self._top = kinds, top
         self._among = np.flatnonzero(self._capacity >= max(1, top.last - top.slack))
         self._few = few(problem, kinds, top, self._among)
-        self._bound = self._floor()
+        self._bound = self._least_figures()
         self._slots, self._figures = self._first()
 
     def solve(self) -> Best:
+        below = any(name == "count" and level > self._problem.asked for name, level in self._gap())
+        if self._figures > self._bound and not (below and self._problem.asked):
+            self._bound = self._floor()
         if self._figures > self._bound and self._problem.asked:
-            self._weigh()
+            if not below and self._narrow():
+                self._bound = self._floor()
+            if self._figures > self._bound:
+                self._weigh()
         if self._figures > self._bound:
             self._second()
             self._lift()
@@ -85,7 +90,7 @@ class _Solver:
 
     def _inside(self, found: Few) -> Ints:
         """The best numbers in the parents that are open anyway."""
-        problem, among = self._problem, self._among
+        problem, among = self._problem, found.union
         if problem.asked:
             parent = problem.parent[problem.asked]
             among = among[mask(parent[found.slots], len(problem.capacity[problem.asked - 1]))[parent[among]]]
@@ -100,20 +105,47 @@ class _Solver:
 
     # ---- what no answer can beat
 
+    def _least_figures(self) -> Figures:
+        """Each figure at its least, by what costs nothing to know."""
+        problem = self._problem
+        return self._figured([_multiple(kinds, problem.need) for kinds in (self._kinds, *self._kinds_below)])
+
     def _floor(self) -> Figures:
         """Each figure at its least. Of stranded slices and holes that is what they would be without a tree."""
+        need = self._problem.need
+        _, here, holes = _flat(self._kinds, need)
+        over = [here]
+        for kinds, least in zip(self._kinds_below, self._below, strict=True):
+            count, some, _ = _flat(kinds, need)
+            # What is stranded by the fewest says nothing of what more of them strand.
+            over.append(some if count >= least else _multiple(kinds, need))
+        return (*self._figured(over), *pairs(holes))
+
+    def _figured(self, over: Sequence[int]) -> Figures:
+        """The least counts, and by level from the asked one on the least that is `over`; without pairs."""
         problem = self._problem
         above = zip(range(problem.asked, -1, -1), self._few.bound, strict=True)
         least: dict[Name, int] = {("count", level): count for level, count in above}
-        _, least["stranded", problem.asked], holes = _flat(self._kinds, problem.need)
-        for level, (fewest_here, flat) in enumerate(zip(self._below, self._flat_below, strict=True), problem.asked + 1):
-            count, over, _ = flat
-            least["count", level] = max(count, fewest_here)
-            # What is stranded by the fewest says nothing of what more of them strand.
-            least["stranded", level] = over if count >= fewest_here else 0
-        return (*(least[name] for name in problem.order), *pairs(holes))
+        least.update((("count", level), count) for level, count in enumerate(self._below, problem.asked + 1))
+        least.update((("stranded", level), some) for level, some in enumerate(over, problem.asked))
+        return tuple(least[name] for name in problem.order)
 
     # ---- what can still be better
+
+    def _narrow(self) -> bool:
+        """Leave out parents with too few domains or too little room for an answer in so few parents. Whether there are."""
+        problem, among = self._problem, self._among
+        domains, parents = self._figures[:2]
+        home, size = problem.parent[problem.asked][among], len(problem.capacity[problem.asked - 1])
+        able = np.ones(size, dtype=np.bool_)
+        for wanted, have in (
+            (domains, np.bincount(home, minlength=size)),
+            (problem.need, np.bincount(home, weights=self._capacity[among], minlength=size).astype(np.int64)),
+        ):
+            able &= have >= wanted - sum_of_largest(have, parents - 1)
+        self._among = among[able[home]]
+        self._kinds = kinds_of(self._capacity[self._among])
+        return len(self._among) < len(among)
 
     def _weigh(self) -> None:
         """By losses: leave out what no better answer can have, and find the best of the rest, with all below it where opened
@@ -151,8 +183,7 @@ class _Solver:
         problem = self._problem
         if problem.last == problem.asked:
             return True
-        lowest = problem.capacity[problem.last]
-        return int(lowest[lowest > 0].min()) > waste
+        return self._kinds_below[-1].values[-1] > waste
 
     def _costs(self, scale: Scale, slots: Ints, last: int) -> dict[int, int]:
         """Of opening each of these domains of the asked level with all below, down to the `last` level."""
@@ -160,11 +191,11 @@ class _Solver:
         here = self._capacity[slots].tolist()
         opening = {capacity: scale.domain(problem.asked, capacity) for capacity in set(here)}
         costs = [opening[capacity] for capacity in here]
+        home, inside = np.arange(len(self._capacity)), slots
         for level in range(problem.asked + 1, last + 1):
-            home = problem.parent[level][problem.capacity[level] > 0]
-            for above in range(level - 1, problem.asked, -1):
-                home = problem.parent[above][home]
-            number = np.bincount(home, minlength=len(self._capacity))[slots].tolist()
+            inside = children(problem, level, inside)
+            home = problem.parent[level] if level == problem.asked + 1 else home[problem.parent[level]]
+            number = np.bincount(home[inside], minlength=len(self._capacity))[slots].tolist()
             count, room = scale.count(level), scale.room(level)
             costs = [c + n * count + held * room for c, n, held in zip(costs, number, here, strict=True)]
         return dict(zip(slots.tolist(), costs, strict=True))
@@ -178,7 +209,7 @@ class _Solver:
     def _lift(self) -> None:
         """The bounds again, by what is left; and look below."""
         if any(name == "count" and level > self._problem.asked for name, level in self._gap()):
-            self._below = self._fewest_below()
+            self._below = list(map(max, self._below, self._fewest_below()))
         self._bound = max(self._bound, self._floor())
 
     # ---- the search
@@ -254,10 +285,20 @@ class _Solver:
         return found
 
 
-def _flat(kinds: Kinds, need: int) -> tuple[int, int, dict[int, int]]:
-    """Without a tree: how many domains, stranded there, and how many of each capacity."""
+def _fewest(kinds: Kinds, need: int) -> Top:
     top = fewest(kinds, need)
     if top is None:
-        raise AssertionError("every level holds what the asked one holds")
+        raise AssertionError("asked only where there is room, and every level below holds as much")
+    return top
+
+
+def _multiple(kinds: Kinds, need: int) -> int:
+    """The least that can be stranded where what is held is a multiple of what all capacities are multiples of."""
+    return -need % gcd(*kinds.values)
+
+
+def _flat(kinds: Kinds, need: int) -> tuple[int, int, dict[int, int]]:
+    """Without a tree: how many domains, stranded there, and how many of each capacity."""
+    top = _fewest(kinds, need)
     solved = Flat(kinds, top).solve()
     return (top.k, 0, {}) if solved is None else (top.k, *solved)
