@@ -26,6 +26,7 @@ from admission.world.files import from_files
 from admission.world.rules import WorldRules
 from admission.world.world import World
 from api.errors import StowageError
+from api.kube.resources import CONFIG_MAPS
 
 EXPLAINED, NOT_EXPLAINED = 0, 2
 _WIDTH = 120
@@ -57,8 +58,9 @@ def run(asked: Asked, rules: WorldRules, out: Console | None = None, err: Consol
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"cannot explain: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_EXPLAINED
-    for other in others:
-        note = f"there is also Workload {other}, of an earlier one of that name"
+    notes = [f"there is also Workload {other}, of an earlier one of that name" for other in others]
+    notes += [str(fault) for fault in world.faults if fault.object.startswith(CONFIG_MAPS.kind)]
+    for note in notes:
         err.print(note, style="yellow", markup=False, soft_wrap=True, highlight=False)
     if asked.as_json:
         out.file.write(json.dumps({"title": world.title(key), **to_wire(explanation)}, indent=2) + "\n")

@@ -13,25 +13,34 @@ from typing import Any
 
 import msgspec
 
+from admission.controllers.sakkara.groups import group_key
 from admission.world import makers, sets, units
 from admission.world.documents import Document
 from admission.world.given import GROUPS, JOBS, Given, moment
-from admission.world.jobs import JOB_KINDS, NotOurs, arrival, completed, duration, lookups, workload_of
+from admission.world.jobs import (
+    JOB_KINDS,
+    NotOurs,
+    arrival,
+    completed,
+    duration,
+    left_to_gangs,
+    lookups,
+    workload_of,
+)
 from admission.world.makers import MAKERS
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
 from admission.world.sets import SET_KINDS
 from admission.world.states import about, take_states
+from admission.world.stored import born, comes_now, settle_namespace, settle_node
 from admission.world.units import Units
 from admission.world.world import About, Arrival, World
 from api.errors import InvalidObject, StowageError
-from api.kube.resources import NAMESPACES, NODES, PODS, WORKLOADS, Resource
+from api.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, WORKLOADS, Resource
+from api.kube.resources import JOBS as JOBS_KIND
 from api.meta import is_true, object_key
-from api.names import FINISHED, HOSTNAME_LABEL, SIMULATED_ARRIVAL
+from api.names import FINISHED
 from api.workloads import Workload
-
-_NAME_LABEL = "kubernetes.io/metadata.name"
-_OS_LABEL = "kubernetes.io/os"
 
 
 class Builder:
@@ -59,7 +68,9 @@ class Builder:
         for kind in KINDS:
             if kind is NAMESPACES:
                 given.imply_namespaces()
-            if kind is WORKLOADS:
+            if kind is CONFIG_MAPS:
+                self._each(kind, self._take_map)
+            elif kind is WORKLOADS:
                 self._world.now = given.beginning()
                 self._each(kind, self._take_workload)
             else:
@@ -77,7 +88,9 @@ class Builder:
             self._given.fault(document, "only jobs and pods can be added")
         for kind in JOBS:
             for document in self._given.of(kind):
-                _now(document)
+                comes_now(document.object)
+        for document in self._given.group_maps():
+            self._try(document, self._take_map, CONFIG_MAPS)
         self._each(WORKLOADS, self._take_workload)
         self._each(PODS, self._take_pod)
         self._take_jobs()
@@ -100,12 +113,14 @@ class Builder:
 
     def _take(self, document: Document, kind: Resource) -> None:
         obj = self._completed(kind, document.object)
-        meta = obj["metadata"]
         if kind is NODES:
-            _settle(obj)
+            settle_node(obj)
         elif kind is NAMESPACES:
-            meta["labels"] = {_NAME_LABEL: meta["name"], **(meta.get("labels") or {})}
+            settle_namespace(obj)
         self.objects.add(kind, msgspec.json.encode(obj))
+
+    def _take_map(self, document: Document, kind: Resource) -> None:
+        self.objects.add(kind, msgspec.json.encode(self._identified(kind, document)))
 
     def _completed(self, kind: Resource, obj: dict[str, Any]) -> dict[str, Any]:
         return completed(kind, obj, self._lookups, self.objects.rules.webhook, self._decoded)
@@ -124,6 +139,7 @@ class Builder:
         for members in self._units.all():
             self._try(members.documents[0], self._take_unit_of(members), PODS)
         self._name_empty_groups()
+        self._name_map_problems()
 
     def _take_workload(self, document: Document, kind: Resource) -> None:
         obj = self._identified(kind, document)
@@ -137,12 +153,25 @@ class Builder:
         title = document.name
         if self._runs_for(title, duration(obj)):  # its Workload stands in the files too
             return
-        made = workload_of(obj, adapter, self.objects.surroundings(), self.objects.rules.webhook)
+        surroundings, rules = self.objects.surroundings(), self.objects.rules.webhook
+        if left_to_gangs(obj, adapter, surroundings, rules):
+            self._take_job_of_gangs(document, kind)
+            return
+        made = workload_of(obj, adapter, surroundings, rules)
         if made is None:
             self._given.is_part(document)
             return
-        workload = _born(made, obj["metadata"]["creationTimestamp"], obj["metadata"]["uid"])
+        workload = born(made, obj["metadata"]["creationTimestamp"], obj["metadata"]["uid"])
         self._enter(workload, about(workload, title, duration(obj)), self._arrival(obj))
+
+    def _take_job_of_gangs(self, document: Document, kind: Resource) -> None:
+        if kind is not JOBS_KIND:
+            raise NotOurs(
+                "names no queue, and pods of gangs that it makes are played only where they stand in the files"
+            )
+        if JOB_KINDS[kind].is_suspended(document.object):
+            raise NotOurs("is suspended, and names no queue that would start it")
+        self._take_pods_of(kind, document)
 
     def _runs_for(self, title: str, run_for: float | None) -> bool:
         """Whether there is a Workload for what is called so; then that is how long it runs, where anything says so."""
@@ -191,13 +220,15 @@ class Builder:
         made = sets.workloads_of(obj, SET_KINDS[kind], self.objects, self._world.now)
         for number, workload in enumerate(made):
             title = document.name if len(made) == 1 else f"{document.name}-{number}"
-            born = _born(workload, obj["metadata"]["creationTimestamp"], f"{obj['metadata']['uid']}-{number:04d}")
-            self._enter(born, about(born, title, sets.RUN_FOR if said is None else said), self._arrival(obj))
+            stored = born(workload, obj["metadata"]["creationTimestamp"], f"{obj['metadata']['uid']}-{number:04d}")
+            self._enter(stored, about(stored, title, sets.RUN_FOR if said is None else said), self._arrival(obj))
 
     def _take_maker(self, document: Document, kind: Resource) -> None:
         if self._given.is_part(document):
             return
-        maker = Document(document.where, self._completed(kind, document.object))
+        self._take_pods_of(kind, Document(document.where, self._completed(kind, document.object)))
+
+    def _take_pods_of(self, kind: Resource, maker: Document) -> None:
         for pod in list(makers.spelled_out(kind, maker, self._given.of(PODS))):
             self._take_unbound(pod, PODS)
 
@@ -211,16 +242,26 @@ class Builder:
         at = max(self._arrival(document.object) for document in members.documents)
         for made in self._units.workloads(members, self._world.now):
             first = members.documents[0].object["metadata"]
-            workload = _born(made.workload, first["creationTimestamp"], first["uid"])
+            workload = born(made.workload, first["creationTimestamp"], first["uid"])
             lasts = inf if made.serving and run_for is None else run_for
             self._enter(workload, about(workload, made.title, lasts), at)
 
     def _name_empty_groups(self) -> None:
         for kind in GROUPS:
             for document in self._given.of(kind):
-                key = object_key(document.object["metadata"]["namespace"], document.object["metadata"]["name"])
-                if key not in self._units.gangs() and f"PodGroup {key}" not in self._titles:
-                    self._given.fault(document, "no pod of its gang is there that waits")
+                self._name_if_empty(document, _key(document))
+        for document in self._given.group_maps():
+            if (found := self.objects.groups.object(_key(document))) is not None:
+                self._name_if_empty(document, group_key(found))
+
+    def _name_if_empty(self, document: Document, key: str) -> None:
+        if key not in self._units.gangs() and f"PodGroup {key}" not in self._titles:
+            self._given.fault(document, "no pod of its gang is there that waits")
+
+    def _name_map_problems(self) -> None:
+        for document in self._given.of(CONFIG_MAPS):
+            if (problem := self.objects.map_problem(_key(document))) is not None:
+                self._given.fault(document, problem)
 
     # ---- entering
 
@@ -241,31 +282,10 @@ class Builder:
         self._titles[known.title] = workload.key
 
 
-def _now(document: Document) -> None:
-    """Whenever it was made, and whenever it means to come: it comes now."""
+def _key(document: Document) -> str:
     meta = document.object["metadata"]
-    meta.pop("creationTimestamp", None)
-    if isinstance(meta.get("annotations"), dict):
-        meta["annotations"].pop(SIMULATED_ARRIVAL, None)
-
-
-def _born(workload: Workload, created: str, uid: str) -> Workload:
-    """The Workload as the API server would have it."""
-    meta = {"creation_timestamp": created, "uid": uid}
-    return workload.model_copy(update={"metadata": workload.metadata.model_copy(update=meta)})
+    return object_key(meta["namespace"], meta["name"])
 
 
 class Misfit(StowageError):
     """A workload that the engine cannot take; the text says what is wrong with it."""
-
-
-def _settle(node: dict[str, Any]) -> None:
-    """What kubelet and API server would have put in."""
-    labels = node["metadata"].setdefault("labels", {})
-    labels.setdefault(HOSTNAME_LABEL, node["metadata"]["name"])
-    labels.setdefault(_OS_LABEL, "linux")
-    status = node.setdefault("status", {})
-    if "allocatable" not in status and "capacity" in status:
-        status["allocatable"] = status["capacity"]
-    if not status.get("conditions"):
-        status["conditions"] = [{"type": "Ready", "status": "True"}]

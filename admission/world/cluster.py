@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import msgspec
 
 from admission.controllers.views import BOUND_PODS
+from admission.world.maps import waiting
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
 from admission.world.states import about, take_gangs, take_states
@@ -20,7 +21,7 @@ from admission.world.world import Fault, World
 from api.errors import Forbidden, InvalidObject, NotFound
 from api.kube.client import Kube
 from api.kube.resources import CONFIG_MAPS, POD_GROUPS, PODS, SIGS_POD_GROUPS, Resource
-from api.names import SAKKARA_TOPOLOGY
+from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
 
 CLUSTER = "the cluster"
 _PAGE = 500
@@ -29,7 +30,8 @@ _PAGE = 500
 async def from_cluster(kube: Kube, rules: WorldRules | None = None, *, now: float | None = None) -> World:
     """What the controller sees, at this moment. Raises api.errors.ApiError where the cluster does not answer.
 
-    Kinds that are not installed count as empty; objects that do not decode are left out and named in `faults`.
+    Kinds that are not installed count as empty; objects that do not decode are left out and named in `faults`, and so is that
+    ConfigMaps, of which few clusters have any for us, may not be read.
     """
     return (await load_cluster(kube, rules, now=now))[0]
 
@@ -42,38 +44,53 @@ async def load_cluster(
     world = World.under(rules, time.time() if now is None else now)
     objects = Objects(world.books, rules)
     for kind in (*KINDS, POD_GROUPS, SIGS_POD_GROUPS):
-        async for raw in _all(kube, kind, rules.trees):
+        for selection in _selections(kind, rules.trees):
             try:
-                if kind in KINDS:
-                    objects.add(kind, bytes(raw))
-                else:
-                    objects.add_pod_group(kind, msgspec.json.decode(raw))
-            except InvalidObject as bad:
-                world.faults.append(Fault(CLUSTER, bad.obj, f"{bad.field}: {bad.given!r}: {bad.allowed}"))
+                await _take(kube, kind, selection, world, objects)
+            except Forbidden as refused:
+                if kind is not CONFIG_MAPS:
+                    raise
+                message = f"Sakkara's trees and groups are not known: {refused.message}"
+                world.faults.append(Fault(CLUSTER, "ConfigMaps", message))
+                break
     workloads = objects.sight.workloads.objects.values()
     for workload in workloads:
         world.about[workload.key] = about(workload)
         if (misfit := objects.misfit(workload)) is not None:
             world.faults.append(Fault(CLUSTER, f"Workload {workload.key}", misfit))
     take_states(world, workloads)
-    take_gangs(world, objects.pod_groups.values())
+    take_gangs(world, objects.pod_groups.values(), waiting(objects.group_maps))
+    for found in (*objects.sight.topology_maps.objects, *objects.group_maps.objects):
+        if (problem := objects.map_problem(found)) is not None:
+            world.faults.append(Fault(CLUSTER, f"ConfigMap {found}", problem))
     return world, objects
 
 
-async def _all(kube: Kube, kind: Resource, trees: str) -> AsyncIterator[msgspec.Raw]:
-    selection = {"field_selector": BOUND_PODS} if kind is PODS else {}
+def _selections(kind: Resource, trees: str) -> tuple[Mapping[str, str], ...]:
+    """Which objects of the kind, one list each."""
     if kind is CONFIG_MAPS:
-        selection = {"namespace": trees, "label_selector": SAKKARA_TOPOLOGY}
+        return {"namespace": trees, "label_selector": SAKKARA_TOPOLOGY}, {"label_selector": SAKKARA_GROUP}
+    return ({"field_selector": BOUND_PODS} if kind is PODS else {},)
+
+
+async def _take(kube: Kube, kind: Resource, selection: Mapping[str, str], world: World, objects: Objects) -> None:
+    async for raw in _all(kube, kind, selection):
+        try:
+            if kind in KINDS:
+                objects.add(kind, bytes(raw))
+            else:
+                objects.add_pod_group(kind, msgspec.json.decode(raw))
+        except InvalidObject as bad:
+            world.faults.append(Fault(CLUSTER, bad.obj, f"{bad.field}: {bad.given!r}: {bad.allowed}"))
+
+
+async def _all(kube: Kube, kind: Resource, selection: Mapping[str, str]) -> AsyncIterator[msgspec.Raw]:
     after: str | None = None
     while True:
         try:
             page = await kube.list_raw(kind, limit=_PAGE, continue_=after, **selection)
         except NotFound:
             return
-        except Forbidden:
-            if kind is CONFIG_MAPS:  # few may read them, and few clusters have any
-                return
-            raise
         for raw in page.items:
             yield raw
         if not (after := page.continue_):

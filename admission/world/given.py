@@ -14,10 +14,11 @@ from admission.world import elastic, units
 from admission.world.documents import Document
 from admission.world.jobs import JOB_KINDS, NotOurs
 from admission.world.makers import MAKERS, owner
+from admission.world.maps import describes_group
 from admission.world.objects import KINDS
 from admission.world.sets import SET_KINDS
 from admission.world.world import Fault
-from api.kube.resources import NAMESPACES, POD_GROUPS, PODS, SIGS_POD_GROUPS, WORKLOADS, Resource
+from api.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, SIGS_POD_GROUPS, WORKLOADS, Resource
 from api.meta import object_key, parse_time, rfc3339
 
 GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
@@ -68,7 +69,14 @@ class Given:
 
     def others(self) -> Iterator[Document]:
         """What is no job of any kind, and no part of one."""
-        return (document for kind, given in self._by_kind.items() if kind not in JOBS for document in given)
+        groups = self.group_maps()
+        for kind, given in self._by_kind.items():
+            if kind not in JOBS:
+                yield from (document for document in given if document not in groups)
+
+    def group_maps(self) -> list[Document]:
+        """The ConfigMaps that describe groups."""
+        return [document for document in self.of(CONFIG_MAPS) if describes_group(document.object)]
 
     def is_there(self, document: Document, kind: str, name: str) -> bool:
         """Whether an object of that kind and name stands in the document's namespace."""

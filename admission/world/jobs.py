@@ -15,6 +15,7 @@ from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import composed, is_managed
 from admission.controllers.views import Sight
 from admission.integrations.base import JobKind
+from admission.integrations.gang import names_gang
 from admission.integrations.registry import ADAPTERS
 from admission.webhook.fields import aggregate
 from admission.webhook.jobs import is_part
@@ -97,6 +98,14 @@ def workload_of(job: Object, kind: JobKind, surroundings: Surroundings, rules: R
             raise NotOurs(f"jobs of namespace {namespace} are not managed, so nothing holds it back")
         raise NotOurs(f"names no queue (label {QUEUE_NAME_LABEL}), so nothing holds it back")
     return composed(job, kind, surroundings)
+
+
+def left_to_gangs(job: Object, kind: JobKind, surroundings: Surroundings, rules: Rules) -> bool:
+    """Whether it is no job of ours, but its pods are of gangs, so that they are held and it is not. Raises InvalidObject."""
+    if is_part(job, rules) or is_managed(job, surroundings) or kind.finished(job) is not None:
+        return False
+    pod_sets = kind.pod_sets(job, topology=False)
+    return any(names_gang(pod_set.template.get("metadata") or {}) for pod_set in pod_sets)
 
 
 def simulated(obj: Mapping[str, Any], annotation: str) -> float | None:

@@ -1,7 +1,7 @@
 """Pods that stand in files only as the template of what makes them: Deployments, StatefulSets, ReplicaSets, spelled out.
 
 A Deployment that names a queue passes it on to its pods, as the webhook has it; the pods of the others speak for themselves. (A
-StatefulSet that names one is admitted as a whole: sets.py.)
+StatefulSet that names one is admitted as a whole: sets.py.) So do those of a Job that names no queue, where they are of a gang.
 Where some of their pods stand in the files too (a copy of a live cluster has them) only the missing ones are made. Pure;
 called by files.py.
 """
@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from admission.integrations.gang import names_gang
+from admission.integrations.job import pods_of
 from admission.world.documents import REPLICA_SETS, Document
 from api.errors import InvalidObject
-from api.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource
+from api.kube.resources import DEPLOYMENTS, JOBS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource
 from api.names import POD_GROUP_FAST_ADMISSION, POD_GROUP_NAME, SIMULATED_ARRIVAL, SIMULATED_DURATION
 
 MAKERS: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
@@ -36,7 +37,7 @@ def spelled_out(kind: Resource, document: Document, pods: Iterable[Document]) ->
     """The pods that it would make besides those of `pods` that are its own. Raises InvalidObject."""
     maker, meta = document.object, document.object["metadata"]
     spec = maker.get("spec") or {}
-    replicas = spec.get("replicas", 1)
+    replicas = pods_of(spec) if kind is JOBS else spec.get("replicas", 1)
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
         raise InvalidObject("spec.replicas", replicas, "must be a whole number, not negative", document.name)
     template = spec.get("template")
@@ -46,7 +47,7 @@ def spelled_out(kind: Resource, document: Document, pods: Iterable[Document]) ->
         wrong = "must be Parallel: pods that come when the one before is ready never make a whole group"
         raise InvalidObject("spec.podManagementPolicy", spec.get("podManagementPolicy"), wrong, document.name)
     there = {pod.object["metadata"]["name"] for pod in pods if _is_of(kind, meta, pod.object)}
-    stem = meta["name"] if kind is STATEFUL_SETS else f"{meta['name']}-pod"
+    stem = meta["name"] if kind in (STATEFUL_SETS, JOBS) else f"{meta['name']}-pod"
     names = (f"{stem}-{number}" for number in range(replicas + len(there)))
     for name in [name for name in names if name not in there][: max(0, replicas - len(there))]:
         yield Document(document.where, _pod(kind, maker, template, name))

@@ -6,7 +6,7 @@ objects raise InvalidObject, naming object and field, and leave no trace. Called
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -14,11 +14,16 @@ from pydantic import ValidationError
 from admission.controllers.feed import Feed
 from admission.controllers.held import PodReader
 from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.pods.gang import Terms, terms_of
 from admission.controllers.pods.views import BY_POD, pod_keys
 from admission.controllers.resources import LimitRange
+from admission.controllers.sakkara.groups import SakkaraGroups
+from admission.controllers.sakkara.terms import as_described
 from admission.controllers.views import Sight, index
 from admission.engine import intake, model
 from admission.engine.books import Books
+from admission.integrations.pod import QueuedPod
+from admission.world import maps
 from admission.world.rules import WorldRules
 from api.errors import InvalidObject
 from api.groups import PodGroup
@@ -42,10 +47,10 @@ from api.kube.resources import (
     Resource,
 )
 from api.kube.store import Store
-from api.names import SAKKARA_TOPOLOGY
+from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
 from api.pods import Namespace, Node
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
-from api.sakkara import ConfigMap, read_topology
+from api.sakkara import ConfigMap
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
 
@@ -68,17 +73,7 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
 }
 
 
-def _tree(found: ConfigMap) -> None:
-    """Of all ConfigMaps only trees say something here. Raises InvalidObject."""
-    name, labels = f"ConfigMap {found.key}", found.metadata.labels
-    if SAKKARA_TOPOLOGY not in labels:
-        raise InvalidObject("metadata.labels", sorted(labels), f"only those with {SAKKARA_TOPOLOGY} are read", name)
-    for fault in read_topology(found.metadata.name, found.data).faults:
-        raise InvalidObject(fault.field, fault.given, fault.allowed, name)
-
-
 _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
-    CONFIG_MAPS: _tree,
     NODES: intake.node,
     CLUSTER_QUEUES: intake.cluster_queue,
     COHORTS: intake.cohort,
@@ -89,6 +84,7 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
 class Objects:
     """What is in a cluster; `sight` is how the rest of the house looks at it, `pod_groups` by the keys of their gangs.
 
+    `group_maps`: the ConfigMaps that describe Sakkara groups, `groups`: what they come to.
     `rules`: what of the controller's settings holds here.
     """
 
@@ -101,6 +97,8 @@ class Objects:
         self._stores[WORKLOADS].add_index(BY_POD, pod_keys)
         self._feed = Feed(self.sight, books, _nobody, rules=rules.resources, by_eviction=rules.by_eviction)
         self.pod_groups: dict[str, PodGroup] = {}
+        self.group_maps = maps.GroupMaps()
+        self.groups = SakkaraGroups(self.group_maps)
 
     def add(self, kind: Resource, data: bytes) -> Any:
         """Takes one object in, from its JSON; tells it as it was decoded. Raises InvalidObject.
@@ -110,8 +108,26 @@ class Objects:
         made = self.decoded(kind, data)
         if (taken := _TRIED.get(kind)) is not None:
             taken(made)
-        self._stores[kind].upsert(made)
+        if kind is CONFIG_MAPS:
+            self._add_map(made)
+        else:
+            self._stores[kind].upsert(made)
         return made
+
+    def _add_map(self, found: ConfigMap) -> None:
+        maps.check(found, self.rules.trees)
+        for label, store in ((SAKKARA_TOPOLOGY, self._stores[CONFIG_MAPS]), (SAKKARA_GROUP, self.group_maps)):
+            if label in found.metadata.labels:
+                store.upsert(found)
+
+    def map_problem(self, key: str) -> str | None:
+        """What is wrong with a ConfigMap that was taken in; None where all is well."""
+        return maps.problem(key, self.sight.trees, self.groups)
+
+    def terms(self, key: str, pods: Sequence[QueuedPod]) -> Terms:
+        """What holds for the gang of that key. Raises UnlikePods."""
+        pod_group = self.pod_groups.get(key)
+        return as_described(terms_of(pods, pod_group), pods, self.groups.of(key), pod_group)
 
     def add_pod_group(self, kind: Resource, obj: Mapping[str, Any]) -> PodGroup:
         """Takes a PodGroup in; of two of one name that of scheduling.x-k8s.io holds. Raises InvalidObject."""

@@ -55,8 +55,9 @@ def _checks(workload: Workload) -> str:
     return named([check for check in workload.status.admission_checks if check.state != names.CheckState.READY])
 
 
-def take_gangs(world: World, groups: Iterable[PodGroup]) -> None:
-    """The gangs that have no Workload yet, with what their PodGroup says that they lack."""
+def take_gangs(world: World, groups: Iterable[PodGroup], told: Iterable[tuple[str, str]]) -> None:
+    """The gangs that have no Workload yet, with what their PodGroup, or their ConfigMap (`told`), says that they lack."""
+    world.gangs.update((key, message) for key, message in told if key not in world.about)
     for group in groups:
         said = find_condition(group.status.conditions, STARTED)
         if group.key not in world.about and said is not None and said.status == "False":

@@ -17,7 +17,7 @@ from admission.controllers.actions import CreateWorkload
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods import freequeue
 from admission.controllers.pods.actions import Plan
-from admission.controllers.pods.gang import is_gang, terms_of
+from admission.controllers.pods.gang import is_gang
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan
 from admission.controllers.pods.views import BY_POD, GROUP, pod_keys, unit_key
@@ -136,16 +136,14 @@ class Units:
         unit.documents.append(document)
         if member.gang is not None:
             self._gangs.setdefault(object_key(member.metadata.namespace, member.gang.name), []).append(member)
-        if pod.labels.get(names.QUEUE_NAME_LABEL) == names.GANG_QUEUE:
-            self._free_queue(pod.metadata.namespace)
 
-    def _free_queue(self, namespace: str) -> None:
-        """The queue of gangs that name none, as far as it is not there."""
+    def _free_queue(self, namespace: str, name: str) -> None:
+        """A queue of gangs that name none, as far as it is not there."""
         sight = self._objects.sight
         wanted = (
-            (RESOURCE_FLAVORS, sight.flavors.objects, freequeue.flavor()),
-            (CLUSTER_QUEUES, sight.cluster_queues.objects, freequeue.cluster_queue(flavors=sight.flavors.objects)),
-            (LOCAL_QUEUES, sight.local_queues.objects, freequeue.local_queue(namespace)),
+            (RESOURCE_FLAVORS, sight.flavors.objects, freequeue.flavor(name)),
+            (CLUSTER_QUEUES, sight.cluster_queues.objects, freequeue.cluster_queue(name, sight.flavors.objects)),
+            (LOCAL_QUEUES, sight.local_queues.objects, freequeue.local_queue(namespace, name)),
         )
         for kind, there, made in wanted:
             if made.key not in there:
@@ -169,6 +167,9 @@ class Units:
         created = [action.workload for action in made.actions if isinstance(action, CreateWorkload)]
         if not created and not known:
             raise Waits("; ".join(event.message for event in made.events) or made.note or "its pods are not gated")
+        for each in created:
+            if each.spec.queue_name in freequeue.QUEUES:
+                self._free_queue(unit.namespace, each.spec.queue_name)
         serving = unit.serving or any(
             (owner(document.object) or {}).get("kind") in FOREVER for document in members.documents
         )
@@ -179,7 +180,7 @@ class Units:
         if not is_gang(unit.pods):
             return plan(unit, known, surroundings, now)
         key = object_key(unit.namespace, unit.group)
-        terms = terms_of(unit.pods, self._objects.pod_groups.get(key))
+        terms = self._objects.terms(key, unit.pods)
         lates = {pod.key: self._controlled(pod) for pod in unit.pods}
         return plan_gang(unit, terms, known, lates, surroundings, now)
 

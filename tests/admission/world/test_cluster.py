@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -18,10 +20,11 @@ from admission.world.files import add_jobs
 from admission.world.snapshot import capture_world
 from api.errors import Forbidden
 from api.fake.server import FakeServer, FakeSettings
-from api.kube.client import Kube, PatchKind
-from api.kube.resources import ALL, CRDS, POD_GROUPS, WORKLOADS
+from api.kube.client import Kube, Page, PatchKind
+from api.kube.resources import ALL, CONFIG_MAPS, CRDS, POD_GROUPS, WORKLOADS, Resource
 from api.kube.settings import ClientSettings
-from tests.admission.world.made import RACK, Manifest, flat, job, node, queue, tree
+from api.names import SAKKARA_GROUP, SAKKARA_GROUP_NAME, SAKKARA_TOPOLOGY
+from tests.admission.world.made import RACK, Manifest, flat, job, manifest, node, queue, tree
 
 RESOURCES = {(kind.api_version, kind.kind): kind for kind in ALL}
 CRD_OBJECTS = [obj for obj in manifests() if obj["kind"] == CRDS.kind]
@@ -70,7 +73,10 @@ async def fill(kube: Kube, *given: Manifest | list[Manifest]) -> None:
         kind = RESOURCES[obj["apiVersion"], obj["kind"]]
         if obj["kind"] == "Node":
             obj["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-            obj["metadata"]["labels"]["kubernetes.io/hostname"] = obj["metadata"]["name"]
+            obj["metadata"]["labels"] |= {
+                "kubernetes.io/hostname": obj["metadata"]["name"],
+                "kubernetes.io/os": "linux",
+            }
         await kube.create(kind, obj)
 
 
@@ -133,6 +139,49 @@ async def test_a_gang_that_lacks_pods_is_explained_before_it_has_a_workload(kube
     key, _ = found(world, "default/g")
     told = explained(world, key)
     assert (told.verdict, told.reason, told.message) == (Verdict.BLOCKED, Reason.SUSPENDED, "2 of 3 pods exist")
+
+
+def config_map(name: str, label: str, data: dict[str, str]) -> Manifest:
+    meta = {"name": name, "namespace": "default", "labels": {label: ""}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+async def test_sakkaras_groups_and_trees_are_read(kube: Kube) -> None:
+    """A group that has no Workload yet is explained in the words of its ConfigMap, and others can be tried."""
+    tells = {"status": "Pending", "message": "2 of 3 pods exist"}
+    units = '{"r0": {"r0-h0": {}}, "r1": {"gone": {}}}'
+    await fill(
+        kube,
+        tree(1, 1),
+        config_map("site", SAKKARA_TOPOLOGY, {"level-names": '["rack", "node"]', "tree": units}),
+        config_map("waits", SAKKARA_GROUP, {"name": "g", "size": "3", **tells}),
+        config_map("two", SAKKARA_GROUP, {"size": "2"}),
+    )
+    world, objects = await load_cluster(kube, now=NOW)
+    assert [fault.object for fault in world.faults] == ["ConfigMap default/site"]
+    assert explained(world, found(world, "default/g")[0]).message == "2 of 3 pods exist"
+    spec = job("j")["spec"]["template"]["spec"]
+    labels = {"metadata": {"labels": {SAKKARA_GROUP_NAME: "two"}}}
+    pods = [manifest("Pod", name, "default", spec=spec, **labels) for name in ("a", "b")]
+    assert add_jobs(world, objects, [Document("pods.yaml", pod) for pod in pods]) == ["default/two"]
+    assert world.cycle().admitted == 1
+
+
+async def test_who_may_not_read_config_maps_is_told_what_is_missing(
+    kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = kube.list_raw
+
+    async def refused(kind: Resource, *given: Any, **named: Any) -> Page[msgspec.Raw]:
+        if kind is CONFIG_MAPS:
+            raise Forbidden(403, "Forbidden", "configmaps is forbidden")
+        return await listed(kind, *given, **named)
+
+    monkeypatch.setattr(kube, "list_raw", refused)
+    world = await from_cluster(kube)
+    assert [str(fault) for fault in world.faults] == [
+        "the cluster: ConfigMaps: Sakkara's trees and groups are not known: configmaps is forbidden"
+    ]
 
 
 async def test_a_cluster_that_forbids_it_says_so(kube: Kube, monkeypatch: pytest.MonkeyPatch) -> None:

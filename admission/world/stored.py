@@ -1,0 +1,45 @@
+"""What API server and kubelet would have put into an object that stands in a file. Called by builder.py."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from api.names import HOSTNAME_LABEL, SIMULATED_ARRIVAL
+from api.workloads import Workload
+
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+_OS_LABEL: Final = "kubernetes.io/os"
+
+Object = dict[str, Any]
+
+
+def settle_node(node: Object) -> None:
+    """Labels, what it has to give, readiness; in place."""
+    labels = node["metadata"].setdefault("labels", {})
+    labels.setdefault(HOSTNAME_LABEL, node["metadata"]["name"])
+    labels.setdefault(_OS_LABEL, "linux")
+    status = node.setdefault("status", {})
+    if "allocatable" not in status and "capacity" in status:
+        status["allocatable"] = status["capacity"]
+    if not status.get("conditions"):
+        status["conditions"] = [{"type": "Ready", "status": "True"}]
+
+
+def settle_namespace(namespace: Object) -> None:
+    """Its name as a label; in place."""
+    meta = namespace["metadata"]
+    meta["labels"] = {_NAME_LABEL: meta["name"], **(meta.get("labels") or {})}
+
+
+def born(workload: Workload, created: str, uid: str) -> Workload:
+    """The Workload as the API server would have it."""
+    meta = {"creation_timestamp": created, "uid": uid}
+    return workload.model_copy(update={"metadata": workload.metadata.model_copy(update=meta)})
+
+
+def comes_now(obj: Object) -> None:
+    """Whenever it was made, and whenever it means to come: it comes now; in place."""
+    meta = obj["metadata"]
+    meta.pop("creationTimestamp", None)
+    if isinstance(meta.get("annotations"), dict):
+        meta["annotations"].pop(SIMULATED_ARRIVAL, None)
