@@ -20,7 +20,7 @@ from admission.engine.preemption.hole import Hole, Taken
 Share = Callable[[Candidate], int]
 """What a candidate gives of something that is lacking."""
 
-_PLACEMENT = 25
+PLACEMENT = 25
 """What a placement counts, in sets looked at."""
 
 
@@ -105,7 +105,7 @@ class Attempt:
         self.hole, self.best = hole, best
         allowed = [c for c in ordered if not (borrowing and c.right is Right.WITHOUT_BORROWING)]
         self._rank = {c.key: index for index, c in enumerate(allowed)}
-        self._leaving = [c for c in allowed if c.workload.evicted and self._leave(c)]
+        self.leaving = [c for c in allowed if c.workload.evicted and self._leave(c)]
         self.open = [c for c in allowed if not c.workload.evicted]
         self.lost = {c.key: lost_work(c.workload, question.now) for c in self.open}
         self._by_key = {c.key: c for c in self.open}
@@ -166,14 +166,17 @@ class Attempt:
                 self._ledger.quota.remove(candidate.node.name, candidate.usage)
         return True
 
+    def look_at_all(self, members: Sequence[Candidate]) -> None:
+        """Before one domain's search: the peer's choice among its members. Here it was made among all, beforehand."""
+
     def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
         """These are out, and quota fits: whether the gang has a place. The set is the best from now on if it is better."""
         if not self.hole.placement_is_cheap:
-            self.best.expanded += _PLACEMENT
+            self.best.expanded += PLACEMENT
         if not self.hole.placement_fits():
             return False
         if self.best.beaten_by(cost):
-            out = self.in_order((*self._leaving, *chosen))
+            out = self.in_order((*self.leaving, *chosen))
             self.best.taken = [Taken(candidate, candidate.right.claim) for candidate in out]
             self.best.cost, self.best.borrowing = cost, self._borrowing
         return True

@@ -54,6 +54,7 @@ class Right(Enum):
     HIERARCHY = Claim.IN_COHORT_RECLAMATION, False
     WITHOUT_BORROWING = Claim.IN_COHORT_RECLAMATION, True
     WHILE_BORROWING = Claim.IN_COHORT_RECLAIM_WHILE_BORROWING, False
+    FAIR_SHARING = Claim.IN_COHORT_FAIR_SHARING, False
 
     @property
     def claim(self) -> Claim:
@@ -124,7 +125,7 @@ def find_for_fairness(ledger: Ledger, question: Question) -> list[Candidate]:
     if question.node.parent is not None and question.policy.reclaim_within_cohort != "Never":
         for node in root.members():
             if node is not question.node and not within_nominal(node, question.needed):
-                found += _of_queue(ledger, question, node, Right.WITHOUT_BORROWING, root)
+                found += _of_queue(ledger, question, node, Right.FAIR_SHARING, root)
     return sorted(found, key=lambda one: rank(question, one))
 
 

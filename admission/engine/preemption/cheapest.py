@@ -54,8 +54,8 @@ def cheapest(ledger: Ledger, question: Question, budget: int) -> Choice:
         best.taken, best.cost = peers, cost_of((one.candidate.workload for one in peers), question.now)
     for borrowing in _ways(question, candidates):
         with Hole(ledger, question, room, borrowing=borrowing) as hole:
-            _search(Attempt(ledger, question, ordered, hole, best, borrowing=borrowing), room)
-    taken = peers if best.taken is peers else _without_needless(ledger, question, best, room) or peers
+            search(Attempt(ledger, question, ordered, hole, best, borrowing=borrowing), room)
+    taken = peers if best.taken is peers else without_needless(ledger, question, best, room) or peers
     best.cost = cost_of((one.candidate.workload for one in taken), question.now) if taken else None
     return Choice(tuple(taken), best.certificate())
 
@@ -67,7 +67,8 @@ def _ways(question: Question, candidates: Candidates) -> tuple[bool, ...]:
     return ways if only_then or True not in ways else (True,)
 
 
-def _search(attempt: Attempt, room: Relief | None) -> None:
+def search(attempt: Attempt, room: Relief | None) -> None:
+    """Look in one domain after the other for sets better than the best known. The attempt's hole is open."""
     top = attempt.top_by_quota()
     if top is None:
         return
@@ -89,7 +90,7 @@ def _dive(attempt: Attempt, dives: Iterable[Dive]) -> None:
                 attempt.best.floors.append(dive.floor)
 
 
-def _without_needless(ledger: Ledger, question: Question, best: Best, room: Relief | None) -> list[Taken]:
+def without_needless(ledger: Ledger, question: Question, best: Best, room: Relief | None) -> list[Taken]:
     """Those whom the workload fits beside stay: of the workloads that are leaving anyway not all may be needed."""
     with Hole(ledger, question, room, borrowing=best.borrowing) as hole:
         for one in best.taken:

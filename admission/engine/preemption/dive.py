@@ -87,8 +87,10 @@ class Dive:
         """Leave the best in `best`; `cut` tells whether the budget ended the search."""
         best = self._attempt.best
         with self._attempt.hole.only(self._site):
-            if not best.spent and (self._site is not None or not self._attempt.asks_for_room):
-                self._greedy()
+            if not best.spent:
+                self._attempt.look_at_all(self._members)
+                if self._site is not None or not self._attempt.asks_for_room:
+                    self._greedy()
             if best.beaten_by(self.floor):
                 if best.spent or self.floor.gangs > _MOST:
                     self.cut = True

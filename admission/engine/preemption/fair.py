@@ -9,12 +9,12 @@ looked at once more by the second.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key
 
 from admission.engine.decision import Claim
 from admission.engine.ledger import Ledger
-from admission.engine.preemption.candidates import Candidate, Question, find_for_fairness, rank
+from admission.engine.preemption.candidates import Candidate, Question, Right, find_for_fairness, rank
 from admission.engine.preemption.hole import Hole, Taken, room_for
 from admission.engine.quota.cohorts import Node
 from admission.engine.quota.fairness import FairSharing, FairStrategy, Share, Shares
@@ -29,10 +29,33 @@ def fair(ledger: Ledger, question: Question, sharing: FairSharing) -> list[Taken
     if room is not None and not room.sites:
         return []
     with Hole(ledger, question, room) as hole:
-        hole.assume(True)
-        out = hole.dig(_Fair(hole, question, sharing).sequence(candidates))
-        hole.assume(False)
+        out = told_of(candidates, hole, question, sharing)
         return hole.fill(out) if out else []
+
+
+def told_of(candidates: Iterable[Candidate], hole: Hole, question: Question, sharing: FairSharing) -> list[Taken]:
+    """Who goes if these, in order, are all that could, until the workload fits: they are out; none if it never does."""
+    hole.assume(True)
+    out = hole.dig(_Fair(hole, question, sharing).sequence(candidates))
+    hole.assume(False)
+    return out
+
+
+def ever_allowed(
+    candidates: Sequence[Candidate], hole: Hole, question: Question, sharing: FairSharing
+) -> list[Candidate]:
+    """Those who may go at some time, whoever goes before: the preemptor's shares at their least, theirs as they are."""
+    hole.assume(True)
+    standing = _Fair(hole, question, sharing).standing
+    now = {one.key: standing(one) for one in candidates if one.right is not Right.OWN_QUEUE}
+    for one in candidates:
+        hole.take(one)
+    allowed = _Fair(hole, question, sharing).ever_allowed
+    found = [one for one in candidates if one.key not in now or allowed(one, now[one.key])]
+    for one in candidates:
+        hole.put_back(one)
+    hole.assume(False)
+    return found
 
 
 class _Fair:
@@ -87,6 +110,22 @@ class _Fair:
         if strategy is FairStrategy.INITIAL_SHARE:
             return strategy.allows(preemptor, before, before)
         return strategy.allows(preemptor, before, self._share_without(candidate, theirs))
+
+    def standing(self, candidate: Candidate) -> tuple[bool, Share, Share]:
+        """Whether all up to the subtree that meets the preemptor's borrow; its share, and that without the candidate."""
+        _, theirs = self._meeting(candidate.node)
+        below = (candidate.node, *(node for node in candidate.node.ancestors() if node not in self._path))
+        borrowing = all(self._shares.of(node).borrowing for node in below)
+        return borrowing, self._shares.of(theirs), self._share_without(candidate, theirs)
+
+    def ever_allowed(self, candidate: Candidate, standing: tuple[bool, Share, Share]) -> bool:
+        """Whether it could go now, if it stood like this."""
+        borrowing, before, after = standing
+        if not borrowing or (self._sharing.within_nominal and self._within_nominal()):
+            return borrowing
+        preemptor = self._shares.of(self._meeting(candidate.node)[0])
+        second = (FairStrategy.INITIAL_SHARE,) if len(self._sharing.strategies) > 1 else ()
+        return any(one.allows(preemptor, before, after) for one in (self._sharing.strategies[0], *second))
 
     def _share_without(self, candidate: Candidate, node: Node) -> Share:
         self._hole.take(candidate)

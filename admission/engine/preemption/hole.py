@@ -92,6 +92,11 @@ class Hole:
         if (room := self._site or self.room) is not None:
             room.come(candidate.key)
 
+    def restore(self) -> None:
+        """All are there again."""
+        for candidate in list(self._out.values()):
+            self.put_back(candidate)
+
     @contextmanager
     def only(self, site: Site | None) -> Iterator[None]:
         """Count in this domain alone meanwhile; whoever is taken out in it must be put back in it."""
@@ -183,7 +188,10 @@ class Hole:
                 if self.placement_fits():
                     return self._back(out, short)
                 short, stride = len(out), 2 * stride
-        return self._back(out, short) if len(out) > short and self.placement_fits() else []
+        if len(out) > short and self.placement_fits():
+            return self._back(out, short)
+        self._move(out, len(out), 0)
+        return []
 
     def _back(self, out: list[Taken], short: int) -> list[Taken]:
         """The shortest beginning of `out` that makes room; the first `short` do not, all of them do."""

@@ -12,8 +12,9 @@ victims are gone: all quota of `assignment.usage`, and a place for every pod set
 the live ledger, which is left as it was.
 
 Victims are the peer's where the placement profile (the workload's, its queue's, that of the options) is Compatible or
-LeastFree; else they are the cheapest. Fair sharing always goes by the peer's rules: there the shares decide who goes. An
-elastic quota's workloads evict in the order that is promised for them: lowest priority, latest start first (elastic-quota.md).
+LeastFree; else they are the cheapest. Fair sharing goes by the peer's rules: there the shares decide who goes; and an elastic
+quota's workloads evict in the order that is promised for them: lowest priority, latest start first (elastic-quota.md). Where
+that leaves no hole of the right shape, other victims are looked for by the same rights (fairest.py, cheapest.py).
 Texts for conditions and events are in wording.py. Decides nothing about when to evict; evicts nobody.
 """
 
@@ -31,6 +32,7 @@ from admission.engine.preemption.cheapest import Choice, cheapest
 from admission.engine.preemption.classical import classical
 from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.fair import fair
+from admission.engine.preemption.fairest import fairest
 from admission.engine.preemption.hole import Taken
 from admission.engine.quota.fairness import FairSharing
 
@@ -93,9 +95,14 @@ class Inquiry:
         requests = placement_requests(workload, spec, assignment, self._ledger.flavors, self._now)
         question = Question(workload, spec, node, assignment.usage, needed(assignment), requests, self._now)
         profile = workload.profile or spec.profile or self._ledger.options.profile
-        if self._sharing is None and profile is Profile.EXACT and not question.policy.elastic:
+        exact, elastic = profile is Profile.EXACT, question.policy.elastic
+        if exact and not elastic:
+            if self._sharing is not None:
+                return fairest(self._ledger, question, self._sharing, self._budget)
             return cheapest(self._ledger, question, self._budget)
         taken = tuple(self._peers(question))
+        if exact and requests and not taken:
+            return cheapest(self._ledger, question, self._budget)
         cost = cost_of((one.candidate.workload for one in taken), self._now) if taken else ()
         return Choice(taken, Certificate(Proof.FEASIBLE, cost))
 

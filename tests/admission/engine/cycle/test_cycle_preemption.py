@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.cycle import CycleReport, run_cycle
+from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.nominate import Nominator
 from admission.engine.cycle.promises import Promises
 from admission.engine.decision import Admit, Preempt
 from admission.engine.model import (
-    ClusterQueue,
     Cohort,
-    Event,
     Flavor,
     PodSet,
     PreemptionPolicy,
@@ -26,10 +23,12 @@ from admission.engine.model import (
 )
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota import cohorts
+from tests.admission.engine.cycle.evicting import RECLAIM, Evicting, evicting, preempted, running
 from tests.admission.engine.dump import dump
 from tests.admission.engine.making import (
     BEST,
     CPU,
+    HOST,
     RACK,
     STRICT,
     Cluster,
@@ -43,47 +42,10 @@ from tests.admission.engine.making import (
 )
 
 ANY = Flavor("any")
-LOWER = PreemptionPolicy(within_cluster_queue="LowerPriority")
-RECLAIM = PreemptionPolicy("Any", "LowerPriority")
-
-
-class Evicting(Cluster):
-    """A cluster whose queues may evict; victims leave when they are told to."""
-
-    def cycle(
-        self, budget: int = 100, now: float = 0.0, *, fair: bool = False, startable: int | None = None
-    ) -> CycleReport:
-        before = dump(self.ledger)
-        preemptor = Preemptor(self.ledger, now)
-        report = run_cycle(self.ledger, self.queues, now, budget, preemptor, fair=fair, startable=startable)
-        if not any(isinstance(decision, Admit) for decision in report.decisions):
-            assert dump(self.ledger) == before, "what is kept free is not booked"
-        assert self.ledger.audit() == []
-        return report
-
-    def leave(self, key: str) -> None:
-        """An evicted workload has stopped."""
-        self.finish(key)
-
-
-def evicting(spec: ClusterQueue, policy: PreemptionPolicy = LOWER) -> ClusterQueue:
-    return replace(spec, preemption=policy)
-
-
-def preempted(report: CycleReport) -> dict[str, list[str]]:
-    """Who is evicted for whom."""
-    return {d.workload: [v.workload for v in d.victims] for d in report.decisions if isinstance(d, Preempt)}
-
-
-def started(*events: Event, first: Iterable[Workload]) -> Evicting:
-    """A cluster in which these run."""
-    cluster = Evicting(*events, *first)
-    cluster.cycle()
-    return cluster
 
 
 def test_the_higher_evicts_the_lower_and_starts_when_it_has_left() -> None:
-    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 4)])
+    cluster = running(ANY, evicting(queue(any=4)), first=[workload("low", 4)])
     cluster.tell(workload("high", 3, priority=1))
     report = cluster.cycle()
     assert preempted(report) == {"high": ["low"]}
@@ -95,13 +57,31 @@ def test_the_higher_evicts_the_lower_and_starts_when_it_has_left() -> None:
     )
     assert decision.requested == {"main": {"cpu": 3 * CPU}}
     assert cluster.cycle().decisions == (), "it is not asked again before something changes"
-    cluster.leave("low")
+    cluster.finish("low")
     assert admitted(cluster.cycle()) == ["high"]
+
+
+@pytest.mark.parametrize("fair", [True, False], ids=["fair sharing", "reclaim"])
+def test_the_owner_of_the_quota_gets_one_rack_of_two_where_the_newest_are_in_both(fair: bool) -> None:
+    nodes = [host(f"{rack}-{i}", rack, 4) for rack in ("r1", "r2") for i in (1, 2)]
+    shared = [evicting(queue(name, cohort="all", tas=8), RECLAIM) for name in ("a", "b")]
+    low = [workload(f"low{i}", 4, to="a", ask=TopologyAsk(required=HOST), queued=i) for i in range(4)]
+    cluster = running(racks(), *nodes, *shared, first=low)
+    for at, key in enumerate(("low0", "low2", "low1", "low3")):
+        booked = cluster.ledger.workload(key)
+        assert booked is not None
+        cluster.ledger.apply(replace(booked, reserved=float(9 - at)))
+    cluster.tell(workload("owner", 8, to="b", ask=TopologyAsk(required=RACK), queued=9))
+    victims = preempted(cluster.cycle(now=10, fair=fair))["owner"]
+    assert victims in (["low0", "low1"], ["low2", "low3"])
+    for key in victims:
+        cluster.finish(key)
+    assert admitted(cluster.cycle(now=11, fair=fair)) == ["owner"]
 
 
 def test_what_it_waits_for_is_not_given_to_those_behind_it() -> None:
     shared = [evicting(queue(name, cohort="all", any=2), RECLAIM) for name in ("a", "b")]
-    cluster = started(ANY, *shared, first=[workload("low", 4, to="a")])
+    cluster = running(ANY, *shared, first=[workload("low", 4, to="a")])
     cluster.tell(workload("owner", 2, to="b", priority=1))
     assert preempted(cluster.cycle()) == {"owner": ["low"]}
     cluster.tell(workload("sneaks", to="a", queued=1))
@@ -112,7 +92,7 @@ def test_what_it_waits_for_is_not_given_to_those_behind_it() -> None:
 
 @pytest.mark.parametrize(("strategy", "others"), [(BEST, ["small"]), (STRICT, [])], ids=["best effort", "strict"])
 def test_who_may_overtake_it(strategy: QueueingStrategy, others: list[str]) -> None:
-    cluster = started(ANY, evicting(queue(any=5, strategy=strategy)), first=[workload("low", 4)])
+    cluster = running(ANY, evicting(queue(any=5, strategy=strategy)), first=[workload("low", 4)])
     cluster.tell(workload("high", 4, priority=1), workload("small", queued=9))
     report = cluster.cycle()
     assert preempted(report) == {"high": ["low"]}
@@ -120,35 +100,35 @@ def test_who_may_overtake_it(strategy: QueueingStrategy, others: list[str]) -> N
 
 
 def test_one_that_comes_before_it_takes_what_was_promised() -> None:
-    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
+    cluster = running(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
     cluster.tell(workload("high", 3, priority=1))
     assert preempted(cluster.cycle()) == {"high": ["low"]}
     cluster.tell(workload("higher", 2, priority=2))
     assert admitted(cluster.cycle()) == ["higher"]
-    cluster.leave("low")
+    cluster.finish("low")
     assert waits(cluster.cycle())["high"].startswith("WaitingForQuota")
 
 
 def test_one_that_evicted_others_is_considered_before_those_it_waited_behind() -> None:
     """Else what became free goes to the evicted one again, which is evicted again, and so on."""
-    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 1, queued=1), workload("old", 3, queued=0)])
+    cluster = running(ANY, evicting(queue(any=4)), first=[workload("low", 1, queued=1), workload("old", 3, queued=0)])
     cluster.tell(workload("wide", 5, priority=2, queued=2), workload("high", 4, priority=1, queued=3))
     assert preempted(cluster.cycle()) == {"high": ["low", "old"]}
     cluster.tell(workload("older", 1, priority=2, queued=1))
-    cluster.leave("low")
-    cluster.leave("old")
+    cluster.finish("low")
+    cluster.finish("old")
     assert admitted(cluster.cycle()) == ["high"]
 
 
 def test_two_in_one_cycle_do_not_count_on_the_same_victim() -> None:
-    cluster = started(ANY, evicting(queue(any=4)), first=[workload(f"low{i}", 2, queued=i) for i in (1, 2)])
+    cluster = running(ANY, evicting(queue(any=4)), first=[workload(f"low{i}", 2, queued=i) for i in (1, 2)])
     cluster.tell(workload("high1", 2, priority=1), workload("high2", 2, 1, priority=1, queued=1))
     victims = preempted(cluster.cycle())
     assert sorted(victims["high1"] + victims["high2"]) == ["low1", "low2"]
 
 
 def test_who_fits_beside_the_others_victims_waits_for_them_too() -> None:
-    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 4)])
+    cluster = running(ANY, evicting(queue(any=4)), first=[workload("low", 4)])
     cluster.tell(workload("high", 3, priority=2), workload("next", 1, priority=1))
     report = cluster.cycle()
     assert preempted(report) == {"high": ["low"]}
@@ -156,26 +136,26 @@ def test_who_fits_beside_the_others_victims_waits_for_them_too() -> None:
         "next": "WaitingForPreemptedWorkloads: Workload has overlapping preemption targets with another workload, but will "
         "fit after these preemptions complete"
     }
-    cluster.leave("low")
+    cluster.finish("low")
     assert admitted(cluster.cycle()) == ["high", "next"]
 
 
 def test_the_hole_has_the_shape_that_is_asked_for() -> None:
     nodes = [host(f"{rack}-{i}", rack, 2) for rack in ("r1", "r2") for i in (1, 2)]
     low = [workload(f"low{i}", 2, priority=0, queued=i, ask=TopologyAsk(required=RACK)) for i in range(4)]
-    cluster = started(racks(), *nodes, evicting(queue(tas=8)), first=low)
+    cluster = running(racks(), *nodes, evicting(queue(tas=8)), first=low)
     cluster.tell(workload("gang", 4, priority=1, ask=TopologyAsk(required=RACK)))
     victims = preempted(cluster.cycle())["gang"]
     assert len(victims) == 2
     for victim in victims:
-        cluster.leave(victim)
+        cluster.finish(victim)
     report = cluster.cycle()
     assert len({name.split("-")[0] for name in domains(report, "gang")}) == 1
 
 
 def test_nobody_is_evicted_where_it_would_not_help() -> None:
     nodes = [host(f"{rack}-1", rack, 2) for rack in ("r1", "r2")]
-    cluster = started(racks(), *nodes, evicting(queue(tas=8)), first=[workload("low", 4)])
+    cluster = running(racks(), *nodes, evicting(queue(tas=8)), first=[workload("low", 4)])
     cluster.tell(workload("wide", 3, priority=1, ask=TopologyAsk(required=RACK)))
     report = cluster.cycle()
     assert preempted(report) == {}
@@ -185,7 +165,7 @@ def test_nobody_is_evicted_where_it_would_not_help() -> None:
 def waiting_behind() -> Evicting:
     """`high` evicts `low`; `other`, of a relative that borrows, waits for what is kept for it."""
     shared = [evicting(queue("a", cohort="all", any=4)), queue("b", cohort="all", any=0)]
-    cluster = started(ANY, *shared, first=[workload("low", 3, to="a")])
+    cluster = running(ANY, *shared, first=[workload("low", 3, to="a")])
     cluster.tell(workload("high", 4, to="a", priority=1))
     assert preempted(cluster.cycle()) == {"high": ["low"]}
     cluster.tell(workload("other", to="b"))
@@ -210,7 +190,7 @@ def test_what_was_kept_for_one_whose_chance_is_over_is_free_again() -> None:
 
 def test_quota_afterwards_is_counted_without_emptying_the_book() -> None:
     shared = [evicting(queue(name, cohort="all", any=4), RECLAIM) for name in ("a", "b")]
-    cluster = started(ANY, *shared, first=[workload(f"low{i}", 2, to="a", queued=i) for i in range(4)])
+    cluster = running(ANY, *shared, first=[workload(f"low{i}", 2, to="a", queued=i) for i in range(4)])
     cluster.tell(workload("own", 3, to="b", priority=1), workload("up", 2, to="a", priority=2))
     assert set(preempted(cluster.cycle())) == {"own", "up"}
     promises = Promises(cluster.ledger, cluster.queues)
@@ -269,15 +249,15 @@ def test_nodes_are_emptied_where_quota_would_do() -> None:
         workload(key, 4, priority=priority, ask=TopologyAsk(required=RACK), queued=priority)
         for key, priority in (("mighty", 9), ("low", 0))
     ]
-    cluster = started(racks(), *hosts, evicting(queue(tas=99)), first=everybody)
+    cluster = running(racks(), *hosts, evicting(queue(tas=99)), first=everybody)
     cluster.tell(workload("high", 4, priority=5, ask=TopologyAsk(required=RACK)))
     assert preempted(cluster.cycle()) == {"high": ["low"]}
-    cluster.leave("low")
+    cluster.finish("low")
     assert admitted(cluster.cycle()) == ["high"]
 
 
 def test_evicting_for_all_pods_comes_before_starting_with_fewer() -> None:
-    cluster = started(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
+    cluster = running(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
     cluster.tell(fewer("high", 4, 1, priority=1))
     assert preempted(cluster.cycle()) == {"high": ["low"]}
 
@@ -317,7 +297,7 @@ def test_no_history_over_books_anything_or_evicts_in_vain(history: list[object])
                     cluster.finish(running[which % len(running)])
             case "leave":
                 for key in sorted(set[str]().union(*evicted.values())):
-                    cluster.leave(key)
+                    cluster.finish(key)
                 evicted.clear()
             case _:
                 report = cluster.cycle(now=index)
@@ -371,7 +351,7 @@ def test_who_may_evict_looks_again_when_a_relative_borrows() -> None:
 def test_one_whose_promise_is_broken_in_the_middle_of_a_cycle_waits_on() -> None:
     """What is kept for it until then is no admission: it is considered again, and starts when its victim has left."""
     a, b = (evicting(queue(name, cohort="all", any=4)) for name in ("a", "b"))
-    cluster = started(ANY, a, b, first=[workload("low-a", 4, to="a"), workload("low-b", 4, to="b")])
+    cluster = running(ANY, a, b, first=[workload("low-a", 4, to="a"), workload("low-b", 4, to="b")])
     cluster.tell(workload("high-a", 4, to="a", priority=5), workload("high-b", 4, to="b", priority=9))
     assert preempted(cluster.cycle()) == {"high-a": ["low-a"], "high-b": ["low-b"]}
     cluster.tell(workload("behind", 4, to="a", priority=1, queued=1))
@@ -381,5 +361,5 @@ def test_one_whose_promise_is_broken_in_the_middle_of_a_cycle_waits_on() -> None
     report = cluster.cycle()
     assert "high-b" in waits(report)
     assert [key for key in ("high-a", "high-b", "behind") if key not in cluster.queues] == []
-    cluster.leave("low-a")
+    cluster.finish("low-a")
     assert admitted(cluster.cycle()) == ["high-a"]

@@ -11,36 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import CycleReport, run_cycle
-from admission.engine.decision import Admit, Preempt
-from admission.engine.model import ClusterQueue, Flavor, Gang, PreemptionPolicy, TopologyAsk, Workload
-from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.decision import Preempt
+from admission.engine.model import ClusterQueue, Event, Flavor, Gang, TopologyAsk, Workload
+from tests.admission.engine.cycle.evicting import RECLAIM, Evicting, evicting, preempted, running
 from tests.admission.engine.dump import dump
-from tests.admission.engine.making import CPU, RACK, Cluster, admitted, domains, host, queue, racks, waits, workload
+from tests.admission.engine.making import CPU, RACK, admitted, domains, host, queue, racks, waits, workload
 
 A, B, C = "ns/a", "ns/b", "other/c"
 BOTH = (A, B)
 FLAT = Flavor("flat", {})
-LOWER = PreemptionPolicy(within_cluster_queue="LowerPriority")
-RECLAIM = PreemptionPolicy("Any", "LowerPriority")
-
-
-class Evicting(Cluster):
-    """A cluster whose queues may evict; nothing but admissions changes the ledger."""
-
-    def cycle(
-        self, budget: int = 100, now: float = 0.0, *, fair: bool = False, startable: int | None = None
-    ) -> CycleReport:
-        before = dump(self.ledger)
-        preemptor = Preemptor(self.ledger, now)
-        report = run_cycle(self.ledger, self.queues, now, budget, preemptor, fair=fair, startable=startable)
-        if not any(isinstance(decision, Admit) for decision in report.decisions):
-            assert dump(self.ledger) == before, "what is kept free is not booked"
-        assert self.ledger.audit() == []
-        return report
-
-
-def evicting(spec: ClusterQueue, policy: PreemptionPolicy = LOWER) -> ClusterQueue:
-    return replace(spec, preemption=policy)
 
 
 def member(
@@ -57,20 +36,6 @@ def member(
     """A gang of that GangGroup; `joins`: one that came late."""
     made = workload(key, pods, to=to, ask=ask, priority=priority, queued=queued)
     return replace(made, gang=Gang(f"gang-{joins or key}", group, joins=joins))
-
-
-def running(*events: object, first: Iterable[Workload]) -> Evicting:
-    """A cluster in which these run."""
-    made = Evicting(*events, *first)  # type: ignore[arg-type]  # events of any kind
-    made.cycle()
-    for each in first:
-        assert each.key not in made.queues, f"{each.key} was to run"
-    return made
-
-
-def preempted(report: CycleReport) -> dict[str, list[str]]:
-    """Who is evicted for whom."""
-    return {d.workload: sorted(v.workload for v in d.victims) for d in report.decisions if isinstance(d, Preempt)}
 
 
 def test_victims_are_chosen_over_the_whole_group_and_all_start_when_they_have_left() -> None:
@@ -242,7 +207,7 @@ def rack_ask(name: str | None = None) -> TopologyAsk:
     return TopologyAsk(required=RACK, group=name)
 
 
-def two_racks(*sizes: int) -> list[object]:
+def two_racks(*sizes: int) -> list[Event]:
     return [racks(), *(host(f"h{i}", f"r{i}", cpus) for i, cpus in enumerate(sizes))]
 
 
@@ -252,15 +217,15 @@ def places(report: CycleReport) -> Mapping[str, dict[str, int]]:
 
 def test_gangs_that_share_a_placement_group_lie_in_one_domain() -> None:
     events = [*two_racks(4, 6), queue(tas=20), queue("p", tas=20)]
-    cluster = Evicting(*events, member(A, 2, ask=rack_ask("one")), member(B, 3, to="p", ask=rack_ask("one")))  # type: ignore[arg-type]
+    cluster = Evicting(*events, member(A, 2, ask=rack_ask("one")), member(B, 3, to="p", ask=rack_ask("one")))
     assert places(cluster.cycle()) == {A: {"h1": 2}, B: {"h1": 3}}
-    cluster = Evicting(*events, member(A, 2, ask=rack_ask()), member(B, 3, to="p", ask=rack_ask()))  # type: ignore[arg-type]
+    cluster = Evicting(*events, member(A, 2, ask=rack_ask()), member(B, 3, to="p", ask=rack_ask()))
     assert set(places(cluster.cycle())) == {A, B}, "without it each lies where it fits"
 
 
 def test_gangs_of_one_placement_group_wait_where_no_domain_holds_all() -> None:
     events = [*two_racks(4, 4), queue(tas=20)]
-    cluster = Evicting(*events, member(A, 2, ask=rack_ask("one")), member(B, 3, ask=rack_ask("one")))  # type: ignore[arg-type]
+    cluster = Evicting(*events, member(A, 2, ask=rack_ask("one")), member(B, 3, ask=rack_ask("one")))
     report = cluster.cycle()
     assert admitted(report) == []
     assert waits(report)[A].startswith("TopologyPlacementFailed: ")

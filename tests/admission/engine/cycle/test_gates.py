@@ -9,7 +9,7 @@ import pytest
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import PREEMPTION_GATED, Preempt, Wait
 from admission.engine.model import Flavor, QueueingStrategy, Workload
-from tests.admission.engine.cycle.test_cycle_preemption import Evicting, evicting, preempted, started
+from tests.admission.engine.cycle.evicting import Evicting, evicting, preempted, running
 from tests.admission.engine.cycle.test_round import GATES, Peer
 from tests.admission.engine.making import BEST, STRICT, admitted, queue, waits, workload
 
@@ -22,7 +22,7 @@ def gated(key: str, pods: int, priority: int = 0, queued: float = 0.0) -> Worklo
 
 def full(strategy: QueueingStrategy = BEST) -> Evicting:
     """Four CPUs, all of them taken by one of priority 0."""
-    return started(ANY, evicting(queue(strategy=strategy, any=4)), first=[workload("low", 4)])
+    return running(ANY, evicting(queue(strategy=strategy, any=4)), first=[workload("low", 4)])
 
 
 def blocked(report: CycleReport) -> list[str]:
@@ -45,7 +45,7 @@ def test_it_starts_when_room_comes_by_itself() -> None:
     cluster = full()
     cluster.tell(gated("high", 3, priority=1))
     cluster.cycle()
-    cluster.leave("low")
+    cluster.finish("low")
     assert admitted(cluster.cycle()) == ["high"]
 
 

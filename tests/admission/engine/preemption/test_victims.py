@@ -1,90 +1,19 @@
-"""Who goes in cases that one can follow with a pencil: hosts of 4 cpu in racks of two, queue `a` wants room."""
+"""Who goes in cases that one can follow with a pencil: pencil.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
 from admission.engine.decision import Claim, Proof
-from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
-from admission.engine.ledger import Ledger
-from admission.engine.model import (
-    Admission,
-    Assignment,
-    BoundPod,
-    ClusterQueue,
-    Cohort,
-    DomainCount,
-    PlacementOptions,
-    PodSet,
-    PodSetAdmission,
-    PreemptionPolicy,
-    Profile,
-    Quota,
-    TopologyAsk,
-    Workload,
-)
-from admission.engine.preemption.preemptor import Inquiry, Preemptor
+from admission.engine.flavors.assign import Mode
+from admission.engine.model import BoundPod, Cohort, PreemptionPolicy, Profile, TopologyAsk
+from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, path, preempted_event
-from tests.admission.engine.making import CPU, HOST, RACK, group, host, racks
-
-NOW = 10_000.0
-LOWER = PreemptionPolicy(within_cluster_queue="LowerPriority")
-RECLAIM = PreemptionPolicy("Any", "LowerPriority")
-ONE_RACK = TopologyAsk(required=RACK)
-
-
-@dataclass(frozen=True)
-class Runs:
-    """`pods` of 1 cpu on hosts by name, in a queue."""
-
-    hosts: Mapping[str, int]
-    priority: int = 0
-    since: float = 9_000.0
-    queue: str = "a"
-    evicted: bool = False
-
-
-def cluster(
-    runs: Mapping[str, Runs], *queues: ClusterQueue, racks_of_two: int = 2, profile: Profile = Profile.EXACT
-) -> Ledger:
-    ledger = Ledger(PlacementOptions(profile=profile))
-    ledger.apply(racks())
-    for index in range(2 * racks_of_two):
-        ledger.apply(host(f"h{index}", f"r{index // 2}", 4))
-    for queue in queues or (own(),):
-        ledger.apply(queue)
-    for key, one in runs.items():
-        count = sum(one.hosts.values())
-        pod_set = PodSet("main", count, {"cpu": CPU}, topology=TopologyAsk(unconstrained=True))
-        assignment = Assignment((HOST,), tuple(DomainCount((name,), n) for name, n in one.hosts.items()))
-        got = PodSetAdmission("main", {"cpu": "tas"}, {"cpu": count * CPU}, count, assignment)
-        workload = Workload(key, f"uid-{key}", "ns/lq", one.queue, (pod_set,), priority=one.priority)
-        admitted = replace(workload, evicted=one.evicted, reserved=one.since, admission=Admission(one.queue, (got,)))
-        ledger.apply(admitted)
-    return ledger
-
-
-def own(cpus: int = 100, policy: PreemptionPolicy = LOWER, name: str = "a", cohort: str | None = None) -> ClusterQueue:
-    return ClusterQueue(name, (group({"tas": {"cpu": Quota(cpus * CPU)}}),), cohort, preemption=policy)
-
-
-def inquiry(
-    ledger: Ledger, pods: int, cpus: int, ask: TopologyAsk = ONE_RACK, *, priority: int = 10
-) -> tuple[Inquiry, Workload, FlavorAssignment]:
-    pod_set = PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask)
-    head = Workload("ns/head", "head", "ns/lq", "a", (pod_set,), priority=priority, job_uid="job")
-    total = pods * cpus * CPU
-    found = PodSetFlavors("main", {"cpu": Pick("tas", Mode.PREEMPT)}, {"cpu": total}, topology="tas")
-    return Preemptor(ledger, NOW).about(head), head, FlavorAssignment((found,), {("tas", "cpu"): total})
-
-
-def victims(ledger: Ledger, pods: int, cpus: int, ask: TopologyAsk = ONE_RACK, *, priority: int = 10) -> list[str]:
-    about, head, found = inquiry(ledger, pods, cpus, ask, priority=priority)
-    return [victim.workload for victim in about.targets(head, found)]
-
+from tests.admission.engine.making import CPU, HOST
+from tests.admission.engine.preemption.pencil import LOWER, NOW, RECLAIM, Runs, cluster, inquiry, own, victims
 
 SCATTERED = {
     "left": Runs({"h0": 4}, since=9_900.0),
