@@ -12,9 +12,14 @@ app = typer.Typer(no_args_is_help=False, add_completion=False)
 
 
 @app.command("jobs")
-def jobs_command(loads: list[str] = typer.Argument(default=None), floor: bool = False) -> None:  # noqa: B008  typer's way
+def jobs_command(
+    loads: list[str] = typer.Argument(default=None),  # noqa: B008  typer's way
+    floor: bool = False,
+    protocol: bool = False,
+) -> None:
     """Jobs end to end on the real control plane."""
-    jobs.run(loads or [], floor=floor)
+    mode = jobs.Mode.FLOOR if floor else jobs.Mode.PROTOCOL if protocol else jobs.Mode.STOWAGE
+    jobs.run(loads or [], mode=mode)
 
 
 @app.command("placement")

@@ -1,26 +1,31 @@
 """Jobs end to end on the real control plane, driven by the neutral load tool that stands beside the project.
 
-    python -m tests.bench jobs [LOAD ...] [--floor]
+    python -m tests.bench jobs [LOAD ...] [--floor | --protocol]
 
 Each load of loads.json gets a control plane of its own with kwok nodes; Stowage's three processes run beside it on the same
 machine under their own ServiceAccounts. Prints the tool's table, the CPU seconds and memory of our processes, and how
-many API requests a job costs by verb and resource. `--floor` runs the same Jobs without any queueing.
+many API requests a job costs by verb and resource. `--floor` runs the same Jobs without any queueing, `--protocol` with the
+writes of the queueing and nothing else (jobstamp.py; each job must fit on one host).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from admission.cli.install import CONFIG
 from admission.cli.processes import Processes
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import Options
@@ -35,63 +40,88 @@ CLUSTER = Options(
 )
 
 
-def run(names: list[str], *, floor: bool = False) -> None:
+class Mode(Enum):
+    """Who admits the Jobs."""
+
+    STOWAGE = ""
+    FLOOR = " floor"
+    PROTOCOL = " protocol"
+
+
+def run(names: list[str], *, mode: Mode = Mode.STOWAGE) -> None:
     """Runs the loads one after the other and prints what they cost."""
     if not TOOL.exists():
         print(f"the load tool is not there: {TOOL.name} is expected in ../shared/bench")
         return
     for name in names or list(LOADS):
         with tempfile.TemporaryDirectory(prefix="stowage-bench-") as folder:
-            asyncio.run(_one(name, Path(folder), floor))
+            asyncio.run(_one(name, Path(folder), mode))
 
 
-async def _one(name: str, folder: Path, floor: bool) -> None:
+async def _one(name: str, folder: Path, mode: Mode) -> None:
     with ControlPlane(folder / "cluster", CLUSTER) as cluster:
-        if floor:
-            await _drive(name, cluster, folder, floor=True)
-            return
-        async with real(cluster, folder) as stage:
-            _account(cluster, stage.processes)
-            await _drive(name, cluster, folder, floor=False)
-            await _requests(stage.processes, LOADS[name]["jobs"])
+        if mode is Mode.FLOOR:
+            await _drive(name, cluster, folder, mode)
+        elif mode is Mode.PROTOCOL:
+            async with _stamp(cluster):
+                await _drive(name, cluster, folder, mode)
+        else:
+            async with real(cluster, folder) as stage:
+                children = stage.processes.children.values()
+                _account(cluster, {child.name: child.process.pid for child in children if child.process})
+                await _drive(name, cluster, folder, mode)
+                await _requests(stage.processes, LOADS[name]["jobs"])
 
 
-def _account(cluster: ControlPlane, processes: Processes) -> None:
+@contextlib.asynccontextmanager
+async def _stamp(cluster: ControlPlane) -> AsyncIterator[None]:
+    """Only the kinds, and the process that writes."""
+    await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-k", str(CONFIG / "crd"))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.bench.jobstamp", str(cluster.kubeconfig), cwd=ROOT
+    )
+    _account(cluster, {"stamp": process.pid})
+    try:
+        yield
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def _account(cluster: ControlPlane, pids: Mapping[str, int]) -> None:
     """Names our processes in the file in which the tool looks for those whose CPU it adds up."""
     path = cluster.folder / "state.json"
     state = json.loads(path.read_text())
-    state["pids"] += [
-        [f"stowage-{child.name}", child.process.pid] for child in processes.children.values() if child.process
-    ]
+    state["pids"] += [[f"stowage-{name}", pid] for name, pid in pids.items()]
     path.write_text(json.dumps(state))
 
 
-async def _drive(name: str, cluster: ControlPlane, folder: Path, *, floor: bool) -> None:
+async def _drive(name: str, cluster: ControlPlane, folder: Path, mode: Mode) -> None:
     load = LOADS[name]
-    common = ["--kubeconfig", str(cluster.kubeconfig), *(["--no-queue"] if floor else [])]
+    common = ["--kubeconfig", str(cluster.kubeconfig), *(["--no-queue"] if mode is Mode.FLOOR else [])]
     blocks = ["--blocks", str(load["blocks"])] if "blocks" in load else []
     await _call("setup", *common, *blocks)
-    topology = "none" if floor else load["topology"]
+    topology = "none" if mode is Mode.FLOOR else load["topology"]
     out = folder / "result.json"
     options = ["--jobs", str(load["jobs"]), "--pods", str(load["pods"]), "--topology", topology, "--out", str(out)]
     for key in ("run_for", "rate"):
         if key in load:
             options += [f"--{key.replace('_', '-')}", str(load[key])]
     state = str(cluster.folder / "state.json")
-    await _call("run", *common, *options, "--state", state, "--label", f"{name}{' floor' if floor else ''}")
-    _summarise(name, json.loads(out.read_text()), floor)
+    await _call("run", *common, *options, "--state", state, "--label", f"{name}{mode.value}")
+    _summarise(name, json.loads(out.read_text()), mode)
 
 
 async def _call(*arguments: str) -> None:
     await asyncio.to_thread(subprocess.run, [sys.executable, str(TOOL), *arguments], check=False)
 
 
-def _summarise(name: str, result: dict[str, Any], floor: bool) -> None:
+def _summarise(name: str, result: dict[str, Any], mode: Mode) -> None:
     ours = sum(seconds for part, seconds in result["cpu_s"].items() if part.startswith("stowage-"))
     server = result["cpu_s"].get("apiserver", 0.0) or result["cpu_s"].get("kube-apiserver", 0.0)
     clock, stages = result["clock"], result["stages_since_job_post"]
     print(
-        f"SUMMARY {name}{' floor' if floor else ''}: wall {result['wall_s']} s, last bound {clock['bound'][1]} s, "
+        f"SUMMARY {name}{mode.value}: wall {result['wall_s']} s, last bound {clock['bound'][1]} s, "
         f"last admitted {clock.get('admitted', [0, 0])[1]} s, posted to bound p50 {stages['all pods bound']['p50']} "
         f"p95 {stages['all pods bound']['p95']} s, CPU ours {ours:.1f} / API server {server:.1f} s; "
         f"violations {result['required_violations']}; peer {LOADS[name].get('peer')}; floor {LOADS[name].get('floor')}"

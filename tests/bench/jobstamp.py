@@ -1,0 +1,111 @@
+"""The floor of the protocol: every Job is started as soon as it is seen, with the controller's writes and no decision at all.
+
+    python -m tests.bench.jobstamp KUBECONFIG
+
+A Workload is made, its status gets the admission, the Job gets its template: the three writes that any queueing by
+kueue.x-k8s.io/v1beta2 owes a job, beside what the Job controller writes for a job that is suspended first. No webhook, no
+queue, no quota; the hosts of the load tool take turns, each a whole job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from admission.controllers import conditions
+from admission.controllers.jobs.infos import pod_set_infos
+from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.workload import composed
+from admission.controllers.status import patch_status
+from admission.integrations.job import BatchJob
+from api.assignment import encode
+from api.errors import NotFound
+from api.kube.client import Kube, PatchKind
+from api.kube.informer import Informer
+from api.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
+from api.kube.settings import ClientSettings
+from api.kube.store import Change, ChangeType
+from api.topology import ResourceFlavor
+from api.workloads import Admission, PodSetAssignment, Workload
+
+_WRITES_AT_ONCE = 32
+_LEVELS = ("example.com/block", "example.com/rack", "kubernetes.io/hostname")
+_FLAVOR = ResourceFlavor.from_wire({"metadata": {"name": "gpu"}, "spec": {"nodeLabels": {"pool": "tas"}}})
+_KIND = BatchJob()
+
+
+async def stamp(kubeconfig: Path) -> None:
+    """Until cancelled."""
+    waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
+        informer = Informer(kube, JOBS, dict)
+
+        def changed(change: Change[dict[str, Any]]) -> None:
+            if change.type is ChangeType.ADDED and change.object["spec"].get("suspend"):
+                waiting.put_nowait(change.object)
+
+        informer.add_handler(changed)
+        hosts = itertools.cycle(_hosts())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informer.run())
+            group.create_task(_open_queue(kube))
+            for _ in range(_WRITES_AT_ONCE):
+                group.create_task(_start(kube, waiting, hosts))
+
+
+async def _open_queue(kube: Kube) -> None:
+    """The load tool posts nothing before somebody has said that its queue is active."""
+    active = {
+        "type": "Active",
+        "status": "True",
+        "reason": "Ready",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    while True:
+        with contextlib.suppress(NotFound):
+            status = {"status": {"conditions": [active]}}
+            await kube.patch(CLUSTER_QUEUES, "cq", status, kind=PatchKind.MERGE, subresource="status")
+            return
+        await asyncio.sleep(0.2)
+
+
+def _hosts() -> Iterator[tuple[str, str, str]]:
+    """As the load tool names them: ten hosts a rack, ten racks a block."""
+    return ((f"b{n // 100:03}", f"r{n // 10:04}", f"n{n:05}") for n in range(1000))
+
+
+async def _start(kube: Kube, waiting: asyncio.Queue[dict[str, Any]], hosts: Iterator[tuple[str, str, str]]) -> None:
+    while True:
+        job = await waiting.get()
+        made = composed(job, _KIND, Surroundings(flavors={"gpu": _FLAVOR}))
+        workload = Workload.from_wire(await kube.create(WORKLOADS, made))
+        status = conditions.reserved(workload.status, _admission(workload, next(hosts)), 0.0, 1)
+        workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1))
+        patch = _KIND.start(job, pod_set_infos(workload, {"gpu": _FLAVOR}, JobOptions()))
+        patch.pop("metadata", None)  # the Job controller has said Suspended meanwhile
+        meta = job["metadata"]
+        await kube.patch(JOBS, meta["name"], patch, meta["namespace"], kind=PatchKind.MERGE)
+
+
+def _admission(workload: Workload, host: tuple[str, str, str]) -> Admission:
+    pod_set = workload.spec.pod_sets[0]
+    assigned = PodSetAssignment(
+        name=pod_set.name,
+        flavors={"cpu": "gpu", "nvidia.com/gpu": "gpu"},
+        resource_usage={"cpu": str(pod_set.count), "nvidia.com/gpu": str(pod_set.count)},
+        count=pod_set.count,
+        topology_assignment=encode(_LEVELS, [(host, pod_set.count)]),
+    )
+    return Admission(cluster_queue="cq", pod_set_assignments=(assigned,))
+
+
+if __name__ == "__main__":
+    uvloop.run(stamp(Path(sys.argv[1])))
