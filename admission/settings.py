@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic.alias_generators import to_camel
 
 from admission.engine.model import Counting, PlacementOptions, Profile
 from admission.engine.quota.charging import ResourceRules, Transformation
@@ -18,6 +19,7 @@ from api.kube.environment import Environment, Section
 from api.quantity import CPU, parse
 from api.sakkara import TOPOLOGY_NAMESPACE
 
+SectionT = TypeVar("SectionT", bound=Section)
 _TEN_YEARS = 315_360_000
 
 
@@ -32,6 +34,16 @@ def _seconds(given: Any) -> Any:
 
 
 Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=_TEN_YEARS, allow_inf_nan=False)]
+
+
+def _switched(section: SectionT, switch: str, but: Set[str] = frozenset()) -> SectionT:
+    """What has no effect while the switch is off is no way to turn it on, as it is in some files of the field."""
+    idle = sorted(to_camel(name) for name in section.model_fields_set - {switch} - but)
+    if idle and switch not in section.model_fields_set:
+        raise ValueError(
+            f"{', '.join(idle)} has no effect without {switch}: say {switch}: true, or false to leave it off"
+        )
+    return section
 
 
 class PlacementSection(Section):
@@ -76,6 +88,11 @@ class PodsReadySection(Section):
         False, description="admit the next workload only when the pods of all others are ready"
     )
     requeuing_strategy: RequeuingSection = RequeuingSection()
+
+    @model_validator(mode="after")
+    def _said_to_be_on(self) -> Self:
+        # the time that an evicted workload queues by counts also where nobody waits for pods
+        return _switched(self, "enabled", but={"requeuing_strategy"})
 
 
 class WorkloadRetentionSection(Section):
@@ -129,6 +146,10 @@ class FairSharingSection(Section):
         if given not in ((), both[:1], both[1:], both):
             raise ValueError(f"must be one of {both[0]}, {both[1]}, or both in that order")
         return given
+
+    @model_validator(mode="after")
+    def _said_to_be_on(self) -> Self:
+        return _switched(self, "enable")
 
     def rules(self) -> FairSharing | None:
         """As the engine takes them; None where fair sharing is off."""

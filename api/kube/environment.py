@@ -2,7 +2,8 @@
 
 `STOWAGE_CONFIG` names the file; variables `STOWAGE_<NAME>` (nested with `__`, as `STOWAGE_CLIENT__QPS`) win over it.
 In the file keys are camelCase, as in every manifest. An unknown key is an error, so that a typo does not pass, and so is a
-file that is not there: nobody shall run with defaults who has written settings.
+file that is not there: nobody shall run with defaults who has written settings. (Variables may bear unknown names: the cluster
+itself makes some of the webhook's Service.)
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from api.errors import InvalidObject
 from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings, ProcessSettings
+from api.kube.unknown import said_of
 
 CONFIG_VARIABLE = "STOWAGE_CONFIG"
 
@@ -137,7 +140,11 @@ def faults(bad: ValidationError | InvalidObject) -> str:
     """What is wrong with the settings, a line each: name, what was given, what is allowed."""
     if isinstance(bad, InvalidObject):
         return str(bad)
-    return "\n".join(f"settings: {'.'.join(map(str, e['loc']))}: {e['input']!r}: {e['msg']}" for e in bad.errors())
+    return "\n".join(f"settings: {'.'.join(map(str, e['loc']))}: {e['input']!r}: {_wrong(e)}" for e in bad.errors())
+
+
+def _wrong(error: ErrorDetails) -> str:
+    return said_of(error["loc"]) if error["type"] == "extra_forbidden" else error["msg"]
 
 
 class _File(YamlConfigSettingsSource):

@@ -14,6 +14,7 @@ from admission.controllers.options import job_options, life_rules
 from admission.controllers.timeouts import Backoff, PodsReadyRules
 from admission.engine.quota.fairness import FairSharing, FairStrategy
 from admission.settings import AdmissionSettings
+from api.kube.unknown import INSTEAD
 from api.pods import Namespace
 from ungater.app import main as ungater
 
@@ -63,7 +64,22 @@ from ungater.app import main as ungater
         ),
         pytest.param(
             "WAIT_FOR_PODS_READY", '{"patience": 5}',
-            "settings: wait_for_pods_ready.patience: 5: Extra inputs are not permitted", id="unknown-word",
+            "settings: wait_for_pods_ready.patience: 5: no such setting", id="unknown-word",
+        ),
+        pytest.param(
+            "METRICS__CUSTOM_LABELS", '[{"name": "team"}]',
+            "settings: metrics.custom_labels: '[{\"name\": \"team\"}]': "
+            f"{INSTEAD['metrics.customLabels']}", id="the field's, not ours",
+        ),
+        pytest.param(
+            "WAIT_FOR_PODS_READY__BLOCK_ADMISSION", "true",
+            "settings: wait_for_pods_ready: {'block_admission': 'true'}: Value error, blockAdmission has no effect without "
+            "enabled: say enabled: true, or false to leave it off", id="off-by-default",
+        ),
+        pytest.param(
+            "FAIR_SHARING__PREEMPTION_STRATEGIES", '["LessThanInitialShare"]',
+            "settings: fair_sharing: {'preemption_strategies': ['LessThanInitialShare']}: Value error, preemptionStrategies "
+            "has no effect without enable: say enable: true, or false to leave it off", id="sharing-off-by-default",
         ),
         pytest.param(
             "OBJECT_RETENTION_POLICIES__WORKLOADS__AFTER_FINISHED", "a week",
@@ -115,6 +131,39 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(
     monkeypatch.setenv("STOWAGE_CONFIG", str(file))
     assert start() == 2
     assert capsys.readouterr().err.startswith(f"settings: STOWAGE_CONFIG: {str(file)!r}: {said}")
+
+
+@pytest.mark.parametrize("path", sorted(INSTEAD))
+def test_nothing_of_the_field_s_configuration_is_taken_and_ignored(
+    path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: object = 1
+    for part in reversed(path.split(".")):
+        given = {part: given}
+    (tmp_path / "config.yaml").write_text(msgspec.json.encode(given).decode())
+    monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
+    assert main(["controller"]) == 2
+    assert capsys.readouterr().err == f"settings: {path}: 1: {INSTEAD[path]}\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "key"),
+    [
+        pytest.param(lambda: main(["controller"]), "ungater", id="controller"),
+        pytest.param(ungater, "placement", id="ungater"),
+    ],
+)
+def test_a_section_of_another_process_is_an_error_that_says_so(
+    start: Callable[[], int],
+    key: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"{key}: {{}}")
+    monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
+    assert start() == 2
+    assert "the ungater and the other two processes have a file each" in capsys.readouterr().err
 
 
 def test_the_field_s_words_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
