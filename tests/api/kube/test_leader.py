@@ -7,59 +7,97 @@ import json
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
-from aiohttp import web
 
-from api.errors import NotLeader
+from api.errors import AlreadyExists, Conflict, NotFound, NotLeader, ServerError, Unreachable
+from api.kube.client import Kube
 from api.kube.leader import LeaderElection
 from api.kube.settings import LeaderSettings
+from api.kube.transport import Call, Transport
 from tests.api.kube.clock import ManualClock, settle, until
-from tests.api.kube.server import Script, scripted
 
 
-class LeaseServer(Script):
+class LeaseServer:
     """One Lease, kept as the API server keeps it; `cut_off` names the candidates whose requests
     fail, `hanging` those whose requests are carried out late: when they are not named there any more."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.lease: dict[str, Any] | None = None
         self.version = 0
         self.cut_off: set[str] = set()
         self.hanging: set[str] = set()
+        self._requests: set[asyncio.Task[bytes]] = set()
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        who = request.headers["User-Agent"]
-        body = await request.read()
+    def take(self, who: str, call: Call) -> asyncio.Task[bytes]:
+        """The answer to come."""
+        request = asyncio.create_task(self._handle(who, call))
+        self._requests.add(request)
+        request.add_done_callback(self._requests.discard)
+        return request
+
+    async def close(self) -> None:
+        """Answers what hangs."""
+        self.hanging.clear()
+        await asyncio.gather(*self._requests, return_exceptions=True)
+
+    async def _handle(self, who: str, call: Call) -> bytes:
+        await asyncio.sleep(0)
         if who in self.cut_off:
-            return refusal(500, "InternalError")
-        await until(lambda: who not in self.hanging, seconds=3600)
-        return self.answer(request.method, json.loads(body) if body else {})
+            raise ServerError(500, "InternalError", "cut off")
+        while who in self.hanging:  # noqa: ASYNC110 - a set tells nobody of its changes
+            await asyncio.sleep(0)
+        return json.dumps(self.answer(call.method, json.loads(call.body or b"{}"))).encode()
 
-    def answer(self, method: str, body: dict[str, Any]) -> web.Response:
+    def answer(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
         if method == "GET":
-            return refusal(404, "NotFound") if self.lease is None else web.json_response(self.lease)
+            if self.lease is None:
+                raise NotFound(404, "NotFound", "no Lease yet")
+            return self.lease
         if method == "POST" and self.lease is not None:
-            return refusal(409, "AlreadyExists")
+            raise AlreadyExists(409, "AlreadyExists", "there is one")
         if method == "PUT":
             assert self.lease is not None
             if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
-                return refusal(409, "Conflict")
+                raise Conflict(409, "Conflict", "modified meanwhile")
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
         self.lease = body
-        return web.json_response(body)
+        return body
 
     @property
     def holder(self) -> str | None:
         return self.lease["spec"]["holderIdentity"] if self.lease else None
 
 
-def refusal(code: int, reason: str) -> web.Response:
-    return web.json_response({"kind": "Status", "code": code, "reason": reason, "message": reason}, status=code)
+class Wire(Transport):
+    """Straight to the server, without a network: requests take turns of the loop and the time of the test's clock, which
+    never runs ahead of them however slow the machine is. One that was given up is carried out all the same."""
+
+    def __init__(self, server: LeaseServer, clock: ManualClock, who: str, timeout: float) -> None:
+        self.server, self.clock, self.who, self.timeout = server, clock, who, timeout
+
+    async def send(self, call: Call) -> bytes:
+        until = self.clock.now() + self.timeout
+        answer = self.server.take(self.who, call)
+        while not answer.done():
+            if self.clock.now() >= until:
+                raise Unreachable(0, "NoAnswer", f"{call}: no answer within {self.timeout} s")
+            await asyncio.sleep(0)
+        return answer.result()
+
+
+class WiredKube(Kube):
+    """A client with that wire."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self.wire = wire
+
+    def tuned(self, **changes: Any) -> Self:
+        wire = self.wire
+        return type(self)(Wire(wire.server, wire.clock, wire.who, changes["timeout"]))
 
 
 class Candidate:
@@ -98,8 +136,9 @@ class Candidate:
 class Race:
     """Candidates on one clock and one Lease."""
 
-    def __init__(self, server: LeaseServer, clock: ManualClock, candidates: list[Candidate]) -> None:
-        self.server, self.clock, self.candidates = server, clock, candidates
+    def __init__(self) -> None:
+        self.server, self.clock = LeaseServer(), ManualClock()
+        self.candidates: list[Candidate] = []
 
     def leaders(self) -> list[str]:
         """Who could write right now; never more than one."""
@@ -108,41 +147,39 @@ class Race:
         return found
 
     async def pass_time(self, seconds: float, step: float = 0.25) -> list[str]:
-        """Lets time go by in small steps, each with real requests in between; who led at the end."""
+        """Lets time go by in small steps, each with requests in between; who led at the end."""
         for _ in range(int(seconds / step)):
             await self.clock.advance(step)
-            await self.quiet()
+            await settle()
             self.leaders()
             assert sum(c.working for c in self.candidates) <= 1
         return self.leaders()
 
-    async def quiet(self) -> None:
-        """Until every candidate waits for the clock again (or for a request that hangs)."""
-        for _ in range(3):
-            await settle()
-            await asyncio.sleep(0.001)
-
     async def lead(self, who: str) -> None:
         await until(lambda: self.leaders() == [who] and any(c.working for c in self.candidates))
 
+    def joined_by(self, name: str) -> None:
+        """One more candidate."""
+        kube = WiredKube(Wire(self.server, self.clock, name, timeout=60.0))
+        election = LeaderElection(kube, LeaderSettings("stowage", "controller", name), self.clock)
+        self.candidates.append(Candidate(election))
+
 
 @asynccontextmanager
-async def race(folder: Path, *names: str) -> AsyncIterator[Race]:
-    server, clock = LeaseServer(), ManualClock()
-    async with scripted(server, folder) as kube:
-        candidates = [
-            Candidate(LeaderElection(kube.tuned(user_agent=name), LeaderSettings("stowage", "controller", name), clock))
-            for name in names
-        ]
-        try:
-            yield Race(server, clock, candidates)
-        finally:
-            for candidate in candidates:
-                await candidate.stop()
+async def race(*names: str) -> AsyncIterator[Race]:
+    run = Race()
+    for name in names:
+        run.joined_by(name)
+    try:
+        yield run
+    finally:
+        await run.server.close()
+        for candidate in run.candidates:
+            await candidate.stop()
 
 
-async def test_one_of_two_leads_and_keeps_leading(tmp_path: Path) -> None:
-    async with race(tmp_path, "a", "b") as run:
+async def test_one_of_two_leads_and_keeps_leading() -> None:
+    async with race("a", "b") as run:
         await until(run.leaders)
         [first] = run.leaders()
         assert await run.pass_time(60) == [first]
@@ -153,11 +190,11 @@ async def test_one_of_two_leads_and_keeps_leading(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["cut_off", "hanging"])
-async def test_a_leader_that_is_cut_off_stops_before_another_starts(tmp_path: Path, fault: str) -> None:
-    async with race(tmp_path, "a") as run:
+async def test_a_leader_that_is_cut_off_stops_before_another_starts(fault: str) -> None:
+    async with race("a") as run:
         await run.lead("a")
         getattr(run.server, fault).add("a")
-        run.candidates.append(other_candidate(run, "b"))
+        run.joined_by("b")
         assert await run.pass_time(7) == ["a"]  # renewed at most 2.4 s before the fault: the fence is open
         assert await run.pass_time(3.5) == []
         assert not run.candidates[0].working
@@ -168,13 +205,8 @@ async def test_a_leader_that_is_cut_off_stops_before_another_starts(tmp_path: Pa
         assert run.server.lease["spec"]["leaseTransitions"] == 1
 
 
-def other_candidate(run: Race, name: str) -> Candidate:
-    kube = run.candidates[0].election._kube.tuned(user_agent=name)
-    return Candidate(LeaderElection(kube, LeaderSettings("stowage", "controller", name), run.clock))
-
-
-async def test_the_fence_holds_even_when_no_timer_could_run(tmp_path: Path) -> None:
-    async with race(tmp_path, "a") as run:
+async def test_the_fence_holds_even_when_no_timer_could_run() -> None:
+    async with race("a") as run:
         await run.lead("a")
         run.clock._now += 10.0  # the loop was blocked: nothing ran meanwhile
         with pytest.raises(NotLeader, match=r"lease stowage/controller of a: last proved 10\.0 s ago, allowed 10\.0 s"):
@@ -182,10 +214,10 @@ async def test_the_fence_holds_even_when_no_timer_could_run(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_never_two_leaders_whatever_fails(tmp_path: Path, seed: int) -> None:
+async def test_never_two_leaders_whatever_fails(seed: int) -> None:
     names, dice = ("a", "b", "c"), random.Random(seed)
     led: set[str] = set()
-    async with race(tmp_path, *names) as run:
+    async with race(*names) as run:
         for _ in range(40):
             fault = dice.choice([run.server.cut_off, run.server.hanging])
             run.server.cut_off.clear()
@@ -195,8 +227,8 @@ async def test_never_two_leaders_whatever_fails(tmp_path: Path, seed: int) -> No
     assert len(led) > 1
 
 
-async def test_a_short_fault_is_ridden_out(tmp_path: Path) -> None:
-    async with race(tmp_path, "a") as run:
+async def test_a_short_fault_is_ridden_out() -> None:
+    async with race("a") as run:
         await run.lead("a")
         run.server.cut_off.add("a")
         assert await run.pass_time(5) == ["a"]
@@ -205,8 +237,8 @@ async def test_a_short_fault_is_ridden_out(tmp_path: Path) -> None:
         assert run.candidates[0].terms == 1
 
 
-async def test_a_lost_leader_stands_again(tmp_path: Path) -> None:
-    async with race(tmp_path, "a") as run:
+async def test_a_lost_leader_stands_again() -> None:
+    async with race("a") as run:
         await run.lead("a")
         run.server.cut_off.add("a")
         assert await run.pass_time(12) == []
@@ -216,8 +248,8 @@ async def test_a_lost_leader_stands_again(tmp_path: Path) -> None:
         assert run.candidates[0].terms == 2
 
 
-async def test_a_stolen_lease_ends_the_work_at_once(tmp_path: Path) -> None:
-    async with race(tmp_path, "a") as run:
+async def test_a_stolen_lease_ends_the_work_at_once() -> None:
+    async with race("a") as run:
         await run.lead("a")
         assert run.server.lease is not None
         run.server.answer("PUT", {**run.server.lease, "spec": {**run.server.lease["spec"], "holderIdentity": "thief"}})
@@ -225,18 +257,18 @@ async def test_a_stolen_lease_ends_the_work_at_once(tmp_path: Path) -> None:
         assert run.server.holder == "thief"
 
 
-async def test_a_leader_that_ends_gives_the_lease_back(tmp_path: Path) -> None:
-    async with race(tmp_path, "a") as run:
+async def test_a_leader_that_ends_gives_the_lease_back() -> None:
+    async with race("a") as run:
         await run.lead("a")
         await run.candidates[0].stop()
         assert run.server.holder == ""
-        run.candidates.append(other_candidate(run, "b"))
+        run.joined_by("b")
         await run.lead("b")  # without a second going by
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("a bug")], ids=["returns", "raises"])
-async def test_the_work_decides_when_it_is_over(tmp_path: Path, error: Exception | None) -> None:
-    async with race(tmp_path, "a") as run:
+async def test_the_work_decides_when_it_is_over(error: Exception | None) -> None:
+    async with race("a") as run:
         await run.lead("a")
         candidate = run.candidates[0]
         candidate.fail = error
@@ -247,23 +279,16 @@ async def test_the_work_decides_when_it_is_over(tmp_path: Path, error: Exception
         candidate.task = asyncio.create_task(asyncio.sleep(0))
 
 
-async def test_a_dead_leaders_lease_runs_out(tmp_path: Path) -> None:
-    async with race(tmp_path) as run:
+async def test_a_dead_leaders_lease_runs_out() -> None:
+    async with race() as run:
         spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"}
-        run.server.lease = {
-            "metadata": {"name": "controller", "namespace": "stowage", "resourceVersion": "x"},
-            "spec": spec,
-        }
-        async with scripted(run.server, tmp_path) as kube:
-            election = LeaderElection(
-                kube.tuned(user_agent="a"), LeaderSettings("stowage", "controller", "a"), run.clock
-            )
-            run.candidates.append(Candidate(election))
-            # However old its times look: whose clock is right is not known, so a whole duration is waited.
-            assert await run.pass_time(14) == []
-            await run.pass_time(4)
-            await run.lead("a")
-            await run.candidates.pop().stop()
+        metadata = {"name": "controller", "namespace": "stowage", "resourceVersion": "x"}
+        run.server.lease = {"metadata": metadata, "spec": spec}
+        run.joined_by("a")
+        # However old its times look: whose clock is right is not known, so a whole duration is waited.
+        assert await run.pass_time(14) == []
+        await run.pass_time(4)
+        await run.lead("a")
 
 
 @pytest.mark.parametrize(
