@@ -47,6 +47,8 @@ def few(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Few:
     if not problem.asked:
         return Few(largest(problem, 0, among, top.k), among, (top.k,), (top.k,))
     bound = (top.k, *(1 for _ in range(problem.asked)))
+    if top.k == 1:
+        return Few(largest(problem, problem.asked, among, 1), among, bound, bound)
     best: Few | None = None
     for union, above in _unions(problem, kinds, top, among):
         bound = max(bound, (top.k, *above))

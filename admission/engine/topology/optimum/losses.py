@@ -130,6 +130,11 @@ class Table:
         self._problem, self._scale, self._losses = problem, scale, losses
         self._costs, self._wanted, self._budget = costs, wanted, budget
         self._worth = losses.worth.tolist()
+        own = problem.capacity[problem.asked][losses.slots] - losses.price
+        self._own = {
+            slot: (max(worth, 0), [_Way(worth, 1, 0, costs[slot], slot)])
+            for slot, worth in zip(losses.slots.tolist(), own.tolist(), strict=True)
+        }
         self._families = families(problem, candidates(problem, losses.slots))
         sizes = sorted(map(len, self._families[problem.asked].values()), reverse=True)
         self._fewest = wanted.domains - sum(sizes[: wanted.parents - 1])
@@ -154,9 +159,11 @@ class Table:
 
     def _merged(self, level: int, parent: int, most: int) -> _States:
         """The ways to open some of the children of a domain, that lose no more than `most`; `level`: theirs."""
-        states: _States = {(0, 0, 0): (0, None)}
-        best = 0
-        for top, ways in self._children(level, parent, most):
+        children = self._children(level, parent, most)
+        decided = next((at for at, (top, ways) in enumerate(children) if len(ways) != 1 or top <= most), len(children))
+        best = sum(top for top, _ in children[:decided])
+        states = self._all_of([ways[0] for _, ways in children[:decided]], best - most)
+        for top, ways in children[decided:]:
             best += top
             floor = best - most
             before = [one for one in states.items() if one[0][2] < self._wanted.parents]
@@ -168,6 +175,18 @@ class Table:
             for state, (paid, chosen) in before:
                 self._join(states, state, paid, chosen, ways, floor)
         return states
+
+    def _all_of(self, ways: Sequence[_Way], floor: int) -> _States:
+        """What must be opened, each in the one way that it can; empty where that is too much, or not worth enough."""
+        worth = domains = parents = cost = 0
+        choice: Choice | int = None
+        for way in ways:
+            worth, cost = worth + way.worth, cost + way.cost
+            domains, parents = domains + way.domains, parents + way.parents
+            choice = way.choice if choice is None else (choice, way.choice)
+        if worth < floor or domains > self._wanted.domains or parents > self._wanted.parents:
+            return {}
+        return {(worth, domains, parents): (cost, choice)}
 
     def _join(
         self,
@@ -204,7 +223,10 @@ class Table:
         slots = self._families[level].get(parent, ())
         if level == self._problem.asked - 1:
             slots = self._unlike(slots)
-        children = [self._ways(level, slot, most) for slot in slots]
+        if level == self._problem.asked:
+            children = [self._own[slot] for slot in slots if self._own[slot][1][0].worth >= -most]
+        else:
+            children = [self._ways(level, slot, most) for slot in slots]
         kept = self._cheapest([ways for _, ways in children], level)
         found = [(top, ways) for (top, _), ways in zip(children, kept, strict=True) if ways or top]
         found.sort(key=lambda child: len(child[1]) + (child[0] <= most))
@@ -222,10 +244,10 @@ class Table:
                 kept.append(parent)
         return kept
 
-    def _cheapest(self, children: Sequence[Sequence[_Way]], level: int) -> list[list[_Way]]:
+    def _cheapest(self, children: list[list[_Way]], level: int) -> list[list[_Way]]:
         limit = self._wanted.domains if level == self._problem.asked else self._wanted.parents
         if len(children) <= limit:
-            return list(map(list, children))
+            return children
         order = sorted((way.cost, at, number) for at, ways in enumerate(children) for number, way in enumerate(ways))
         seen: Counter[tuple[int, int, int]] = Counter()
         kept: list[list[int]] = [[] for _ in children]
@@ -237,14 +259,9 @@ class Table:
         return [[ways[number] for number in sorted(some)] for ways, some in zip(children, kept, strict=True)]
 
     def _ways(self, level: int, slot: int, most: int) -> tuple[int, list[_Way]]:
-        """The most that it is worth, opened or not, and the ways to open it that lose no more than `most`."""
-        losses, asked = self._losses, self._problem.asked
-        capacity = int(self._problem.capacity[level][slot])
-        if level == asked:
-            worth = capacity - losses.price
-            return max(worth, 0), [_Way(worth, 1, 0, self._costs[slot], slot)] if worth >= -most else []
-        opening = self._scale.domain(level, capacity)
-        rent, opened = (losses.rent, 1) if level == asked - 1 else (0, 0)
+        """The most that a domain above is worth, opened or not, and the ways to open it that lose no more than `most`."""
+        opening = self._scale.count(level)
+        rent, opened = (self._losses.rent, 1) if level == self._problem.asked - 1 else (0, 0)
         top = self._worth[slot] - rent if opened else None
         inside = self._merged(level + 1, slot, most if top is None else most + min(top, 0))
         ways = [

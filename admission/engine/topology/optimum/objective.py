@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -49,9 +50,7 @@ class Problem:
     @property
     def order(self) -> tuple[Name, ...]:
         """The figures before the pairs, first to last. Nothing comes before the counts of the asked level and above."""
-        above, below = range(self.asked, -1, -1), range(self.asked + 1, len(self.capacity))
-        here = (*(("count", level) for level in above), ("stranded", self.asked))
-        return (*here, *(("count", level) for level in below), *(("stranded", level) for level in below))
+        return _order(self.asked, len(self.capacity))
 
     def opened(self, slots: Ints) -> list[Ints]:
         """Per level the domains that these domains of the last level open."""
@@ -69,6 +68,13 @@ class Problem:
             len(opened[level]) if name == "count" else int(held[level].sum()) - self.need for name, level in self.order
         )
         return (*first, *pairs(Counter(held[self.asked].tolist())))
+
+
+@cache
+def _order(asked: int, levels: int) -> tuple[Name, ...]:
+    above, below = range(asked, -1, -1), range(asked + 1, levels)
+    here = (*(("count", level) for level in above), ("stranded", asked))
+    return (*here, *(("count", level) for level in below), *(("stranded", level) for level in below))
 
 
 def pairs(counts: Counter[int] | dict[int, int]) -> Iterable[int]:
