@@ -91,12 +91,13 @@ class StandIn:
 
 
 class StatefulSets(StandIn):
-    """Of apps/v1: ordinals, OrderedReady and Parallel, RollingUpdate."""
+    """Of apps/v1: ordinals, OrderedReady and Parallel, RollingUpdate, pods of its selector that nobody owns."""
 
     resource = STATEFUL_SETS
 
     async def sync(self, obj: Obj, pods: Sequence[Obj]) -> None:
         """See StandIn."""
+        await self._adopt(obj, pods)
         spec, mine = obj["spec"], _owned(obj, pods)
         start = (spec.get("ordinals") or {}).get("start", 0)
         replicas, ordered = spec.get("replicas", 1), spec.get("podManagementPolicy") != "Parallel"
@@ -106,6 +107,15 @@ class StatefulSets(StandIn):
         current = all(_labels(pod).get(REVISION) == revision for pod in standing)
         status = {"replicas": len(standing), "readyReplicas": sum(map(is_ready, standing)), "updateRevision": revision}
         await self.tell(obj, status | ({"currentRevision": revision} if current else {}))
+
+    async def _adopt(self, obj: Obj, pods: Sequence[Obj]) -> None:
+        wanted = obj["spec"]["selector"]["matchLabels"].items()
+        for pod in pods:
+            meta = pod["metadata"]
+            if wanted <= _labels(pod).items() and not meta.get("ownerReferences") and not meta.get("deletionTimestamp"):
+                meta["ownerReferences"] = [_reference(obj, STATEFUL_SETS)]
+                body = {"metadata": {"uid": meta["uid"], "ownerReferences": meta["ownerReferences"]}}
+                await self.kube.patch(PODS, meta["name"], body, _namespace(obj), kind=PatchKind.MERGE)
 
     async def _replicas(
         self, obj: Obj, mine: Mapping[int, Obj], wanted: range, revision: str, *, ordered: bool

@@ -334,6 +334,62 @@ async def test_deleted_it_leaves_nothing(site: MakeSite) -> None:
     await runs(here, "next", 2)
 
 
+async def _orphaned(here: Site, name: str) -> None:
+    await here.kube.delete(STATEFUL_SETS, name, here.name, propagation="Orphan")
+    await gone(here, STATEFUL_SETS, name)
+
+
+async def test_pods_that_it_leaves_behind_keep_their_quota_until_they_are_gone(site: MakeSite) -> None:
+    here = site("sts-orphan")
+    await here.open({"b1": {"r1": 1}}, quota=2)
+    await here.make(STATEFUL_SETS, a_set(here, "app", 2))
+    before = await runs(here, "app", 2)
+    name = (await workload(here, "app")).metadata.name
+    await _orphaned(here, "app")
+    await here.make(STATEFUL_SETS, a_set(here, "next", 1))
+    await here.waits("next", "WaitingForQuota", GPU)
+    await here.kube.delete(PODS, "app-0", here.name)
+    await gone(here, PODS, "app-0")
+    assert [pod["metadata"]["uid"] for pod in await runs(here, "app", 1)] == [before[1]["metadata"]["uid"]]
+    assert is_true(Workload.from_wire(await here.kube.get(WORKLOADS, name, here.name)).status.conditions, ADMITTED)
+    await here.kube.delete(PODS, "app-1", here.name)
+    await runs(here, "next", 1)
+
+
+async def test_one_of_the_same_name_takes_over_what_was_left_behind(site: MakeSite) -> None:
+    here = site("sts-taken")
+    await here.open({"b1": {"r1": 2}}, quota=2)
+    await here.make(STATEFUL_SETS, a_set(here, "app", 2))
+    before = [pod["metadata"]["uid"] for pod in await runs(here, "app", 2)]
+    admitted = await workload(here, "app")
+    await _orphaned(here, "app")
+    made = await here.make(STATEFUL_SETS, a_set(here, "app", 2))
+
+    async def taken() -> bool:
+        page = await here.kube.list(WORKLOADS, here.name)
+        owners = {
+            w["metadata"]["name"]: [o["uid"] for o in w["metadata"].get("ownerReferences", ())] for w in page.items
+        }
+        return list(owners) == [admitted.metadata.name] and made["metadata"]["uid"] in owners[admitted.metadata.name]
+
+    try:
+        await eventually("its only Workload is the one that was left behind", taken)
+    except AssertionError as late:
+        raise AssertionError(f"{late}; {await story(here, 'app')}") from None
+    assert [pod["metadata"]["uid"] for pod in await runs(here, "app", 2)] == before
+    await here.kube.delete(PODS, "app-1", here.name)
+
+    async def back() -> bool:
+        pods = [pod for pod in await pods_of(here, "app") if pod["status"].get("phase") == "Running"]
+        uids = [pod["metadata"]["uid"] for pod in pods]
+        return len(uids) == 2 and uids[0] == before[0] and uids[1] != before[1]
+
+    await eventually("a new pod runs in the place of the one that was deleted", back)
+    after = await workload(here, "app")
+    assert after.metadata.uid == admitted.metadata.uid
+    assert is_true(after.status.conditions, ADMITTED)
+
+
 @pytest.mark.e2e
 async def test_scaled_past_the_webhook_it_is_charged_for_what_it_is(site: MakeSite, stage: Stage) -> None:
     if stage.name == "embedded":

@@ -84,9 +84,10 @@ def _controller(pod: QueuedPod) -> OwnerReference:
 
 
 def is_group_workload(workload: Workload) -> bool:
-    """Whether a Workload of a group's name is the group's: made for one, or already owned by pods."""
-    owners = workload.metadata.owner_references
-    return names.IS_GROUP_WORKLOAD in workload.metadata.annotations or any(_is_pod(owner) for owner in owners)
+    """Whether a Workload of a group's name is the group's: made for one, owned by pods, or left to them by their set."""
+    owners, said = workload.metadata.owner_references, workload.metadata.annotations
+    left = names.COMPONENT_INDEX in said and not owners
+    return left or names.IS_GROUP_WORKLOAD in said or any(_is_pod(owner) for owner in owners)
 
 
 def _is_pod(owner: OwnerReference) -> bool:

@@ -55,13 +55,14 @@ RULES = PodRules()
 def plan_gone(workloads: Sequence[Workload], now: float) -> Plan:
     """The plan for Workloads none of whose pods is there any more: finished, so that their quota returns, and free to go.
 
-    One that was made beforehand for a group is its maker's: it is only let go.
+    One that was made beforehand for a group is its maker's: it is only let go. One that a set left to its pods is theirs.
     """
     result = NOTHING
     for workload in workloads:
         owned = any(owner.controller for owner in workload.metadata.owner_references)
+        theirs = {names.IS_GROUP_WORKLOAD, names.COMPONENT_INDEX} & workload.metadata.annotations.keys()
         over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
-        if not over and (owned or names.IS_GROUP_WORKLOAD in workload.metadata.annotations):
+        if not over and (owned or theirs):
             message = "The workload's owner no longer exists"
             result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
         result = result.then(*let_go(workload))

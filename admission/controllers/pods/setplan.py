@@ -10,13 +10,15 @@ For each group that the set asks for, in this order:
     it has none                 -> it follows the set: queue, class, pods; it comes off hold
 
 A Workload of a group that is not asked for (any more) goes once none of its pods runs. A gated pod whose Workload is there
-is told its group and its pod set. Not here: starting and ending pods, which is the group's.
+is told its group and its pod set. A set that is deleted without its pods leaves them their Workload, which becomes theirs
+(plan.py); one of the same name that takes the pods over takes it over as well, under the name that it has. Not here: starting
+and ending pods, which is the group's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.controllers import conditions
@@ -33,12 +35,14 @@ from admission.controllers.jobs.endings import finish, let_go
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
+    adopted,
     copied_annotations,
     is_managed,
     labels_of,
     spec_patch,
     wanted_spec,
 )
+from admission.controllers.pods.takeover import kept_names, leaves_its_pods
 from admission.integrations.pod import QueuedPod
 from admission.integrations.seats import Group, Seat
 from admission.integrations.sets import SetKind
@@ -85,9 +89,15 @@ def plan_set(
     surroundings: Surroundings,
     now: float,
     is_made: Callable[[str], bool] = lambda _: False,
+    behind: Sequence[Workload] = (),
 ) -> SetPlan:
-    """The plan; `workloads` have the set as controller, `is_made` tells the names of those created and not seen yet."""
-    return _Planner(kind, obj, pods, surroundings, now).plan(workloads, is_made)
+    """The plan; `workloads` have the set as controller, `is_made` tells the names of those created and not seen yet.
+
+    `behind`: Workloads of its pods that have no controller (`is_left_behind`).
+    """
+    if leaves_its_pods(obj):
+        return NOTHING
+    return _Planner(kind, obj, pods, surroundings, now).plan(workloads, is_made, behind)
 
 
 def plan_gone(workloads: Sequence[Workload], pods: Iterable[QueuedPod], now: float) -> SetPlan:
@@ -132,12 +142,19 @@ class _Planner:
         if index is not None and not pod.deleted:
             self._present.add(index)
 
-    def plan(self, workloads: Sequence[Workload], is_made: Callable[[str], bool]) -> SetPlan:
+    def plan(
+        self, workloads: Sequence[Workload], is_made: Callable[[str], bool], behind: Sequence[Workload]
+    ) -> SetPlan:
         left = {workload.metadata.name: workload for workload in workloads}
         try:
             groups = self._groups()
         except InvalidObject as bad:
             return SetPlan(events=(Event("ErrWorkloadCompose", str(bad), "Warning"),), note=str(bad))
+        names_of, taken = kept_names(groups, self._seats, workloads, behind)
+        if taken:
+            return SetPlan(tuple(patch for workload in taken for patch in adopted(workload, self._owner())))
+        groups = tuple(replace(group, workload=names_of.get(group.workload, group.workload)) for group in groups)
+        self._rename(names_of)
         result, known = NOTHING, dict(left)
         for group in groups:
             workload = left.pop(group.workload, None)
@@ -156,7 +173,24 @@ class _Planner:
         options = self._surroundings.options
         return self._kind.groups(self._obj, self._present, topology=options.topology, short=options.short_names)
 
+    def _rename(self, names_of: Mapping[str, str]) -> None:
+        self._pods = {names_of.get(name, name): pods for name, pods in self._pods.items()}
+        self._seats = [
+            (pod, replace(seat, workload=names_of.get(seat.workload, seat.workload))) for pod, seat in self._seats
+        ]
+
     # ---- one group
+
+    def _owner(self) -> OwnerReference:
+        meta, kind = self._obj["metadata"], self._kind.resource
+        return OwnerReference(
+            api_version=kind.api_version,
+            kind=kind.kind,
+            name=meta["name"],
+            uid=meta.get("uid", ""),
+            controller=True,
+            block_owner_deletion=True,
+        )
 
     def _group(self, group: Group, workload: Workload | None) -> SetPlan:
         if workload is None:
@@ -172,22 +206,14 @@ class _Planner:
         return self._waiting(group, workload)
 
     def _created(self, group: Group) -> SetPlan:
-        meta, kind = self._obj["metadata"], self._kind.resource
-        owner = OwnerReference(
-            api_version=kind.api_version,
-            kind=kind.kind,
-            name=meta["name"],
-            uid=meta.get("uid", ""),
-            controller=True,
-            block_owner_deletion=True,
-        )
+        meta = self._obj["metadata"]
         fields: dict[str, Any] = {
             "name": group.workload,
             "namespace": meta.get("namespace"),
             "labels": {names.JOB_UID_LABEL: meta.get("uid", "")},
             "annotations": {**copied_annotations(self._obj), names.COMPONENT_INDEX: str(group.index)},
             "finalizers": (names.IN_USE_FINALIZER,),
-            "owner_references": (owner,),
+            "owner_references": (self._owner(),),
         }
         try:
             spec = wanted_spec(self._obj, None, group.pod_sets, self._surroundings)

@@ -19,6 +19,7 @@ from admission.controllers.actions import CreateWorkload, Event
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import Expected, Latest, View, job_key, owner_key, owner_uid
 from admission.controllers.pods.setplan import JoinPod, SetPlan, plan_gone, plan_set
+from admission.controllers.pods.takeover import is_left_behind
 from admission.controllers.pods.views import PodView
 from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
@@ -164,13 +165,19 @@ class SetController:
         def is_made(name: str) -> bool:
             return self._expected.remaining(object_key(namespace, name)) is not None
 
-        made = plan_set(kind, obj, workloads, pods, self._surroundings(), self._wall(), is_made)
+        behind = self._left_behind(pods)
+        made = plan_set(kind, obj, workloads, pods, self._surroundings(), self._wall(), is_made, behind)
         if made.events != self._told.get(key, ()):
             self._record(ref_to(kind.resource, obj), made.events)
             self._told[key] = made.events
         if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
             self._classless.add(key)
         return await self._perform(ref_to(kind.resource, obj), key, made)
+
+    def _left_behind(self, pods: Iterable[QueuedPod]) -> list[Workload]:
+        keys = sorted({object_key(pod.metadata.namespace, pod.group) for pod in pods if pod.group})
+        found = (self._latest.of(key, w) for key in keys if (w := self._workloads.objects.get(key)) is not None)
+        return [workload for workload in found if is_left_behind(workload)]
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
