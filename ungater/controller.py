@@ -138,7 +138,13 @@ class Ungater:
             async with self._slots:
                 # Repeatable: it names the pod's uid, and what it sets and takes out is the same the second time.
                 answer = await self._kube.patch(
-                    PODS, pod.metadata.name, body, pod.metadata.namespace, kind=PatchKind.STRATEGIC, repeatable=True
+                    PODS,
+                    pod.metadata.name,
+                    body,
+                    pod.metadata.namespace,
+                    kind=PatchKind.STRATEGIC,
+                    repeatable=True,
+                    decode=_decode_pod,
                 )
         except (NotFound, Invalid) as gone:
             # The pod is gone, or its gate was opened by somebody else: an event tells.
@@ -154,7 +160,7 @@ class Ungater:
             OPENINGS.labels("failed").inc()
             self._expectations.observed(key, pod.metadata.uid)
             return error
-        self._opened(key, workload, pod, msgspec.convert(answer, Pod))
+        self._opened(key, workload, pod, answer)
         return None
 
     def _opened(self, key: str, workload: Workload, before: Pod, after: Pod) -> None:

@@ -222,9 +222,11 @@ class QueueController:
         body: dict[str, Any] = {
             "metadata": {"resourceVersion": obj.metadata.resource_version, "finalizers": list(finalizers)}
         }
-        answer = await self._kube.patch(informer.resource, obj.metadata.name, body, kind=PatchKind.MERGE)
+        answer = await self._kube.patch(
+            informer.resource, obj.metadata.name, body, kind=PatchKind.MERGE, decode=type(obj)
+        )
         if not dying:  # one that is going may be gone with this
-            informer.observe(type(obj).from_wire(answer))
+            informer.observe(answer)
 
 
 @dataclass(frozen=True, slots=True)

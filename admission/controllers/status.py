@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from admission.controllers.reading import read_workload
 from admission.controllers.views import Views
 from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
@@ -32,8 +33,9 @@ async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatu
         return workload
     meta = workload.metadata
     body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": diff}
-    answer = await kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, subresource="status")
-    return Workload.from_wire(answer)
+    return await kube.patch(
+        WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, subresource="status", decode=read_workload
+    )
 
 
 async def read_again(kube: Kube, views: Views, workload: Workload) -> Workload | None:
@@ -44,7 +46,7 @@ async def read_again(kube: Kube, views: Views, workload: Workload) -> Workload |
     meta = workload.metadata
     while True:
         try:
-            now = await kube.get(WORKLOADS, meta.name, meta.namespace, decode=Workload.model_validate_json)
+            now = await kube.get(WORKLOADS, meta.name, meta.namespace, decode=read_workload)
         except NotFound:
             return None
         except ApiError as error:

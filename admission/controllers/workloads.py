@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from admission import metrics
 from admission.controllers import conditions, honoured, lifecycle
 from admission.controllers.evictor import Evictor
+from admission.controllers.reading import read_workload
 from admission.controllers.status import patch_status
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from api.errors import Conflict, NotFound
@@ -149,8 +150,10 @@ class WorkloadController:
         """The eviction follows when this is seen."""
         meta = workload.metadata
         body = {"metadata": {"resourceVersion": meta.resource_version}, "spec": {"active": False}}
-        answer = await self._kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
-        self._views.workloads.observe(Workload.from_wire(answer))
+        answer = await self._kube.patch(
+            WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, decode=read_workload
+        )
+        self._views.workloads.observe(answer)
 
     async def _delete(self, workload: Workload, result: lifecycle.Step) -> None:
         meta = workload.metadata

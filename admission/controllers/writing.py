@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus, WorkloadAction
 from admission.controllers.jobs.views import Expected, Latest
+from admission.controllers.reading import read_workload
 from admission.controllers.status import patch_status
 from api.errors import AlreadyExists
 from api.kube.client import Kube, PatchKind
@@ -57,8 +58,10 @@ class WorkloadWriter:
         now = self._latest.of(workload.key, workload)
         meta = now.metadata
         body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": meta.resource_version}}
-        answer = await self._kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
-        self._latest.note(workload.key, now, Workload.from_wire(answer))
+        answer = await self._kube.patch(
+            WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, decode=read_workload
+        )
+        self._latest.note(workload.key, now, answer)
         return now
 
     async def _create(self, key: str, workload: Workload) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 from admission.integrations.podset import PodSetInfo
@@ -32,6 +33,9 @@ class Finish:
 
 class JobKind(Protocol):
     """One kind of job. Every method is pure."""
+
+    def __hash__(self) -> int:
+        """By identity: there is one adapter of each kind."""
 
     @property
     def framework(self) -> str:
@@ -100,6 +104,27 @@ class Prioritized(Protocol):
 
     def priority_class(self, job: Job) -> str | None:
         """The name of a PriorityClass, None for none."""
+
+
+# To ask whether a class has all members of a protocol is slow, and what a kind can do never changes: asked once of each.
+
+
+@cache
+def as_reclaiming(kind: JobKind) -> Reclaiming | None:
+    """The kind as one that tells which pods are done; None where it is none."""
+    return kind if isinstance(kind, Reclaiming) else None
+
+
+@cache
+def as_parent(kind: JobKind) -> Parent | None:
+    """The kind as one with child jobs; None where it is none."""
+    return kind if isinstance(kind, Parent) else None
+
+
+@cache
+def as_prioritized(kind: JobKind) -> Prioritized | None:
+    """The kind as one that names its priority class itself; None where it does not."""
+    return kind if isinstance(kind, Prioritized) else None
 
 
 def condition(job: Job, kind: str) -> Mapping[str, Any] | None:

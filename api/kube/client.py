@@ -46,6 +46,9 @@ class Wired(Protocol):
 Object = Mapping[str, Any] | Wired | bytes
 """What can be sent: a dict, a typed object, or JSON."""
 
+Patch = Mapping[str, Any] | Sequence[Any] | Wired
+"""A patch: a map, a list of JSON patch operations, or a typed object to apply."""
+
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
@@ -227,7 +230,7 @@ class Kube:
         if resource.namespaced and not namespace:
             raise ValueError(f"create {resource.kind} {meta.get('name')}: metadata.namespace is missing")
         query = _query(fieldManager=FIELD_MANAGER, dryRun="All" if dry_run else None)
-        return await self._write("POST", "create", resource, resource.path(namespace), query, body, repeatable=False)
+        return decode_dict(await self._write("POST", "create", resource, resource.path(namespace), query, body, False))
 
     async def replace(self, resource: Resource, obj: Object, *, subresource: str | None = None) -> dict[str, Any]:
         """PUT. With a metadata.resourceVersion it raises Conflict when somebody else was first."""
@@ -236,13 +239,14 @@ class Kube:
         path = resource.path(meta.get("namespace"), meta["name"], subresource)
         repeatable = retry.has_precondition(body)
         query = _query(fieldManager=FIELD_MANAGER)
-        return await self._write("PUT", "update", resource, path, query, body, repeatable, subresource)
+        return decode_dict(await self._write("PUT", "update", resource, path, query, body, repeatable, subresource))
 
+    @overload
     async def patch(
         self,
         resource: Resource,
         name: str,
-        body: Mapping[str, Any] | Sequence[Any] | Wired,
+        body: Patch,
         namespace: str | None = None,
         *,
         kind: PatchKind,
@@ -250,14 +254,44 @@ class Kube:
         field_manager: str | None = None,
         force: bool = False,
         repeatable: bool | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]: ...
+    @overload
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: Patch,
+        namespace: str | None = None,
+        *,
+        decode: type[T] | Decoder[T],
+        kind: PatchKind,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+        repeatable: bool | None = None,
+    ) -> T: ...
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: Patch,
+        namespace: str | None = None,
+        *,
+        decode: Any = decode_dict,
+        kind: PatchKind,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+        repeatable: bool | None = None,
+    ) -> Any:
         """PATCH. `repeatable` says that applying it twice is the same as once; None finds out by retry.py's rule."""
         wire = body if isinstance(body, Mapping | Sequence) else body.to_wire()
         if repeatable is None:
             repeatable = kind is PatchKind.APPLY or retry.has_precondition(wire)
         query = _query(fieldManager=field_manager or FIELD_MANAGER, force="true" if force else None)
         path = resource.path(namespace, name, subresource)
-        return await self._write("PATCH", "patch", resource, path, query, wire, repeatable, subresource, kind.value)
+        data = await self._write("PATCH", "patch", resource, path, query, wire, repeatable, subresource, kind.value)
+        return _decoded(resource, data, decoder_for(decode))
 
     async def delete(
         self,
@@ -278,7 +312,7 @@ class Kube:
             "gracePeriodSeconds": grace_seconds,
         }
         body = {option: value for option, value in options.items() if value is not None}
-        await self._write("DELETE", "delete", resource, resource.path(namespace, name), {}, body, repeatable=bool(uid))
+        await self._write("DELETE", "delete", resource, resource.path(namespace, name), {}, body, bool(uid))
 
     async def _write(
         self,
@@ -291,11 +325,11 @@ class Kube:
         repeatable: bool,
         subresource: str | None = None,
         content_type: str = "application/json",
-    ) -> dict[str, Any]:
+    ) -> bytes:
         label = f"{resource.plural}/{subresource}" if subresource else resource.plural
         data = msgspec.json.encode(body)
         call = Call(method, verb, label, path, query, data, content_type, repeatable, self._fence)
-        return decode_dict(await self._transport.send(call))
+        return await self._transport.send(call)
 
 
 def name_kind(resource: Resource, item: Any) -> None:

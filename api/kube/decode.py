@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -42,8 +41,7 @@ def decoder_for(item_type: type[T] | Decoder[T]) -> Decoder[T]:
     return cast("Decoder[T]", msgspec.json.Decoder(item_type).decode)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """Who an object is. `uid` and `resource_version` are empty where the projected type does not carry them."""
 
     name: str
@@ -59,7 +57,7 @@ class Identity:
 
 def identity(obj: object) -> Identity:
     """Reads the identity of a dict, or of any type with `metadata.name` (`namespace`, `uid`, `resource_version`)."""
-    if isinstance(obj, Mapping):
+    if type(obj) is dict or isinstance(obj, Mapping):  # the first question is the cheap one
         meta = obj["metadata"]
         return Identity(
             meta.get("name", ""), meta.get("namespace") or "", meta.get("uid", ""), meta.get("resourceVersion", "")

@@ -33,7 +33,7 @@ from admission.controllers.jobs.views import (
 )
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.writing import Recorder, WorkloadWriter
-from admission.integrations.base import Job, JobKind, Parent
+from admission.integrations.base import Job, JobKind, as_parent, as_reclaiming
 from admission.lifemetrics import CREATION_LATENCY
 from api.errors import NotFound
 from api.kube.client import Kube
@@ -206,6 +206,7 @@ class JobController:
     ) -> tuple[object, ...]:
         """All that a plan depends on: what is equal needs no other plan."""
         meta, options = job["metadata"], self._options
+        telling = as_reclaiming(adapter) if options.reclaimable_pods else None
         prebuilt = surroundings.workloads.get(prebuilt_key(job) or "")
         return (
             meta.get("uid"),
@@ -216,7 +217,7 @@ class JobController:
             adapter.finished(job),
             adapter.is_active(job),
             options.wait_for_pods_ready and adapter.pods_ready(job),
-            job.get("status") if options.reclaimable_pods else None,
+            telling.reclaimable_pods(job) if telling and (workloads or prebuilt) else None,
             surroundings.ancestor_admitted,
             options.namespace_managed(meta.get("namespace") or ""),
             tuple((w.metadata.uid, w.metadata.resource_version) for w in workloads),
@@ -224,10 +225,11 @@ class JobController:
         )
 
     async def _children(self, job: Job, adapter: JobKind, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
-        if not isinstance(adapter, Parent) or not about_to_start(job, adapter, workloads):
+        above = as_parent(adapter)
+        if above is None or not about_to_start(job, adapter, workloads):
             return []
-        child = self._adapters.get(adapter.children)
-        return [] if child is None else await children_of(self._kube, job, adapter, child.resource)
+        child = self._adapters.get(above.children)
+        return [] if child is None else await children_of(self._kube, job, above, child.resource)
 
     def _surroundings(self, job: Job, children: list[dict[str, Any]]) -> Surroundings:
         return Surroundings(

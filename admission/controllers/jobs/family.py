@@ -12,7 +12,7 @@ from typing import Any
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import BY_JOB, View, job_key, job_owner, owner_uid
 from admission.controllers.jobs.workload import is_managed
-from admission.integrations.base import Job, JobKind, Parent
+from admission.integrations.base import Job, JobKind, Parent, as_parent
 from api import names
 from api.kube.client import Kube
 from api.kube.resources import Resource
@@ -52,16 +52,14 @@ class Family:
 
 def about_to_start(job: Job, kind: JobKind, workloads: Sequence[Workload]) -> bool:
     """Whether the next step of a job with child jobs may be its start: what these carry of an earlier one counts then."""
-    if not isinstance(kind, Parent) or not kind.is_suspended(job):
+    if as_parent(kind) is None or not kind.is_suspended(job):
         return False
     states = [workload.status.conditions for workload in workloads]
     return any(is_true(state, names.ADMITTED) and not is_true(state, names.EVICTED) for state in states)
 
 
-async def children_of(kube: Kube, job: Job, kind: JobKind, resource: Resource) -> list[dict[str, Any]]:
+async def children_of(kube: Kube, job: Job, kind: Parent, resource: Resource) -> list[dict[str, Any]]:
     """The child jobs (of that resource) of a kind that has them, as they are now. Raises ApiErrors."""
-    if not isinstance(kind, Parent):
-        return []
     meta = job["metadata"]
     page = await kube.list(resource, meta.get("namespace"), label_selector=f"{kind.children_label}={meta['name']}")
     mine = meta.get("uid", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admission.controllers.conditions import with_condition
-from admission.integrations.base import Job, JobKind, Reclaiming
+from admission.integrations.base import Job, JobKind, as_reclaiming
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, PODS_READY
 from api.workloads import WorkloadStatus
@@ -39,9 +39,10 @@ def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation:
 
 def with_reclaimable(status: WorkloadStatus, kind: JobKind, job: Job) -> WorkloadStatus:
     """The status with the pods that are done; it never falls while the quota is reserved."""
-    if not isinstance(kind, Reclaiming) or not is_true(status.conditions, ADMITTED):
+    telling = as_reclaiming(kind)
+    if telling is None or not is_true(status.conditions, ADMITTED):
         return status
     known = {pod.name: pod.count for pod in status.reclaimable_pods}
-    done = kind.reclaimable_pods(job)
+    done = telling.reclaimable_pods(job)
     grown = any(pod.count > known.get(pod.name, 0) for pod in done)
     return status.model_copy(update={"reclaimable_pods": done}) if grown else status

@@ -12,7 +12,7 @@ from admission.controllers.jobs.endings import finish
 from admission.controllers.jobs.fit import same_templates, unfinished_start
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.integrations.base import Job, JobKind, Parent
+from admission.integrations.base import Job, JobKind, as_parent
 from admission.integrations.podset import PodSetConflict, PodSetInfo
 from api import names
 from api.assignment import decode
@@ -39,7 +39,7 @@ def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surrou
 def _infos(kind: JobKind, workload: Workload, surroundings: Surroundings) -> tuple[PodSetInfo, ...]:
     """Child jobs keep what an earlier start gave them, so a domain that is named there could contradict the next one."""
     options = surroundings.options
-    if isinstance(kind, Parent):
+    if as_parent(kind) is not None:
         options = replace(options, open_templates=False)
     return pod_set_infos(workload, surroundings.flavors, options)
 
@@ -48,12 +48,13 @@ def _cleaned_children(
     job: Job, kind: JobKind, infos: Sequence[PodSetInfo], surroundings: Surroundings
 ) -> Iterator[PatchChild]:
     """Child jobs freed of what an earlier start left on them."""
-    if not isinstance(kind, Parent) or not surroundings.children:
+    above = as_parent(kind)
+    if above is None or not surroundings.children:
         return
     labels = {key for flavor in surroundings.flavors.values() for key in flavor.spec.node_labels}
     for child in surroundings.children:
-        if patch := kind.child_patch(job, child, infos, labels):
-            yield PatchChild(kind.children, child, patch)
+        if patch := above.child_patch(job, child, infos, labels):
+            yield PatchChild(above.children, child, patch)
 
 
 def is_unstarted(running: tuple[PodSet, ...], kind: JobKind, workload: Workload, surroundings: Surroundings) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from admission.controllers.actions import PatchWorkload
 from admission.controllers.jobs.fit import normal
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.integrations.base import Job, JobKind, Prioritized
+from admission.integrations.base import Job, JobKind, as_prioritized
 from admission.integrations.names import workload_name
 from api import names
 from api.errors import StowageError
@@ -135,7 +135,8 @@ def resolved_priority(
     What a Workload has already holds until its job names another class: a class that goes or changes moves nobody.
     """
     label = labels_of(job).get(names.PRIORITY_CLASS_LABEL)
-    own = kind.priority_class(job) if isinstance(kind, Prioritized) else None
+    naming = as_prioritized(kind) if kind else None
+    own = naming.priority_class(job) if naming else None
     name = label or own or _template_class(pod_sets)
     if now is not None and name in ("", now.priority_class_ref.name if now.priority_class_ref else ""):
         return now.priority_class_ref, now.priority
