@@ -1,15 +1,25 @@
 """Whether a workload could run at all, by trying everything: every flavor, every domain, every split over the nodes.
 
-Shares no code with the placement. For small clusters and one resource group; knows required levels, one layer of slices,
-selectors, taints with a plain toleration, and quota without cohorts' limits.
+Shares no code with the placement. For small clusters and one resource group; knows required levels, slices of any layer,
+groups of pod sets, hard constraints, selectors, required affinity, taints with a plain toleration, and quota.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from admission.engine.ledger import Ledger
-from admission.engine.model import BoundPod, Flavor, Node, PodSet, Workload
+from admission.engine.model import (
+    BoundPod,
+    Flavor,
+    LevelConstraint,
+    Node,
+    NodeSelectorTerm,
+    PodSet,
+    Requirement,
+    Workload,
+)
+from tests.admission.engine.topology.shapes.shapes import Shares, lawful
 
 Room = dict[str, dict[str, int]]
 """What is free by node."""
@@ -23,7 +33,9 @@ def could_run(ledger: Ledger, workload: Workload) -> bool:
 
 
 def _flavor_does(ledger: Ledger, workload: Workload, name: str) -> bool:
-    flavor = ledger.flavors[name]
+    flavor = ledger.flavors.get(name)
+    if flavor is None:
+        return False
     for resource in {resource for pod_set in workload.pod_sets for resource in pod_set.requests}:
         total = sum(pod_set.count * pod_set.requests.get(resource, 0) for pod_set in workload.pod_sets)
         if total > ledger.quota.potential(workload.cluster_queue, (name, resource)):
@@ -33,7 +45,12 @@ def _flavor_does(ledger: Ledger, workload: Workload, name: str) -> bool:
     for pod in ledger.bookings.pods.values():
         if pod.node in room and pod.workload not in ledger.admissions:
             _take(room, pod)
-    return _all(list(workload.pod_sets), flavor, nodes, room)
+    groups: dict[str, list[PodSet]] = {}
+    for pod_set in workload.pod_sets:
+        ask = pod_set.topology
+        assert ask is not None
+        groups.setdefault(f"alone-{pod_set.name}" if ask.group is None else f"group-{ask.group}", []).append(pod_set)
+    return _all(list(groups.values()), flavor, nodes, room)
 
 
 def _nodes(ledger: Ledger) -> list[Node]:
@@ -45,43 +62,76 @@ def _take(room: Room, pod: BoundPod) -> None:
         room[pod.node][resource] = room[pod.node].get(resource, 0) - amount
 
 
-def _all(pod_sets: list[PodSet], flavor: Flavor, nodes: list[Node], room: Room) -> bool:
-    if not pod_sets:
+def _all(groups: list[list[PodSet]], flavor: Flavor, nodes: list[Node], room: Room) -> bool:
+    if not groups:
         return True
-    first, *rest = pod_sets
+    first, *rest = groups
     return any(_all(rest, flavor, nodes, left) for left in _ways(first, flavor, nodes, room))
 
 
-def _ways(pod_set: PodSet, flavor: Flavor, nodes: list[Node], room: Room) -> Iterator[Room]:
-    """What is left after each way to place the pod set."""
-    levels, ask = flavor.levels, pod_set.topology
+def _ways(members: list[PodSet], flavor: Flavor, nodes: list[Node], room: Room) -> Iterator[Room]:
+    """What is left after each way to place the pod sets in one domain of the level that they require."""
+    levels, ask = flavor.levels, members[0].topology
     assert levels is not None
     assert ask is not None
     if ask.required is not None and ask.required not in levels:
         return
     depth = 0 if ask.required is None else levels.index(ask.required) + 1
-    usable = [node for node in nodes if _stands(pod_set, flavor, node)]
-    size = ask.slices[0].size if ask.slices else 1
-    for domain in sorted({_path(node, levels[:depth]) for node in usable}):
-        inside = [node for node in usable if _path(node, levels[:depth]) == domain]
-        yield from _splits(pod_set.count, size, pod_set.requests, inside, room)
+    for domain in sorted({_path(node, levels[:depth]) for node in nodes}):
+        inside = [node for node in nodes if _path(node, levels[:depth]) == domain]
+        yield from _members(members, flavor, inside, room, depth)
 
 
-def _path(node: Node, levels: tuple[str, ...]) -> tuple[str, ...]:
+def _members(members: list[PodSet], flavor: Flavor, nodes: list[Node], room: Room, depth: int) -> Iterator[Room]:
+    if not members:
+        yield room
+        return
+    first, *rest = members
+    levels, ask = flavor.levels, first.topology
+    assert levels is not None
+    assert ask is not None
+    sizes = {levels.index(layer.level): layer.size for layer in ask.slices}
+    if any(level < depth - 1 for level in sizes):
+        return  # slices of a level wider than the required one are no request at all
+    laws = {levels.index(constraint.level): constraint for constraint in ask.constraints}
+    usable = [node for node in nodes if _stands(first, flavor, node)]
+    for left, shares in _splits(first.count, sizes.get(len(levels) - 1, 1), first.requests, usable, room):
+        if _allowed(laws, sizes, {_path(node, levels): shares[node.name] for node in usable if node.name in shares}):
+            yield from _members(rest, flavor, nodes, left, depth)
+
+
+def _allowed(laws: Mapping[int, LevelConstraint], sizes: Mapping[int, int], shares: Shares) -> bool:
+    return not (laws or sizes) or lawful(laws, shares, sizes)
+
+
+def _path(node: Node, levels: Sequence[str]) -> tuple[str, ...]:
     return tuple(node.labels[level] for level in levels)
 
 
 def _stands(pod_set: PodSet, flavor: Flavor, node: Node) -> bool:
     tolerated = {(t.key, t.effect) for t in (*pod_set.tolerations, *flavor.tolerations)}
-    return all(node.labels.get(k) == v for k, v in pod_set.node_selector.items()) and all(
-        (taint.key, taint.effect) in tolerated for taint in node.taints
+    return (
+        all(node.labels.get(k) == v for k, v in pod_set.node_selector.items())
+        and all((taint.key, taint.effect) in tolerated for taint in node.taints)
+        and (pod_set.affinity is None or any(_meets(term, node) for term in pod_set.affinity))
     )
 
 
-def _splits(count: int, size: int, pod: Mapping[str, int], nodes: list[Node], room: Room) -> Iterator[Room]:
-    """Every split of the pods over the nodes, in whole slices of a node."""
+def _meets(term: NodeSelectorTerm, node: Node) -> bool:
+    return not term.match_fields and all(_has(requirement, node) for requirement in term.match_expressions)
+
+
+def _has(requirement: Requirement, node: Node) -> bool:
+    assert requirement.operator in ("In", "NotIn"), "nothing else is drawn"
+    return (node.labels.get(requirement.key) in requirement.values) == (requirement.operator == "In")
+
+
+def _splits(
+    count: int, size: int, pod: Mapping[str, int], nodes: list[Node], room: Room
+) -> Iterator[tuple[Room, dict[str, int]]]:
+    """Every split of the pods over the nodes, in whole slices of a node: what is left, and the pods by node."""
     if count == 0:
-        yield room
+        yield room, {}
         return
     if not nodes:
         return
@@ -89,4 +139,8 @@ def _splits(count: int, size: int, pod: Mapping[str, int], nodes: list[Node], ro
     for some in range(0, count + 1, size):
         left = {name: room[first.name].get(name, 0) - some * amount for name, amount in {**pod, "pods": 1}.items()}
         if all(amount >= 0 for amount in left.values()):
-            yield from _splits(count - some, size, pod, rest, {**room, first.name: {**room[first.name], **left}})
+            placed = {first.name: some} if some else {}
+            for final, shares in _splits(
+                count - some, size, pod, rest, {**room, first.name: {**room[first.name], **left}}
+            ):
+                yield final, {**placed, **shares}

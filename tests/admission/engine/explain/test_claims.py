@@ -74,16 +74,22 @@ def admits(made: Made, remedy: Remedy) -> bool:
     return lets_in(made.cluster, workload, made.cycle)
 
 
-QUOTA = (
+TRIED = (
     claims.borrowing_limit,
     claims.lent_and_not_reclaimed,
     claims.lower_priority_stays,
     claims.fair_share,
     claims.evicting,
+    claims.pods_not_ready,
+    claims.spread_in_a_required_rack,
+    claims.no_such_flavor,
+    claims.bad_request,
+    claims.affinity,
+    claims.leader,
 )
 
 
-@pytest.mark.parametrize("make", QUOTA, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", TRIED, ids=lambda make: make.__name__)
 def test_what_it_calls_impossible_is_so_however_it_is_tried(make: Make) -> None:
     made = make()
     assert (explained(made).verdict is Verdict.CANNOT_RUN) == (not could_run(made.cluster.ledger, made.workload))

@@ -12,11 +12,29 @@ from admission.engine.explain.explain import explain
 from admission.engine.explain.value import Verdict
 from admission.engine.explain.wire import to_wire
 from admission.engine.explain.words import headline
-from admission.engine.model import BoundPod, Event, Node, PodSet, Quota, SliceLayer, Taint, TopologyAsk, Workload
+from admission.engine.model import (
+    BoundPod,
+    Event,
+    LevelConstraint,
+    Node,
+    NodeSelectorTerm,
+    PodSet,
+    Quota,
+    Requirement,
+    SliceLayer,
+    Spreading,
+    Taint,
+    TopologyAsk,
+    Workload,
+)
 from tests.admission.engine.explain.applied import admits
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.situations import BLOCK, MAINTENANCE, W, beside, blocks, tree
 from tests.admission.engine.making import CPU, HOST, RACK, Cluster, queue, workload
+
+_DISK, _NO_DISK = (
+    NodeSelectorTerm(match_expressions=(Requirement("disk", operator, ("hdd",)),)) for operator in ("In", "NotIn")
+)
 
 Recipe = tuple[Event, ...]
 
@@ -25,11 +43,32 @@ asks = st.sampled_from(
         TopologyAsk(required=HOST),
         TopologyAsk(required=RACK),
         TopologyAsk(required=BLOCK),
-        TopologyAsk(required=RACK, group="g"),
         TopologyAsk(required=BLOCK, slices=(SliceLayer(HOST, 2),)),
         TopologyAsk(required=RACK, slices=(SliceLayer(HOST, 2),)),
     ]
 )
+
+
+def lawful(ask: TopologyAsk) -> st.SearchStrategy[TopologyAsk]:
+    """The ask with a hard constraint on racks or hosts."""
+    constraint = st.one_of(
+        st.builds(LevelConstraint, st.sampled_from([RACK, HOST]), spreading=st.sampled_from(Spreading)),
+        st.builds(LevelConstraint, st.just(HOST), minimum=st.integers(1, 3), maximum=st.integers(3, 4)),
+        st.builds(LevelConstraint, st.sampled_from([RACK, HOST]), factor=st.integers(2, 3)),
+        st.builds(
+            LevelConstraint,
+            st.sampled_from([RACK, HOST]),
+            spreading=st.just(Spreading.SPREAD),
+            partitions=st.integers(2, 3),
+        ),
+    )
+    return constraint.map(lambda one: replace(ask, constraints=(replace(one, hard=True),)))
+
+
+bound_asks = st.sampled_from([TopologyAsk(required=RACK), TopologyAsk(required=BLOCK), TopologyAsk(unconstrained=True)])
+constrained_asks = bound_asks.flatmap(lawful)
+
+leads = st.sampled_from([TopologyAsk(required=level, group="g") for level in (HOST, RACK, BLOCK)])
 
 loose_asks = st.sampled_from(
     [TopologyAsk(preferred=RACK), TopologyAsk(preferred=BLOCK), TopologyAsk(unconstrained=True)]
@@ -64,14 +103,16 @@ def recipes(draw: st.DrawFn) -> tuple[Workload, Recipe]:
     ]
     mine, other = draw(st.integers(1, 16)), draw(st.integers(0, 6))
     queues = (queue("q", cohort="all", tas=Quota(mine * CPU)), queue("o", cohort="all", tas=Quota(other * CPU)))
-    number = draw(st.sampled_from([1, 1, 1, 2]))
+    number = draw(st.sampled_from([1, 1, 1, 2, 2]))
+    together = draw(leads) if number > 1 and draw(st.booleans()) else None
     pod_sets = tuple(
         PodSet(
             f"p{i}",
-            2 * draw(st.integers(1, 3)),
+            1 if together is not None and i == 0 else 2 * draw(st.integers(1, 3)),
             {"cpu": draw(st.sampled_from([500, CPU, 2 * CPU]))},
-            topology=draw(asks if number > 1 else asks | loose_asks),
+            topology=together or draw(asks if number > 1 else asks | loose_asks | constrained_asks),
             node_selector=draw(st.sampled_from([{}, {}, {"disk": "ssd"}])),
+            affinity=draw(st.sampled_from([None, None, (_DISK,), (_DISK, _NO_DISK)])),
         )
         for i in range(number)
     )

@@ -89,7 +89,7 @@ def test_a_little_less_than_a_remedy_does_not_do(make: Make) -> None:
                 assert not admits(cluster, waiting, Remedy(changes)), (remedy, less)
 
 
-@pytest.mark.parametrize("make", [make for make in SITUATIONS if make is not situations.constrained])
+@each
 def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(make: Make) -> None:
     cluster = make()
     waiting = cluster.queues.workload(W)
