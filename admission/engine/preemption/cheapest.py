@@ -49,13 +49,14 @@ def cheapest(ledger: Ledger, question: Question, budget: int) -> Choice:
     room = room_for(ledger, question, ordered)
     if room is not None and not room.sites:
         return Choice((), best.certificate())
-    peers = choose(ledger, question, candidates, room)
+    peers = choose(ledger, question, candidates, room, placed=False)
     if peers:
         best.taken, best.cost = peers, cost_of((one.candidate.workload for one in peers), question.now)
     for borrowing in _ways(question, candidates):
         with Hole(ledger, question, room, borrowing=borrowing) as hole:
             search(Attempt(ledger, question, ordered, hole, best, borrowing=borrowing), room)
-    taken = peers if best.taken is peers else without_needless(ledger, question, best, room) or peers
+    better = [] if best.taken is peers else without_needless(ledger, question, best, room)
+    taken = better or _placed(ledger, question, peers, room)
     best.cost = cost_of((one.candidate.workload for one in taken), question.now) if taken else None
     return Choice(tuple(taken), best.certificate())
 
@@ -96,3 +97,11 @@ def without_needless(ledger: Ledger, question: Question, best: Best, room: Relie
         for one in best.taken:
             hole.take(one.candidate)
         return hole.fill(best.taken) if hole.fits() else []
+
+
+def _placed(ledger: Ledger, question: Question, taken: list[Taken], room: Relief | None) -> list[Taken]:
+    """The same; none where the workload has no place without them after all."""
+    with Hole(ledger, question, room) as hole:
+        for one in taken:
+            hole.take(one.candidate)
+        return taken if taken and hole.places() else []

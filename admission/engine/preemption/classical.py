@@ -25,8 +25,10 @@ def classical(ledger: Ledger, question: Question) -> list[Taken]:
     return choose(ledger, question, candidates, room_for(ledger, question, ordered))
 
 
-def choose(ledger: Ledger, question: Question, candidates: Candidates, room: Relief | None) -> list[Taken]:
-    """The same, for candidates that are known."""
+def choose(
+    ledger: Ledger, question: Question, candidates: Candidates, room: Relief | None, *, placed: bool = True
+) -> list[Taken]:
+    """The same, for candidates that are known. `placed` False: where room is only counted, nothing is placed for proof."""
     if room is not None and not room.sites:
         return []
     ordered = candidates.in_order()
@@ -34,7 +36,7 @@ def choose(ledger: Ledger, question: Question, candidates: Candidates, room: Rel
         with Hole(ledger, question, room, borrowing=borrowing) as hole:
             out = hole.dig(sequence(question, ordered, borrowing))
             if out:
-                return hole.fill(out)
+                return hole.fill(out) if placed else hole.thin(out)
     return []
 
 

@@ -20,7 +20,7 @@ from admission.engine.decision import Claim, Victim
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, Question
-from admission.engine.quota.cohorts import Node, change
+from admission.engine.quota.cohorts import Node, use
 from admission.engine.topology.booked.lift import Standing
 from admission.engine.topology.relief import Relief, Site
 
@@ -211,10 +211,12 @@ class Hole:
             self.put_back(one.candidate)
 
     def fill(self, out: Sequence[Taken]) -> list[Taken]:
-        """Put back, last but one first, whom the workload fits beside. Order as the peer's: the last one fills the gap.
+        """The same as `thin`; none where the workload has no place after all."""
+        kept = self.thin(out)
+        return kept if self.places() else []
 
-        None where it has no place after all.
-        """
+    def thin(self, out: Sequence[Taken]) -> list[Taken]:
+        """Put back, last but one first, whom the workload fits beside. Order as the peer's: the last one fills the gap."""
         kept = list(out)
         for index in range(len(kept) - 2, -1, -1):
             candidate = kept[index].candidate
@@ -224,7 +226,7 @@ class Hole:
                 kept.pop()
             else:
                 self.take(candidate)
-        return kept if self.places() else []
+        return kept
 
 
 def room_for(ledger: Ledger, question: Question, candidates: Iterable[Candidate]) -> Relief | None:
@@ -235,7 +237,7 @@ def room_for(ledger: Ledger, question: Question, candidates: Iterable[Candidate]
 def _charge(node: Node, usage: Mapping[FlavorResource, int], sign: int) -> None:
     """Not told to the journal: whoever does it undoes it, and a search does it tens of thousands of times."""
     for fr, amount in usage.items():
-        change(node, fr, usage=sign * amount)
+        use(node, fr, sign * amount)
 
 
 def _beyond(node: Node, fr: FlavorResource, amount: int) -> int:

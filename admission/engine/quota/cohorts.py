@@ -98,7 +98,7 @@ def bump(sums: Sums, fr: FlavorResource, by: int) -> None:
 def change(node: Node | None, fr: FlavorResource, *, quota: int = 0, usage: int = 0) -> None:
     """Shift the node's sums, and those of its ancestors by as much as reaches them."""
     if not quota:
-        _use(node, fr, usage)
+        use(node, fr, usage)
         return
     while node is not None and (quota or usage):
         before = contribution(node, fr)
@@ -109,17 +109,20 @@ def change(node: Node | None, fr: FlavorResource, *, quota: int = 0, usage: int 
         node = node.parent
 
 
-def _use(node: Node | None, fr: FlavorResource, amount: int) -> None:
+def use(node: Node | None, fr: FlavorResource, amount: int) -> None:
     """The same for usage alone: searches for victims do this tens of thousands of times."""
     while node is not None and amount:
-        before = node.usage.get(fr, 0)
+        usage = node.usage
+        before = usage.get(fr, 0)
         after = before + amount
         if after:
-            node.usage[fr] = after
+            usage[fr] = after
         else:
-            node.usage.pop(fr, None)
-        kept = held_back(node, fr)
-        amount = max(0, after - kept) - max(0, before - kept)
+            usage.pop(fr, None)
+        quota = node.quotas.get(fr)
+        if before < 0 or after < 0 or (quota is not None and quota.lending_limit is not None):
+            kept = held_back(node, fr)
+            amount = max(0, after - kept) - max(0, before - kept)
         node = node.parent
 
 

@@ -13,9 +13,9 @@ Called by ledger.py for the preemption engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import floordiv
+from operator import add, floordiv, sub
 
 import numpy as np
 
@@ -57,18 +57,20 @@ class Site:
 
     def leave(self, key: str) -> None:
         """The workload is gone."""
-        self._shift(key, +1)
+        self._shift(key, add)
 
     def come(self, key: str) -> None:
         """It is there again."""
-        self._shift(key, -1)
+        self._shift(key, sub)
 
-    def _shift(self, key: str, sign: int) -> None:
+    def _shift(self, key: str, step: Callable[[int, int], int]) -> None:
+        every, fits, unit, more = self.free, self.fit, self.unit, 0
         for row, amounts in self.takes.get(key, ()):
-            free = self.free[row] = [have + sign * amount for have, amount in zip(self.free[row], amounts, strict=True)]
-            fit = self.count(free)
-            self.holds += fit - self.fit[row]
-            self.fit[row] = fit
+            free = every[row] = list(map(step, every[row], amounts))
+            fit = max(0, min(map(floordiv, free, unit)))
+            more += fit - fits[row]
+            fits[row] = fit
+        self.holds += more
 
     def count(self, free: Sequence[int]) -> int:
         """Units that a row with this much free holds."""

@@ -187,16 +187,15 @@ class Capacity:
         if count:
             amount = times(vector, count)
             if self._journal.recording:
-                self._journal.record(partial(self._charge, spot, times(amount, -1)))
-            self._charge(spot, amount)
-            if count < 0:
-                for flavor, _, _ in self._rows(spot):
-                    self._grew(flavor)
+                self._journal.record(partial(self._charge, spot, vector if count == -1 else times(amount, -1)))
+            self._charge(spot, amount, grew=count < 0)
 
-    def _charge(self, spot: Spot, vector: Vector) -> None:
+    def _charge(self, spot: Spot, vector: Vector, *, grew: bool = False) -> None:
         book_add(self.book(spot), _book_key(spot), vector)
-        for _, tree, row in self._rows(spot):
+        for flavor, tree, row in self._rows(spot):
             tree.shift_used(row, vector)
+            if grew:
+                self._grew(flavor)
 
     def assume(self, spot: Spot, vector: Vector, count: int) -> None:
         """As `charge`, but only what is free changes: for pod sets that are placed together in one question."""
