@@ -1,6 +1,6 @@
 """Which running workloads have lost a node and are to be given another: those whose assignment names an unhealthy one.
 
-`nodes` marks the Workloads; the search for another node is engine/second.py. A workload is looked at
+`nodes` marks the Workloads; the search for another node is engine/cycle/second.py. A workload is looked at
 whenever it changes, and when writing what was found has failed (`again`). Called by the scheduler before each
 cycle.
 """

@@ -210,7 +210,7 @@ class LevelConstraint:
 class Profile(StrEnum):
     """How domains are chosen where several would do.
 
-    Exact: a proved optimum (topology/optimum/exact.py, joint.py). Compatible: the peer's answer to the letter. LeastFree: as
+    Exact: a proved optimum (topology/optimum, topology/joint). Compatible: the peer's answer to the letter. LeastFree: as
     Compatible, small free domains first, for all requests.
     """
 

@@ -2,7 +2,8 @@
 
 The same steps as the cycle's (flavors, quota, place, the next flavor where a placement fails), for one workload and without
 booking anything. Ask inside a trial to learn what a change would do. No queue is looked at: whether others come first is
-not the question here. Called by explain.py and remedies/; `cannot_run` also by cycle/cycle.py, with the decision that it makes.
+not the question here. Called by explain.py, trying.py and growing.py; `cannot_run` also by cycle/cycle.py, with the decision
+that it makes.
 """
 
 from __future__ import annotations

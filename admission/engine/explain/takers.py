@@ -1,7 +1,7 @@
 """Who takes the room of some nodes: admitted workloads by their bookings, and bound pods that belong to none of them.
 
 Reads the books of one flavor's tree; built once for an explanation, since it walks over everything that is booked.
-Called by rooms.py and by the search for workloads whose end would help (remedies/finishing.py).
+Called by rooms.py and by the search for workloads whose end would help (finishing.py).
 """
 
 from __future__ import annotations

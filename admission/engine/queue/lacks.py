@@ -1,6 +1,6 @@
 """What a workload that was refused waits for, so that it is looked at again when that has come, and not before.
 
-A search over flavors ends in vain where each flavor of some resource group failed (search.py). Unless one of them has as much
+A search over flavors ends in vain where each flavor of some resource group failed (flavors/search.py). Unless one of them has as much
 quota free as was asked for, or room on its nodes where those were too full, the same search fails in the same way; what comes
 free elsewhere does not matter. What was taken by earlier pod sets of the workload counts as well, so only the first group of
 pod sets is judged. Nothing is told of a workload that may start with fewer pods.

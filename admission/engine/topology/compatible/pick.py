@@ -1,7 +1,7 @@
 """Picking domains one by one, as 5.6 to 5.8 are written: with leaders, with affinity, inside one parent.
 
 A Dom is a domain with numbers of its own that the picking changes; the orders and `minimize` are the text's, including its
-quirks. select.py is the quick way for the plain case and gives the same answer. place.py calls both.
+quirks. select.py is the quick way for the plain case and gives the same answer. search.py calls both.
 """
 
 from __future__ import annotations

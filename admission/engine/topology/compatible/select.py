@@ -2,7 +2,7 @@
 
 Both profiles take whole domains in their order until one more would be too much, then a last one: BestFit goes from the
 largest down and ends with the tightest that holds the rest; LeastFree goes from the smallest up. So only as many domains
-matter as the answer has, plus one; a histogram of the numbers finds them. place.py calls this.
+matter as the answer has, plus one; a histogram of the numbers finds them. Called by search.py.
 """
 
 from __future__ import annotations
