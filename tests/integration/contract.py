@@ -92,13 +92,13 @@ class Server:
             assert response.status == 200, await response.text()
 
             async def event() -> Obj:
-                line = await asyncio.wait_for(response.content.readline(), 20)
+                line = await asyncio.wait_for(response.content.readline(), 60)
                 assert line, "the watch ended"
                 return dict(json.loads(line))
 
             yield event
 
-    async def eventually(self, what: str, check: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
+    async def eventually(self, what: str, check: Callable[[], Awaitable[bool]], seconds: float = 90) -> None:
         deadline = time.monotonic() + seconds
         while not await check():
             assert time.monotonic() < deadline, f"not within {seconds} s: {what}"

@@ -513,7 +513,7 @@ async def test_a_watch_from_too_long_ago_ends_with_410(server: Server) -> None:
 
 async def test_a_watch_ends_in_time(server: Server) -> None:
     async with server.session.get(server.path("pods?watch=1&timeoutSeconds=1")) as response:
-        assert await asyncio.wait_for(response.read(), 20) == b""
+        assert await asyncio.wait_for(response.read(), 60) == b""
 
 
 # ---- deletion, finalizers, owners

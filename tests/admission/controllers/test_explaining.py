@@ -32,7 +32,7 @@ from tests.admission.engine.explain import claims
 from tests.admission.engine.explain.situations import W, full_racks, rack_too_small
 from tests.admission.engine.making import Cluster
 from tests.builders import pod_template
-from tests.scenarios.site import eventually
+from tests.scenarios.site import eventually, never
 
 
 @dataclass
@@ -103,7 +103,7 @@ async def world(
         for run in runs:
             task = asyncio.create_task(run())
             stack.callback(task.cancel)
-        await views.workloads.synced(20)
+        await views.workloads.synced(60)
         yield World(kube, cluster, reporter)
 
 
@@ -120,10 +120,12 @@ async def test_status_and_event_say_what_the_explanation_says_and_only_once(tmp_
         assert await eventually("the event", here.told) == [headline(found)]
         await eventually("the reason", lambda: _reason_written(here, found.message))
         before = await here.version()
-        for _ in range(5):
+
+        async def told_again() -> bool:
             here.reporter.waits(W, wait)
-            await asyncio.sleep(0.05)
-        assert await here.version() == before
+            return await here.version() != before
+
+        await never("written again", told_again, seconds=0.3)
 
 
 async def _reason_written(here: World, message: str) -> bool:
@@ -154,8 +156,11 @@ async def test_who_is_admitted_before_its_turn_is_not_explained(tmp_path: Path) 
         here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
         cluster.queues.remove(W)
         await eventually("the reason", lambda: _reason_written(here, "no rack"))
-        await asyncio.sleep(0.3)
-        assert await here.condition() is None
+
+        async def explained() -> bool:
+            return await here.condition() is not None
+
+        await never("explained", explained, seconds=0.5)
 
 
 def test_it_is_gone_once_quota_is_reserved() -> None:

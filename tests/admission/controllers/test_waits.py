@@ -84,7 +84,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         for run in (workloads.run, reporter.reconciler.run):
             task = asyncio.create_task(run())
             stack.callback(task.cancel)
-        await workloads.synced(20)
+        await workloads.synced(60)
         yield World(kube, reporter, workloads)
 
 

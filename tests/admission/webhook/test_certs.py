@@ -95,7 +95,7 @@ async def test_a_bundle_that_somebody_took_out_comes_back(kube: Kube) -> None:
 
 async def settled(*keepers: OwnCertificates) -> None:
     """All replicas at once, again and again until none loses a race."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             outcomes = await asyncio.gather(*(keeper.once() for keeper in keepers), return_exceptions=True)
             lost = [outcome for outcome in outcomes if outcome is not None]

@@ -34,7 +34,7 @@ def trusting(bundle: bytes) -> ssl.SSLContext:
 
 async def asked(port: int, bundle: bytes, path: str = "/healthz", data: bytes | None = None) -> tuple[int, str]:
     """One request over a connection of its own."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
         method = "GET" if data is None else "POST"
         url = f"https://{HOST}:{port}{path}"
         async with session.request(method, url, data=data, ssl=trusting(bundle)) as response:
@@ -135,11 +135,11 @@ async def test_mounted_certificates_are_followed(tmp_path: Path) -> None:
     task = asyncio.create_task(keep(MountedCertificates(tmp_path, tls), interval=0.01, loaded=loaded.set))
     try:
         write(first[0])  # at the first pass the files may not be there yet
-        await asyncio.wait_for(loaded.wait(), 5)
+        await asyncio.wait_for(loaded.wait(), 60)
         async with serving(Handlers(Lookups(), Rules()), tls, HOST, 0) as port:
             assert (await asked(port, first[1]))[0] == 200
             write(second[0])
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while tls.pair != second[0]:
                     loaded.clear()
                     await loaded.wait()

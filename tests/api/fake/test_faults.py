@@ -16,7 +16,7 @@ from api.kube.resources import Resource
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
-WAIT = 10.0
+WAIT = 60.0
 
 
 @asynccontextmanager

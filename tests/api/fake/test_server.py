@@ -95,7 +95,7 @@ async def test_bookmarks_carry_the_version_on() -> None:
             PODS, {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}, "default"
         )
         async with session.get(f"{MAPS}?watch=1&allowWatchBookmarks=true&resourceVersion={version}") as response:
-            event = json.loads(await asyncio.wait_for(response.content.readline(), 10))
+            event = json.loads(await asyncio.wait_for(response.content.readline(), 60))
         assert event["type"] == "BOOKMARK"
         assert event["object"]["metadata"]["resourceVersion"] == str(server.store.resource_version)
 
@@ -119,7 +119,7 @@ async def test_stopping_ends_watches_and_refuses_no_later_start() -> None:
     async with _client(server) as session:
         response = await session.get(f"{MAPS}?watch=1")
         await server.stop()
-        assert await asyncio.wait_for(response.content.read(), 10) == b""
+        assert await asyncio.wait_for(response.content.read(), 60) == b""
     async with server, _client(server) as session:
         assert (await _json(session, MAPS))[0] == 200
 
@@ -144,6 +144,6 @@ async def test_what_a_watch_sends_can_be_cut() -> None:
         session.get(f"{MAPS}?watch=1") as response,
     ):
         server.store.create(CONFIG_MAPS, {"metadata": {"name": "m0"}}, "default")
-        assert b'"m0"' in await asyncio.wait_for(response.content.readline(), 10)
+        assert b'"m0"' in await asyncio.wait_for(response.content.readline(), 60)
         server.store.create(CONFIG_MAPS, {"metadata": {"name": "m1"}}, "default")
-        assert await asyncio.wait_for(response.content.readline(), 10) == b""
+        assert await asyncio.wait_for(response.content.readline(), 60) == b""

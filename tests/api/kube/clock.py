@@ -62,7 +62,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Waits until the condition holds; fails after the deadline."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - any condition, not only one with an Event

@@ -107,7 +107,7 @@ async def scripted(script: Script, folder: Path, **settings: Any) -> AsyncIterat
     await server.start_server(shutdown_timeout=0.1)
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(json.dumps(config(str(server.make_url("")), {"token": "first"})))
-    quick = {"backoff_base": 0.001, "backoff_max": 0.01, "timeout": 5.0, **settings}
+    quick = {"backoff_base": 0.001, "backoff_max": 0.01, "timeout": 60.0, **settings}
     try:
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, **quick)) as kube:
             yield kube

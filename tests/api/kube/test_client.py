@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+import socket
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from aiohttp.test_utils import unused_port
 from prometheus_client import REGISTRY
 
 from api.errors import (
@@ -183,27 +182,31 @@ async def test_a_slow_answer_is_unreachable(script: Script, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("first", ["timeout", "cancellation"])
 async def test_a_cancellation_at_the_moment_of_the_timeout_is_not_lost(
-    script: Script, tmp_path: Path, first: str
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     script.then(silent)
-    async with scripted(script, tmp_path, timeout=0.3, attempts=1) as kube:
+    loop, late = asyncio.get_running_loop(), 1000.0
+    async with scripted(script, tmp_path, timeout=late / 2, attempts=1) as kube:
         asked = asyncio.create_task(kube.get(JOBS, "train", "team"))
         await until(lambda: bool(script.requests))
-        # the loop is busy past both moments: their timers fire in one turn
-        asyncio.get_running_loop().call_later(0.1 if first == "cancellation" else 0.5, asked.cancel)
-        time.sleep(0.6)  # noqa: ASYNC251  that is the point
+        loop.call_later(late / 4 if first == "cancellation" else late * 3 / 4, asked.cancel)
+        # as if the loop had been busy past both moments: their timers fire in one turn
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + late)
         await asyncio.wait({asked})
         assert asked.cancelled()
 
 
 async def test_a_refused_connection_is_repeated_even_for_create(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(json.dumps(config(f"http://127.0.0.1:{unused_port()}", {})))
     settings = ClientSettings(kubeconfig=kubeconfig, attempts=3, backoff_base=0.001)
     before = _counted("stowage_api_retries_total", verb="create", resource="jobs")
-    async with await Kube.connect(settings) as kube:
-        with pytest.raises(Unreachable, match="NotSent"):
-            await kube.create(JOBS, JOB)
+    with socket.socket() as deaf:  # has the port, and does not listen
+        deaf.bind(("127.0.0.1", 0))
+        kubeconfig.write_text(json.dumps(config(f"http://127.0.0.1:{deaf.getsockname()[1]}", {})))
+        async with await Kube.connect(settings) as kube:
+            with pytest.raises(Unreachable, match="NotSent"):
+                await kube.create(JOBS, JOB)
     assert _counted("stowage_api_retries_total", verb="create", resource="jobs") == before + 2
 
 

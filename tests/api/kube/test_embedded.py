@@ -131,7 +131,7 @@ async def test_the_copy_equals_the_server(tmp_path: Path, watch_list: bool) -> N
         for number in range(30):
             await kube.create(NODES, node(f"n{number}", rack=str(number % 3)))
         async with informed(kube, settings) as informer:
-            await informer.synced(10)
+            await informer.synced(60)
             assert labels_here(informer) == await labels_at_server(kube)
             await kube.delete(NODES, "n3")
             await kube.create(NODES, node("new"))
@@ -161,7 +161,7 @@ async def churn(kube: Kube, faults: Faults, steps: int) -> None:
 async def test_the_copy_equals_the_server_through_lost_and_repeated_lines(tmp_path: Path) -> None:
     faults = Faults()
     async with connected(tmp_path, faults, history=5) as (_, kube), informed(kube) as informer:
-        await informer.synced(10)
+        await informer.synced(60)
         await churn(kube, faults, 200)
         await kube.create(NODES, node("last"))
         expected = await labels_at_server(kube)
@@ -173,7 +173,7 @@ async def test_refusals_are_ridden_out(tmp_path: Path) -> None:
     async with connected(tmp_path, faults) as (_, kube):
         faults.refuse = [500, 429, 503]
         async with informed(kube) as informer:
-            await informer.synced(10)
+            await informer.synced(60)
             faults.refuse = [429, 429]
             await kube.create(NODES, node("n1"))
             await until(lambda: "n1" in informer.objects)
@@ -182,7 +182,7 @@ async def test_refusals_are_ridden_out(tmp_path: Path) -> None:
 async def test_bookmarks_keep_the_version_of_a_quiet_watch_young(tmp_path: Path) -> None:
     settings = InformerSettings(backoff_base=0.001, backoff_max=0.02, silence=30.0)
     async with connected(tmp_path, bookmark_seconds=0.05) as (_, kube), informed(kube, settings) as informer:
-        await informer.synced(10)
+        await informer.synced(60)
         await kube.create(NAMESPACES, {"metadata": {"name": "elsewhere"}})
         version = (await kube.list(NODES)).resource_version
         await until(lambda: informer._version == version)
@@ -225,13 +225,13 @@ async def test_a_refresh_shows_what_a_silent_watch_kept_back(tmp_path: Path) -> 
         return b"" if silent.is_set() else data
 
     async with connected(tmp_path, on_send=swallow) as (_, kube), informed(kube) as informer:
-        await informer.synced(10)
+        await informer.synced(60)
         silent.set()
         await kube.create(NODES, node("n1"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await informer.refresh()
         assert set(informer.objects) == {"n1"}
         await kube.create(NODES, node("n2"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await asyncio.gather(informer.refresh(), informer.refresh())
         assert set(informer.objects) == {"n1", "n2"}

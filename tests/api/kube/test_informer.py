@@ -83,7 +83,7 @@ async def test_lists_then_follows(script: Script, tmp_path: Path) -> None:
         ),
     )
     async with running(script, tmp_path) as run:
-        await run.informer.synced(5)
+        await run.informer.synced(60)
         await until(lambda: len(run.changes) == 5)
         assert run.changes == [
             "ADDED team/a@5",
@@ -127,7 +127,7 @@ async def test_what_a_write_was_answered_is_not_read_again(script: Script, tmp_p
 async def test_pages_are_one_list(script: Script, tmp_path: Path) -> None:
     script.then(listing(pod("a", 5), token="t1"), listing(pod("b", 6), token="t2"), listing(pod("c", 7)))
     async with running(script, tmp_path, page_size=1) as run:
-        await run.informer.synced(5)
+        await run.informer.synced(60)
         assert run.copy == {"team/a": "5", "team/b": "6", "team/c": "7"}
     assert [r.query.get("continue") for r in script.requests[:3]] == [None, "t1", "t2"]
 
@@ -139,7 +139,7 @@ async def test_a_list_that_expires_between_pages_starts_over(script: Script, tmp
         listing(pod("a", 8), pod("b", 6), version="20"),
     )
     async with running(script, tmp_path) as run:
-        await run.informer.synced(5)
+        await run.informer.synced(60)
         assert run.changes == ["ADDED team/a@8", "ADDED team/b@6"]
     assert "limit" not in script.requests[2].query
 
@@ -311,7 +311,7 @@ async def test_the_first_list_can_be_streamed(script: Script, tmp_path: Path) ->
 async def test_streaming_falls_back_where_it_is_unknown(script: Script, tmp_path: Path) -> None:
     script.then(status(422, "Invalid", "sendInitialEvents: Forbidden"), listing(pod("a", 5), version="10"))
     async with running(script, tmp_path, watch_list=True) as run:
-        await run.informer.synced(5)
+        await run.informer.synced(60)
         assert run.copy == {"team/a": "5"}
 
 
@@ -355,6 +355,6 @@ async def test_plain_dicts_carry_their_kind_and_are_indexed(script: Script, tmp_
 async def test_late_handlers_see_what_is_there(script: Script, tmp_path: Path) -> None:
     script.then(listing(pod("a", 5), version="10"))
     async with running(script, tmp_path) as run:
-        await run.informer.synced(5)
+        await run.informer.synced(60)
         late = Run(run.informer)
         assert late.changes == ["ADDED team/a@5"]

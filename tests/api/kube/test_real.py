@@ -87,7 +87,7 @@ async def test_the_copy_equals_the_server(kube: Kube, watch_list: bool) -> None:
     changes: list[str] = []
     informer.add_handler(lambda change: changes.append(f"{change.type} {change.key}"))
     task = asyncio.create_task(informer.run())
-    await informer.synced(20)
+    await informer.synced(60)
     assert sorted(informer.objects) == sorted(names)
     assert informer._watch_list is watch_list  # it was not refused
     await kube.patch(NODES, names[0], {"metadata": {"labels": {"rack": "r1"}}}, kind=PatchKind.MERGE)

@@ -220,5 +220,5 @@ async def test_a_worker_ends_also_when_a_reconcile_has_lost_its_cancellation() -
 
     reconciler = made(deaf, ManualClock())
     reconciler.add("a")
-    async with asyncio.timeout(10), running(reconciler):
+    async with asyncio.timeout(60), running(reconciler):
         await begun.wait()

@@ -47,7 +47,7 @@ from api.workloads import (
 
 Object = dict[str, Any]
 CONFIG = Path(__file__).resolve().parents[4] / "config" / "crd"
-DEADLINE = 20.0
+DEADLINE = 90.0
 
 
 @dataclass

@@ -45,7 +45,7 @@ from api.sakkara import ConfigMap
 from api.workloads import Workload
 
 CRD = Path(__file__).resolve().parents[4] / "config" / "crd"
-DEADLINE = 20.0
+DEADLINE = 90.0
 RACK = "example.com/rack"
 PODS_OF_GROUP = 4
 NODE_OF = {f"p-{n}": f"n{n // 2}" for n in range(PODS_OF_GROUP)}

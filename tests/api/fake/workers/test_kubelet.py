@@ -64,7 +64,7 @@ async def test_in_real_time_the_store_wakes_the_workers() -> None:
         store.create(NODES, {"metadata": {"name": "n"}})
         await asyncio.sleep(0)
         store.create(JOBS, job(template=pod_template({"stowage.test/run-for": "50ms"})), "default")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             watch = store.watch(JOBS)
             async for event in watch:
                 if event.record.obj["status"].get("completionTime"):
