@@ -238,13 +238,18 @@ def _stretches(hosts: Sequence[str]) -> Iterator[tuple[str, int]]:
     while start < len(hosts):
         # Ascending hosts with this prefix are neighbours; nobody's is longer where there are no more dashes.
         longest = _longest(hosts[start])
-        end = bisect_left(hosts, True, start, key=lambda host, prefix=longest: not host.startswith(prefix))  # type: ignore[misc]  # mypy: defaults of lambdas
+        end = _end(hosts, start, longest)
         some = hosts[start:end]
         if "".join(some).count("-") == len(some) * longest.count("-"):
             yield longest, len(some)
         else:
             yield from _one_by_one(some)
         start = end
+
+
+def _end(hosts: Sequence[str], start: int, prefix: str) -> int:
+    """Where those with the prefix end, from `start` on, where the first ones have it."""
+    return bisect_left(hosts, True, start, key=lambda host: not host.startswith(prefix))
 
 
 def _one_by_one(hosts: Sequence[str]) -> Iterator[tuple[str, int]]:
