@@ -38,12 +38,14 @@ def created(of: Unit) -> Workload:
     return action.workload
 
 
-def admitted(workload: Workload, *, host: bool | None = None) -> Workload:
-    """As the scheduler would leave it; with places on hosts, or in one rack."""
+LEVELS = ("rack", names.HOSTNAME_LABEL)
+
+
+def admitted(workload: Workload, *places: tuple[str, ...]) -> Workload:
+    """As the scheduler would leave it; with one pod in each of these places."""
     more: dict[str, Any] = {}
-    if host is not None:
-        levels = ("rack", names.HOSTNAME_LABEL) if host else ("rack",)
-        more["topology_assignment"] = encode(levels, [(("r1", "h1")[: len(levels)], workload.spec.pod_sets[0].count)])
+    if places:
+        more["topology_assignment"] = encode(LEVELS[: len(places[0])], [(place, 1) for place in places])
     sets = tuple(
         PodSetAssignment(name=p.name, count=p.count, flavors={"cpu": "f"}, **more) for p in workload.spec.pod_sets
     )
@@ -58,18 +60,23 @@ def gates_left(action: StartPod) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("host", "left", "selector"),
+    ("places", "left", "selector"),
     [
-        pytest.param(None, set(), {"pool": "a"}, id="no place of its own: both gates go"),
-        pytest.param(True, {names.TOPOLOGY_GATE}, {"pool": "a"}, id="a host: the ungater opens the rest"),
-        pytest.param(False, set(), {"pool": "a", "rack": "r1"}, id="one rack for all: open at once"),
+        pytest.param([], set(), {"pool": "a"}, id="no place of its own: both gates go"),
+        pytest.param(
+            [("r1", "h1"), ("r1", "h2")], {names.TOPOLOGY_GATE}, {"pool": "a"}, id="hosts: the ungater opens the rest"
+        ),
+        pytest.param(
+            [("r1", "h1")], set(), {"pool": "a", "rack": "r1", names.HOSTNAME_LABEL: "h1"}, id="one host: open at once"
+        ),
+        pytest.param([("r1",)], set(), {"pool": "a", "rack": "r1"}, id="one rack for all: open at once"),
     ],
 )
 def test_a_start_opens_gates_and_adds_what_the_admission_gives(
-    host: bool | None, left: set[str], selector: dict[str, str]
+    places: list[tuple[str, ...]], left: set[str], selector: dict[str, str]
 ) -> None:
     of = unit(wire("p"))
-    (start,) = plan(of, [admitted(created(of), host=host)], AROUND, NOW).actions
+    (start,) = plan(of, [admitted(created(of), *places)], AROUND, NOW).actions
     assert isinstance(start, StartPod)
     assert gates_left(start) == left
     assert start.patch["spec"]["nodeSelector"] == selector
