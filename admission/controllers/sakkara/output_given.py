@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -78,13 +78,14 @@ class Record:
     def attempt(self, workload: Workload | None, *, placed: bool) -> Record:
         """Of the attempt that is under way now. `placed`: places were written down for the one that this tells of."""
         if workload is None:
-            return self
+            lost = placed and bool(self.workload) and not self.over
+            return replace(self, earlier=self.earlier + 1) if lost else self
         uid, evictions, over = workload.metadata.uid, _evictions(workload), ended(workload) is not None
         if uid == self.workload:
             return Record(uid, evictions, self.earlier, over, self.taken if evictions == self.evictions else {})
         if self.over or not self.workload:
             return Record(uid, evictions, 0, over)
-        # The Workload went without having ended. If it still had places they are lost; else that was counted.
+        # The Workload went without having ended. If it still had places they are lost; else that was counted, be it above.
         return Record(uid, evictions, self.retries + placed, over)
 
     def goes_on(self, new: Record) -> bool:

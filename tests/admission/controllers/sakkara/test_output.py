@@ -353,6 +353,17 @@ def test_pods_that_went_with_their_workload_come_back_as_the_next_attempt(looked
     assert group.labels["a"][SAKKARA_RETRIES] == "1"
 
 
+@pytest.mark.parametrize("looks", [1, 3])
+def test_an_attempt_whose_workload_went_is_counted_once_however_often_somebody_looks_meanwhile(looks: int) -> None:
+    group = Group()
+    group.told(admitted(2), *BOUND)
+    for _ in range(looks):
+        group.told(None, GATED[0])
+        assert group.data["status"] == "Pending"
+    group.told(admitted(2, uid="w2"), *BOUND)
+    assert group.labels["a"][SAKKARA_RETRIES] == "1"
+
+
 def replace_uid(of: Workload, uid: str) -> Workload:
     return of.model_copy(update={"metadata": of.metadata.model_copy(update={"uid": uid})})
 
