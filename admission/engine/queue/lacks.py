@@ -1,9 +1,9 @@
 """What a workload that was refused waits for, so that it is looked at again when that has come, and not before.
 
-A search over flavors ends in vain where each flavor of some resource group failed (flavors/search.py). Unless one of them has as much
-quota free as was asked for, or room on its nodes where those were too full, the same search fails in the same way; what comes
-free elsewhere does not matter. What was taken by earlier pod sets of the workload counts as well, so only the first group of
-pod sets is judged. Nothing is told of a workload that may start with fewer pods.
+A search over flavors ends in vain where each flavor of some resource group failed (flavors/search.py). Unless one of them has
+as much quota free as was asked for, or room on its nodes where those were too full, the same search fails in the same way;
+what comes free elsewhere does not matter. What was taken by earlier pod sets of the workload counts as well, so only the first
+group of pod sets is judged. Nothing is told of a workload that may start with fewer pods.
 
 Where the queue may evict others, any change of usage in its cohort tree may help: there might be somebody to evict now, or
 enough of them. Called by cycle/cycle.py; line.py keeps what comes of it with the class of equal workloads.
