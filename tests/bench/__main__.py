@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from tests.bench import coldstart, cycle, exact, explain, jobs, joint, placement, preemption, shaping, simulate, webhook
+from tests.bench import (
+    coldstart,
+    cycle,
+    exact,
+    explain,
+    gangs,
+    jobs,
+    joint,
+    placement,
+    preemption,
+    shaping,
+    simulate,
+    webhook,
+)
 from tests.bench.perfload import run as perfload
 
 SIZES = "640,5000,15000,50000,100000"
@@ -20,6 +33,18 @@ def jobs_command(
     """Jobs end to end on the real control plane."""
     mode = jobs.Mode.FLOOR if floor else jobs.Mode.PROTOCOL if protocol else jobs.Mode.STOWAGE
     jobs.run(loads or [], mode=mode)
+
+
+@app.command("gangs")
+def gangs_command(
+    loads: list[str] = typer.Argument(default=None),  # noqa: B008  typer's way
+    dialect: str = "labels",
+    share: float = 1.0,
+    floor: bool = True,
+    top: int = 0,
+) -> None:
+    """Gangs of plain pods end to end on the real control plane, beside the same pods without us."""
+    gangs.run(loads or [], gangs.Run(gangs.Dialect(dialect), share, floor, top))
 
 
 @app.command("placement")
@@ -104,6 +129,7 @@ def everything(context: typer.Context) -> None:
         webhook.run()
         perfload.run(perfload.Run())
         jobs.run([])
+        gangs.run([], gangs.Run())
 
 
 if __name__ == "__main__":

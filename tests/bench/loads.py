@@ -10,6 +10,6 @@ _FILE = Path(__file__).with_name("loads.json")
 
 
 def loads(section: str) -> dict[str, Any]:
-    """One section: `jobs`, `coldstart` or `webhook`."""
+    """One section: `jobs`, `gangs`, `coldstart` or `webhook`."""
     sections: dict[str, dict[str, Any]] = json.loads(_FILE.read_text())
     return sections[section]

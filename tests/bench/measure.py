@@ -1,10 +1,17 @@
-"""What a process costs, read from /proc: CPU seconds, resident memory now and at its highest."""
+"""What a process costs, read from /proc: CPU seconds, resident memory now and at its highest; and what it says of itself."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import aiohttp
+
+from admission.cli.processes import Child
+from hack.controlplane.cluster import STATE, ControlPlane
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +30,27 @@ def cost(pid: int) -> Cost:
     sizes = {line[0]: int(line[1]) / 1024 for line in lines if line and line[0] in ("VmRSS:", "VmHWM:")}
     seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return Cost(seconds, sizes["VmRSS:"], sizes["VmHWM:"])
+
+
+def costs(pids: Mapping[str, int]) -> dict[str, Cost]:
+    """Of several processes by name, at one moment."""
+    return {name: cost(pid) for name, pid in pids.items()}
+
+
+def servers(cluster: ControlPlane) -> dict[str, int]:
+    """The pids of the control plane's processes by name."""
+    state = json.loads((cluster.folder / STATE).read_text())
+    return {str(name): int(pid) for name, pid in state["pids"]}
+
+
+def pid_of(child: Child) -> int:
+    """Of one that runs."""
+    assert child.process is not None
+    return child.process.pid
+
+
+async def page_of(child: Child) -> str:
+    """Its metrics as text."""
+    url = f"http://127.0.0.1:{child.health_port}/metrics"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return await answer.text()

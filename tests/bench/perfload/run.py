@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import pstats
 import subprocess
@@ -15,7 +14,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
 import uvloop
 
 from admission.cli.install import CONFIG
@@ -26,9 +24,9 @@ from api.kube.client import Kube
 from api.kube.resources import ALL, CLUSTER_QUEUES
 from api.kube.settings import ClientSettings
 from hack.controlplane.api import Api, eventually
-from hack.controlplane.cluster import STATE, ControlPlane
+from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import Options
-from tests.bench.measure import Cost, cost
+from tests.bench.measure import costs, page_of, pid_of, servers
 from tests.bench.perfload import figures, objects
 from tests.bench.perfload.driver import Driver
 from tests.bench.simulate import LOAD
@@ -103,14 +101,14 @@ async def _measure(chosen: Run, cluster: ControlPlane, folder: Path) -> None:
 
 async def _drive(chosen: Run, kube: Kube, cluster: ControlPlane, child: Child) -> None:
     arrivals, driver = objects.arrivals(LOAD, chosen.fraction, topology=chosen.topology), Driver(kube, {})
-    processes = {**_servers(cluster), child.name: _pid(child), "mimic": os.getpid()}
-    before, busy, begun = _costs(processes), figures.busy_seconds(), time.monotonic()
+    processes = {**servers(cluster), child.name: pid_of(child), "mimic": os.getpid()}
+    before, busy, begun = costs(processes), figures.busy_seconds(), time.monotonic()
     try:
         await driver.run(arrivals, chosen.limit)
     except TimeoutError:
         print(f"not finished in time: {figures.slowest(driver.lives.values())}\n{child.tail()}")
         return
-    wall, after, busy = time.monotonic() - begun, _costs(processes), figures.busy_seconds() - busy
+    wall, after, busy = time.monotonic() - begun, costs(processes), figures.busy_seconds() - busy
     print(
         f"SUMMARY perfload, {chosen}: {len(arrivals)} workloads in {wall:.1f} s, {len(arrivals) / wall:.1f} a second; "
         f"all posted after {driver.posted:.1f} s"
@@ -118,7 +116,7 @@ async def _drive(chosen: Run, kube: Kube, cluster: ControlPlane, child: Child) -
     figures.costs(before, after, wall, busy, os.cpu_count() or 1)
     figures.phases(driver.lives.values())
     if not chosen.floor:
-        page = figures.Scrape.of(await _page(child))
+        page = figures.Scrape.of(await page_of(child))
         figures.requests(page, len(arrivals))
         figures.decisions(page, len(arrivals))
 
@@ -153,25 +151,3 @@ def _active(api: Api) -> bool:
         any(c["type"] == names.ACTIVE and c["status"] == "True" for c in queue.get("status", {}).get("conditions", ()))
         for queue in queues
     )
-
-
-def _pid(child: Child) -> int:
-    assert child.process is not None
-    return child.process.pid
-
-
-def _servers(cluster: ControlPlane) -> dict[str, int]:
-    state = json.loads((cluster.folder / STATE).read_text())
-    return {str(name): int(pid) for name, pid in state["pids"]}
-
-
-def _costs(processes: dict[str, int]) -> dict[str, Cost]:
-    return {name: cost(pid) for name, pid in processes.items()}
-
-
-async def _page(child: Child) -> str:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{child.health_port}/metrics") as answer,
-    ):
-        return await answer.text()

@@ -1,0 +1,322 @@
+"""Gangs of plain pods end to end on the real control plane, beside the same pods without gates and without us.
+
+    python -m tests.bench gangs [LOAD ...] [--dialect labels|queue] [--share 0.1] [--no-floor] [--top N]
+
+Each load of loads.json gets a control plane of its own with 1,000 kwok nodes, once with our three processes beside it and
+once without them and their webhooks (the floor). One client posts all pods, gang by gang, as fast as they are taken, and
+watches them: its clock tells when each was seen first (created), without gates (ungated) and with a node (bound). Our share
+of a pod's time is what lies between created and ungated. `share` makes the load smaller, `top` prints that many lines of a
+profile of the controller. Prints the processors' seconds and our API requests for each run, and at last one table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pstats
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+
+from admission.cli.processes import Child, Processes
+from api import names
+from api.kube.client import Kube
+from api.kube.informer import Informer
+from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, PODS, RESOURCE_FLAVORS, Resource
+from api.kube.settings import ClientSettings
+from api.kube.store import Change
+from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.nodes import node
+from hack.controlplane.options import Options
+from tests.bench.loads import loads
+from tests.bench.measure import costs, page_of, pid_of, servers
+from tests.bench.perfload import figures
+from tests.bench.perfload.run import Profiled
+from tests.scenarios.stage import real
+
+LOADS = loads("gangs")
+NAMESPACE = "bench"
+NODES = 1000
+_AT_ONCE = 64
+_LIMIT = 1800.0
+_CLUSTER = Options(
+    gogc=400, disable_admission=("ServiceAccount", "TaintNodesByCondition"), node_monitor_period="5s", tmpfs=True
+)
+
+
+class Dialect(StrEnum):
+    """How the pods of a queue name their gang: by the labels of coscheduling, or as the queue's pod group.
+
+    Both without a time limit: within the ten seconds that a gang of labels alone has nobody binds thousands of pods.
+    """
+
+    LABELS = "labels"
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """See the module."""
+
+    dialect: Dialect = Dialect.LABELS
+    share: float = 1.0
+    floor: bool = True
+    top: int = 0
+
+
+@dataclass(slots=True)
+class Life:
+    """When a pod was seen so far, in seconds on the client's clock; None for not yet."""
+
+    created: float | None = None
+    ungated: float | None = None
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The moments of the last pod, and the percentiles (50, 95, 100) of our share, all in seconds; CPU in seconds."""
+
+    created: float
+    ungated: float
+    bound: float
+    share: tuple[float, float, float]
+    ours: float
+    server: float
+
+
+def run(chosen_loads: Sequence[str], chosen: Run) -> None:
+    """Runs the loads one after the other and prints what they cost."""
+    rows = []
+    for name in chosen_loads or list(LOADS):
+        count, size = _scaled(LOADS[name]["gangs"], LOADS[name]["pods"], chosen.share)
+        found = _on_a_cluster(f"{count}x{size}", count, size, chosen, floor=False)
+        beside = _on_a_cluster(f"{count}x{size} floor", count, size, chosen, floor=True) if chosen.floor else None
+        rows.append((f"{count}x{size}", found, beside))
+    print(f"\ngangs by {chosen.dialect.value}, {NODES} nodes; seconds until the last pod was")
+    columns = ("load", "created", "ungated", "bound", "floor created", "bound", "ratio", "share p50", "p95", "max")
+    print(f"| {' | '.join((*columns, 'CPU s: ours', 'API server', 'its floor'))} |")
+    print("|---" * (len(columns) + 3) + "|")
+    for name, found, beside in rows:
+        print(_row(name, found, beside))
+
+
+def _scaled(gangs: int, pods: int, share: float) -> tuple[int, int]:
+    """Fewer gangs, or where there are too few of them fewer pods of each."""
+    return (round(gangs * share), pods) if gangs * share >= 1 else (gangs, max(1, round(pods * share)))
+
+
+def _row(name: str, found: Measured | None, beside: Measured | None) -> str:
+    if found is None:
+        return f"| {name} | not finished in {_LIMIT:g} s |"
+    floor = (
+        ("", "", "")
+        if beside is None
+        else (f"{beside.created:.1f}", f"{beside.bound:.1f}", f"{found.bound / beside.bound:.2f}")
+    )
+    cells = [
+        f"{found.created:.1f}",
+        f"{found.ungated:.1f}",
+        f"{found.bound:.1f}",
+        *floor,
+        *(f"{s:.2f}" for s in found.share),
+    ]
+    cells += [f"{found.ours:.1f}", f"{found.server:.1f}", f"{beside.server:.1f}" if beside else ""]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _on_a_cluster(label: str, gangs: int, pods: int, chosen: Run, *, floor: bool) -> Measured | None:
+    with tempfile.TemporaryDirectory(prefix="stowage-bench-") as name:
+        folder = Path(name)
+        with ControlPlane(folder / "cluster", _CLUSTER) as cluster:
+            cluster.add_nodes(node(f"n{i:04}") for i in range(NODES))
+            found = uvloop.run(_measure(label, _Load(gangs, pods, chosen.dialect, floor), cluster, folder, chosen.top))
+        profile = folder / "controller.profile"
+        if profile.exists():
+            stats = pstats.Stats(str(profile))
+            stats.sort_stats("tottime").print_stats(chosen.top)
+            stats.sort_stats("cumtime").print_stats(r"admission/|api/", chosen.top)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    gangs: int
+    pods: int
+    dialect: Dialect
+    floor: bool
+
+    def manifests(self) -> Iterator[dict[str, Any]]:
+        """The pods, gang by gang."""
+        container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
+        spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+        for gang in range(self.gangs):
+            marks = {} if self.floor else _marks(self.dialect, f"g{gang:05}", self.pods)
+            for index in range(self.pods):
+                meta = {"name": f"g{gang:05}-{index:05}", "namespace": NAMESPACE, **marks}
+                yield {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def _marks(dialect: Dialect, gang: str, pods: int) -> dict[str, Any]:
+    queue = {names.QUEUE_NAME_LABEL: "lq"}
+    if dialect is Dialect.LABELS:
+        return {"labels": {**queue, names.GANG_NAME: gang, names.GANG_MINIMUM: str(pods)}}
+    labels = {**queue, names.POD_GROUP_NAME: gang}
+    return {"labels": labels, "annotations": {names.POD_GROUP_TOTAL_COUNT: str(pods)}}
+
+
+async def _measure(label: str, load: _Load, cluster: ControlPlane, folder: Path, top: int) -> Measured | None:
+    async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig, user_agent="bench")) as kube:
+        await kube.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        if load.floor:
+            return await _drive(label, load, kube, cluster, None)
+        async with real(cluster, folder) as stage:
+            if top:
+                await _profiled(stage.processes)
+            await _queues(kube)
+            return await _drive(label, load, kube, cluster, stage.processes)
+
+
+async def _profiled(processes: Processes) -> None:
+    plain = processes.children["controller"]
+    await plain.stop()
+    child = Profiled(plain.name, plain.environment, plain.log, plain.health_port)
+    processes.children["controller"] = child
+    await processes.restart("controller")
+
+
+async def _queues(kube: Kube) -> None:
+    """A queue with room for all, for those that name it."""
+    resources = [{"name": "cpu", "nominalQuota": 32 * NODES}]
+    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "plain", "resources": resources}]}]
+    made: tuple[tuple[Resource, dict[str, Any], dict[str, Any]], ...] = (
+        (RESOURCE_FLAVORS, {"name": "plain"}, {}),
+        (CLUSTER_QUEUES, {"name": "cq"}, {"namespaceSelector": {}, "resourceGroups": groups}),
+        (LOCAL_QUEUES, {"name": "lq", "namespace": NAMESPACE}, {"clusterQueue": "cq"}),
+    )
+    for kind, meta, spec in made:
+        await kube.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec})
+
+
+# ---- one run
+
+
+async def _drive(
+    label: str, load: _Load, kube: Kube, cluster: ControlPlane, processes: Processes | None
+) -> Measured | None:
+    children = list(processes.children.values()) if processes else []
+    every = {**servers(cluster), **{child.name: pid_of(child) for child in children}, "client": os.getpid()}
+    before, busy, begun = costs(every), figures.busy_seconds(), time.monotonic()
+    client = _Client(kube, load.gangs * load.pods)
+    try:
+        await client.run(load.manifests())
+    except TimeoutError:
+        print(
+            f"{label}: not finished in {_LIMIT:g} s: {client.missing()}",
+            *(child.tail() for child in children),
+            sep="\n",
+        )
+        return None
+    wall, after, busy = time.monotonic() - begun, costs(every), figures.busy_seconds() - busy
+    lives = list(client.lives.values())
+    shares = sorted((life.ungated or 0.0) - (life.created or 0.0) for life in lives)
+    spent = {name: after[name].cpu - before[name].cpu for name in every}
+    found = Measured(
+        created=max(life.created or 0.0 for life in lives),
+        ungated=max(life.ungated or 0.0 for life in lives),
+        bound=max(life.bound or 0.0 for life in lives),
+        share=(shares[len(shares) // 2], shares[len(shares) * 95 // 100], shares[-1]),
+        ours=sum(spent[child.name] for child in children),
+        server=spent["apiserver"],
+    )
+    print(f"SUMMARY gangs {label}: {found}")
+    figures.costs(before, after, wall, busy, os.cpu_count() or 1)
+    for child in children:
+        await _requests(child, len(lives))
+    return found
+
+
+async def _requests(child: Child, pods: int) -> None:
+    page = figures.Scrape.of(await page_of(child))
+    counts = page.by("stowage_api_requests_total", "verb", "resource", "code")
+    told = ", ".join(f"{what} {count / pods:.3f}" for what, count in counts.most_common(8))
+    print(f"requests per pod, {child.name}: all {counts.total() / pods:.3f}: {told}")
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+    scheduling_gates: tuple[msgspec.Raw, ...] = ()
+
+
+class _Pod(msgspec.Struct):
+    """As much of a pod as the client reads."""
+
+    metadata: _Meta
+    spec: _Spec
+
+
+@dataclass
+class _Client:
+    """Posts the pods and watches them until `count` of them are bound."""
+
+    kube: Kube
+    count: int
+    lives: dict[str, Life] = field(default_factory=dict)
+    _began: float = 0.0
+    _bound: int = 0
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, manifests: Iterator[dict[str, Any]]) -> None:
+        """Raises TimeoutError."""
+        informer: Informer[_Pod] = Informer(self.kube, PODS, _Pod, namespace=NAMESPACE)
+        informer.add_handler(self._changed)
+        watching = asyncio.create_task(informer.run())
+        try:
+            await informer.synced(60.0)
+            waiting = deque(manifests)
+            self._began = time.monotonic()
+            async with asyncio.timeout(_LIMIT):
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(_AT_ONCE):
+                        group.create_task(self._create(waiting))
+                await self._ended.wait()
+        finally:
+            watching.cancel()
+
+    async def _create(self, waiting: deque[dict[str, Any]]) -> None:
+        while waiting:
+            await self.kube.create(PODS, waiting.popleft())
+
+    def _changed(self, change: Change[_Pod]) -> None:
+        pod, now = change.object, time.monotonic() - self._began
+        life = self.lives.setdefault(pod.metadata.name, Life())
+        if life.created is None:
+            life.created = now
+        if life.ungated is None and not pod.spec.scheduling_gates:
+            life.ungated = now
+        if life.bound is None and pod.spec.node_name:
+            life.bound = now
+            self._bound += 1
+            if self._bound == self.count:
+                self._ended.set()
+
+    def missing(self) -> str:
+        """How far they came, for the message of a run that did not end."""
+        lives = list(self.lives.values())
+        ungated = sum(life.ungated is not None for life in lives)
+        return f"{len(lives)} of {self.count} pods created, {ungated} ungated, {self._bound} bound"
