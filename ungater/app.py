@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Any
 
 from api.kube.client import Kube
 from api.kube.environment import BAD_SETTINGS, faults
@@ -13,7 +14,7 @@ from api.kube.process import Process, serve
 from api.kube.resources import NODES, PODS, WORKLOADS
 from api.names import PODSET_LABEL
 from api.pods import Node, Pod
-from api.workloads import Workload
+from api.reading import read_workload
 from ungater.controller import Ungater
 from ungater.settings import UngaterSettings
 
@@ -23,10 +24,10 @@ NAME = "ungater"
 async def run(process: Process, settings: UngaterSettings) -> None:
     """Watches always, so that a standby is warm; opens gates while leading."""
     async with await Kube.connect(settings.client_settings(NAME)) as kube:
-        workloads = Informer(kube, WORKLOADS, Workload)
+        workloads = Informer(kube, WORKLOADS, read_workload)
         pods = Informer(kube, PODS, Pod, label_selector=PODSET_LABEL)
         nodes = Informer(kube, NODES, Node)
-        informers: list[Informer[Workload] | Informer[Pod] | Informer[Node]] = [workloads, pods, nodes]
+        informers: tuple[Informer[Any], ...] = (workloads, pods, nodes)
         election = LeaderElection(kube, settings.leader_settings(NAME))
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube
         ungater = Ungater(writer, workloads, pods, nodes, settings.ungater)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from admission.controllers.reading import read_workload
 from admission.controllers.views import Views
 from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import WORKLOADS
 from api.merge import merge_diff
+from api.reading import read_workload
 from api.workloads import Workload, WorkloadStatus
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from typing import Any, Protocol, TypeVar
 from admission.controllers.activity import Activity, cluster_queue_activity
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.held import HeldPod, PodReader
-from admission.controllers.reading import read_workload
 from admission.controllers.resources import LimitRange
 from admission.controllers.sakkara.trees import Trees
 from admission.controllers.situation import Situation
@@ -42,6 +41,7 @@ from api.meta import object_key
 from api.names import SAKKARA_TOPOLOGY
 from api.pods import Namespace, Node
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
+from api.reading import read_workload
 from api.sakkara import TOPOLOGY_NAMESPACE, ConfigMap
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload

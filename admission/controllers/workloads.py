@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from admission import metrics
 from admission.controllers import conditions, honoured, lifecycle
 from admission.controllers.evictor import Evictor
-from admission.controllers.reading import read_workload
 from admission.controllers.status import patch_status
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from api.errors import Conflict, NotFound
@@ -25,6 +24,7 @@ from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, IN_USE_FINALIZER, QUOTA_RESERVED
 from api.queues import ClusterQueue, LocalQueue
+from api.reading import read_workload
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)

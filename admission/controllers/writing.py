@@ -12,12 +12,12 @@ from typing import Any, Final, Protocol
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus, WorkloadAction
 from admission.controllers.jobs.views import Expected, Latest
-from admission.controllers.reading import read_workload
 from admission.controllers.status import patch_status
 from api.errors import AlreadyExists
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef
 from api.kube.resources import WORKLOADS
+from api.reading import read_workload
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)

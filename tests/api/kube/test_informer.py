@@ -329,6 +329,28 @@ async def test_selection_goes_with_every_request(script: Script, tmp_path: Path)
         assert (request.query["labelSelector"], request.query["fieldSelector"]) == ("a=b", "x=y")
 
 
+async def test_plain_dicts_carry_their_kind_and_nothing_of_who_wrote_them(script: Script, tmp_path: Path) -> None:
+    managed = [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
+    nodes = [{"metadata": {"name": f"n{i}", "resourceVersion": "5", "managedFields": managed}} for i in range(2)]
+    later = {"metadata": {"name": "n1", "resourceVersion": "11", "managedFields": managed}}
+    script.then(
+        answer({"metadata": {"resourceVersion": "10"}, "items": nodes}), watching(event("MODIFIED", later)), silent
+    )
+    async with scripted(script, tmp_path) as kube:
+        informer: Informer[dict[str, Any]] = Informer(kube, NODES, dict)
+        task = asyncio.create_task(informer.run())
+        await until(lambda: "n1" in informer.objects and informer.objects["n1"]["metadata"]["resourceVersion"] == "11")
+        assert informer.objects["n0"] == {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n0", "resourceVersion": "5"},
+        }
+        assert informer.objects["n1"]["metadata"].keys() == {"name", "resourceVersion"}
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
 async def test_plain_dicts_carry_their_kind_and_are_indexed(script: Script, tmp_path: Path) -> None:
     nodes = [{"metadata": {"name": f"n{i}", "resourceVersion": "5", "labels": {"rack": f"r{i % 2}"}}} for i in range(4)]
     moved = json.loads(json.dumps(nodes[0])) | {"metadata": {"name": "n0", "resourceVersion": "11", "labels": {}}}

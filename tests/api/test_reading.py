@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from admission.controllers.reading import WorkloadReader
+from api.reading import WorkloadReader
 from api.workloads import Workload
 
 
@@ -57,6 +59,42 @@ def test_a_changed_spec_is_seen() -> None:
     paused["spec"] = {**paused["spec"], "active": False}
     assert before.spec.active
     assert not read(reader, paused).spec.active
+
+
+def finished(name: str) -> dict[str, Any]:
+    made = wire(name)
+    end = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "done"}
+    made["status"] = {"conditions": [*made["status"]["conditions"], end]}
+    return made
+
+
+def test_one_that_has_finished_reads_the_same_and_its_copies_are_their_own() -> None:
+    reader = WorkloadReader()
+    one, other = read(reader, finished("a")), read(reader, finished("b"))
+    plain = Workload.from_wire(finished("b")).to_wire()
+    del plain["metadata"]["managedFields"]
+    changed = one.status.model_copy(update={"cluster_name": "c"})
+    assert changed.to_wire()["clusterName"] == "c"
+    assert other.to_wire() == plain
+
+
+def test_those_that_have_finished_take_less_memory() -> None:
+    def size(of: Callable[[str], dict[str, Any]]) -> int:
+        texts, reader = [json.dumps(of(f"w{number}")).encode() for number in range(500)], WorkloadReader()
+        reader(texts[0])
+        tracemalloc.start()
+        try:
+            kept = [reader(text) for text in texts]
+            return tracemalloc.get_traced_memory()[0] // len(kept)
+        finally:
+            tracemalloc.stop()
+
+    def running(name: str) -> dict[str, Any]:
+        made = finished(name)
+        made["status"]["conditions"][-1]["status"] = "Maybe"
+        return made
+
+    assert size(finished) < 0.75 * size(running)
 
 
 @pytest.mark.parametrize(
