@@ -1,7 +1,15 @@
 """The admission webhook: judges and completes objects before they are stored; stateless, every replica answers.
 
-Read in this order: `review` (the endpoints, one AdmissionReview in, one answer out); `defaults` and `jobs` with `job` and
-`jobset` (the kinds of job), `annotations` (topology requests); `workloads`, `queues`, `flavors`; `fields` and `formats`
-(errors in the API server's words). All of these are pure. `server` speaks TLS; `authority` plans certificates and
-`certs` keeps them.
+Read in this order: `review` (one AdmissionReview in, one answer out) and `endpoints` (which kinds, and what each asks).
+
+    jobs, defaults           what all kinds of job have in common; job, jobset: the kinds; template: their pod templates
+    annotations, shaping     topology requests; constraints, relaxation, profile, backfill
+    pod, gangs, members      plain pods; gangs, Sakkara groups, and the pods of them that are there; placement: what both ask
+    deployment, sets         a Deployment's pods; StatefulSets and LeaderWorkerSets (statefulset, leaderworkerset)
+    workloads, pods          Workloads, the templates in them, their status (workload_status); gates: who holds them back
+    queues, flavors, elastic queues and cohorts; flavors and topologies; elastic quotas
+    fields, formats          errors in the API server's words; names, selectors, taints
+    rules, options, lookups  what is on (from the settings); what may be looked up; patch: the answer's JSON patch
+
+All of these are pure. `app` builds the process, `server` speaks TLS, `authority` plans certificates and `certs` keeps them.
 """

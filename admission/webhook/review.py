@@ -1,75 +1,29 @@
-"""One AdmissionReview in, one answer out: the table of endpoints and what each of them asks of the rules.
+"""One AdmissionReview in, one answer out.
 
-Paths follow one scheme: `/mutate-` or `/validate-`, the group with dashes for dots, the version, the kind in small
-letters (`/mutate-batch-v1-job`, `/validate-kueue-x-k8s-io-v1beta2-clusterqueue`).
-
-Pure: the objects come in the request, everything else from the look-ups; answers take well under a millisecond for
-objects of usual size. server.py calls it and speaks HTTP. A request that is no AdmissionReview raises BadReview; an
-object whose fields have the wrong types (custom resources are mutated before their schema is checked) is denied.
+Pure: the objects come in the request, everything else from the look-ups; what each kind asks stands in endpoints.py. Answers
+take well under a millisecond for objects of usual size. server.py calls it and speaks HTTP. A request that is no
+AdmissionReview raises BadReview; an object whose fields have the wrong types (custom resources are mutated before their schema
+is checked) is denied.
 """
 
 from __future__ import annotations
 
 import base64
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from admission.webhook import (
-    defaults,
-    deployment,
-    elastic,
-    flavors,
-    gangs,
-    jobs,
-    leaderworkerset,
-    placement,
-    pod,
-    queues,
-    statefulset,
-    workloads,
-)
+from admission.webhook.endpoints import CREATE, MUTATING, UPDATE, VALIDATING, Endpoint, Request, Wire
 from admission.webhook.fields import Errors, aggregate
-from admission.webhook.job import JOB
-from admission.webhook.jobset import JOBSET
 from admission.webhook.lookups import Lookups
 from admission.webhook.patch import json_patch
 from admission.webhook.rules import Rules
 from api.errors import StowageError
-from api.kube import resources
-from api.kube.resources import Resource
-from api.names import IN_USE_FINALIZER
-
-Wire = dict[str, Any]
-CREATE, UPDATE = "CREATE", "UPDATE"
 
 
 class BadReview(StowageError):
     """The body is no AdmissionReview that can be answered; the text says why."""
-
-
-class Request(msgspec.Struct, rename="camel"):
-    """The part of AdmissionReview.request that is read."""
-
-    uid: str
-    operation: str
-    name: str = ""
-    namespace: str = ""
-    object: Wire | None = None
-    old_object: Wire | None = None
-
-    @property
-    def new(self) -> Wire:
-        """The object as it would be stored."""
-        return self.object or {}
-
-    @property
-    def old(self) -> Wire:
-        """The object as it is stored."""
-        return self.old_object or {}
 
 
 class _Review(msgspec.Struct, rename="camel"):
@@ -80,166 +34,6 @@ class _Review(msgspec.Struct, rename="camel"):
 
 _decoder: Final = msgspec.json.Decoder(_Review)
 API_VERSION: Final = "admission.k8s.io/v1"
-
-Mutator = Callable[[Wire, Request, Lookups, Rules], None]
-Validator = Callable[[Request, Lookups, Rules], Errors]
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One kind: how a new object is completed in place, and what is wrong with a new or changed one.
-
-    `at_once`: a new object is judged in the call that completes it, for there are many of the kind. `updates`: objects are
-    completed also when they change.
-    """
-
-    resource: Resource
-    mutate: Mutator | None
-    validate: Validator
-    warn: Callable[[Wire], list[str]] = lambda _: []
-    at_once: bool = False
-    updates: bool = False
-
-    def path(self, verb: str) -> str:
-        """`/mutate-...` or `/validate-...`."""
-        group = (self.resource.group or "core").replace(".", "-")
-        return f"/{verb}-{group}-{self.resource.version}-{self.resource.kind.lower()}"
-
-
-# ---- what each kind asks
-
-
-def _mutate_job(kind: jobs.Kind) -> Mutator:
-    def mutate(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-        defaults.set_defaults(obj, request.namespace, kind, lookups, rules)
-
-    return mutate
-
-
-def _validate_job(kind: jobs.Kind) -> Validator:
-    def validate(request: Request, lookups: Lookups, rules: Rules) -> Errors:
-        new, old = request.new, request.old
-        rules = jobs.with_profile(rules, new, request.namespace, lookups)
-        if request.operation == CREATE:
-            return jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
-        anew = jobs.asks_anew(old, new, kind)
-        known = jobs.queue_levels(new, request.namespace, lookups) if anew else None
-        return jobs.validate_update(old, new, kind, rules, known)
-
-    return validate
-
-
-def _validate_workload(request: Request, _: Lookups, rules: Rules) -> Errors:
-    if request.operation == CREATE:
-        return workloads.validate_create(request.new, rules)
-    return workloads.validate_update(request.old, request.new, rules)
-
-
-def _validate_cluster_queue(request: Request, _: Lookups, rules: Rules) -> Errors:
-    if request.operation == CREATE:
-        return queues.validate_cluster_queue(request.new, rules)
-    return queues.validate_cluster_queue_update(request.old, request.new, rules)
-
-
-def _validate_elastic_quota(group: str) -> Validator:
-    def validate(request: Request, lookups: Lookups, _: Rules) -> Errors:
-        if request.operation == CREATE:
-            return elastic.validate_create(request.new, group, request.namespace, lookups)
-        return elastic.validate(request.new)
-
-    return validate
-
-
-def _validate_pod_group(request: Request, _: Lookups, rules: Rules) -> Errors:
-    return [*gangs.validate_pod_group(request.new, request.namespace), *placement.errors_of(request.new, rules)]
-
-
-def _validate_config_map(request: Request, _: Lookups, __: Rules) -> Errors:
-    return gangs.validate_sakkara_group(request.new, request.old_object)
-
-
-def _either(create: Callable[[Wire], Errors], update: Callable[[Wire, Wire], Errors]) -> Validator:
-    def validate(request: Request, _: Lookups, __: Rules) -> Errors:
-        return create(request.new) if request.operation == CREATE else update(request.old, request.new)
-
-    return validate
-
-
-def _mutate_workload(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
-    workloads.set_defaults(obj, rules)
-
-
-def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
-    finalizers = (obj.get("metadata") or {}).get("finalizers") or []
-    if rules.in_use_finalizer and IN_USE_FINALIZER not in finalizers:
-        obj.setdefault("metadata", {})["finalizers"] = [*finalizers, IN_USE_FINALIZER]
-
-
-def _mutate_pod(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-    pod.set_defaults(obj, request.namespace, lookups, rules)
-
-
-def _validate_pod(request: Request, lookups: Lookups, rules: Rules) -> Errors:
-    if request.operation == CREATE:
-        errors = pod.validate_create(request.new, rules) if pod.is_gated(request.new) else []
-        return errors + gangs.validate_create(request.new, request.namespace, lookups)
-    ours = pod.is_ours(request.old) or pod.is_ours(request.new)
-    if not ours or pod.says_the_same(request.old, request.new):
-        return []
-    return pod.validate_update(request.old, request.new, rules)
-
-
-def _mutate_deployment(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-    deployment.set_defaults(obj, request.namespace, lookups, rules)
-
-
-def _validate_deployment(request: Request, _: Lookups, __: Rules) -> Errors:
-    return deployment.validate(request.old_object, request.new)
-
-
-def _mutate_stateful_set(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-    statefulset.set_defaults(obj, request.namespace, lookups, rules)
-
-
-def _validate_stateful_set(request: Request, lookups: Lookups, rules: Rules) -> Errors:
-    return statefulset.validate(request.old_object, request.new, request.namespace, lookups, rules)
-
-
-def _mutate_leader_worker_set(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-    leaderworkerset.set_defaults(obj, request.namespace, lookups, rules)
-
-
-def _validate_leader_worker_set(request: Request, lookups: Lookups, rules: Rules) -> Errors:
-    return leaderworkerset.validate(request.old_object, request.new, request.namespace, lookups, rules)
-
-
-ENDPOINTS: Final = (
-    Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB), at_once=True),
-    Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
-    Endpoint(resources.PODS, _mutate_pod, _validate_pod, at_once=True),
-    Endpoint(resources.DEPLOYMENTS, _mutate_deployment, _validate_deployment, updates=True),
-    Endpoint(resources.STATEFUL_SETS, _mutate_stateful_set, _validate_stateful_set, updates=True),
-    Endpoint(resources.LEADER_WORKER_SETS, _mutate_leader_worker_set, _validate_leader_worker_set, updates=True),
-    Endpoint(resources.WORKLOADS, _mutate_workload, _validate_workload, workloads.warnings),
-    Endpoint(resources.CLUSTER_QUEUES, _mark_in_use, _validate_cluster_queue),
-    Endpoint(resources.LOCAL_QUEUES, None, _either(queues.validate_local_queue, queues.validate_local_queue_update)),
-    Endpoint(resources.COHORTS, None, _either(queues.validate_cohort, lambda _, new: queues.validate_cohort(new))),
-    Endpoint(
-        resources.RESOURCE_FLAVORS, _mark_in_use, _either(flavors.validate_flavor, flavors.validate_flavor_update)
-    ),
-    Endpoint(resources.TOPOLOGIES, None, _either(flavors.validate_topology, flavors.validate_topology_update)),
-    *(
-        Endpoint(resource, None, _validate_elastic_quota(resource.group))
-        for resource in (resources.ELASTIC_QUOTAS, resources.SIGS_ELASTIC_QUOTAS)
-    ),
-    Endpoint(resources.CONFIG_MAPS, None, _validate_config_map),
-    *(Endpoint(resource, None, _validate_pod_group) for resource in (resources.POD_GROUPS, resources.SIGS_POD_GROUPS)),
-)
-MUTATING: Final[Mapping[str, Endpoint]] = {e.path("mutate"): e for e in ENDPOINTS if e.mutate}
-VALIDATING: Final[Mapping[str, Endpoint]] = {e.path("validate"): e for e in ENDPOINTS}
-
-
-# ---- the answer
 
 
 def decode(body: bytes) -> Request:

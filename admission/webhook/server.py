@@ -23,8 +23,9 @@ import msgspec
 from aiohttp import web
 
 from admission.webhook.authority import Pair
+from admission.webhook.endpoints import MUTATING, VALIDATING
 from admission.webhook.lookups import Lookups
-from admission.webhook.review import MUTATING, VALIDATING, BadReview, decode, review
+from admission.webhook.review import BadReview, decode, review
 from admission.webhook.rules import Rules
 
 log = logging.getLogger(__name__)

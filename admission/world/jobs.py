@@ -17,11 +17,11 @@ from admission.controllers.views import Sight
 from admission.integrations.base import JobKind
 from admission.integrations.gang import names_gang
 from admission.integrations.registry import ADAPTERS
+from admission.webhook.endpoints import CREATE, ENDPOINTS, Request
 from admission.webhook.fields import aggregate
 from admission.webhook.jobs import is_part
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import GangPod
-from admission.webhook.review import CREATE, ENDPOINTS, Request
 from admission.webhook.rules import Rules
 from api.duration import seconds
 from api.errors import InvalidObject, StowageError

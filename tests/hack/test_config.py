@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from admission.settings import AdmissionSettings
-from admission.webhook.review import MUTATING, VALIDATING
+from admission.webhook.endpoints import MUTATING, VALIDATING
 from hack import runtime_lock
 from tests.hack.rights import ALLOWED, DENIED, Right
 from ungater.settings import UngaterSettings

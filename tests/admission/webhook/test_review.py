@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given as holds_for
 from hypothesis import strategies as st
 
+from admission.webhook.endpoints import MUTATING, VALIDATING
 from admission.webhook.lookups import Lookups
 from admission.webhook.patch import json_patch
-from admission.webhook.review import MUTATING, VALIDATING, BadReview, decode, review
+from admission.webhook.review import BadReview, decode, review
 from admission.webhook.rules import Rules
 from api import names
 from tests.admission.webhook.objects import BLOCK, RACK, job, lookups
