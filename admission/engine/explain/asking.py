@@ -21,7 +21,6 @@ from admission.engine.explain.changes import (
     Tolerate,
 )
 from admission.engine.explain.trying import Trying
-from admission.engine.flavors.search import topology_implied
 from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
 from admission.engine.topology.tree.match import untolerated
 
@@ -130,9 +129,3 @@ def unselecting(trying: Trying) -> Iterator[Change]:
         drop = DropAffinity(pod_set.name)
         if pod_set.affinity is not None and trying.admits(drop):
             yield drop
-
-
-def placed_on_topology(trying: Trying) -> bool:
-    """Whether nodes matter at all: some pod set asks for a topology, or the queue implies one."""
-    implied = topology_implied(trying.queue, trying.ledger.flavors)
-    return implied or any(p.topology is not None and p.topology.explicit for p in trying.workload.pod_sets)
