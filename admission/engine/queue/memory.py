@@ -1,6 +1,6 @@
-"""What the pending queues remember of answers given, beyond who was refused: a snapshot has to keep it. Values only.
+"""What the pending queues remember of answers given: who was refused, and what besides a snapshot has to keep.
 
-Made and taken back by queues.py.
+Called by queues.py, which takes it back.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from admission.engine.decision import Reason
 from admission.engine.queue.lacks import Lack
+from admission.engine.queue.line import EqualClass, Line, order_of
+from admission.engine.queue.pending import Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +25,38 @@ class Memory:
     short: Mapping[str, tuple[Reason, Lack]] = field(default_factory=dict)
     untold: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
+
+
+def refusals(items: Mapping[str, Item], lines: Mapping[str, Line]) -> dict[str, tuple[Reason, float | None]]:
+    """Who sleeps, or parks its line: by key, why, and when it is worth another look by itself (epoch seconds)."""
+    found = {}
+    for key, item in items.items():
+        if item.group is not None and (reason := _refusal(item, item.group, lines)) is not None:
+            found[key] = (reason, item.group.again)
+    return found
+
+
+def _refusal(item: Item, group: EqualClass, lines: Mapping[str, Line]) -> Reason | None:
+    parked = lines[item.workload.cluster_queue].parked
+    if parked is not None and parked[0] == order_of(item.workload):
+        return parked[1]
+    return group.refused
+
+
+def remembered(items: Mapping[str, Item], lines: Mapping[str, Line]) -> Memory:
+    """What is remembered besides."""
+    lacks, short, untold = {}, {}, set[str]()
+    for key, item in items.items():
+        group, line = item.group, lines.get(item.workload.cluster_queue)
+        if group is None or line is None:
+            continue
+        parked = line.parked is not None and line.parked[0][-1] == key
+        lack = line.parked_lack if parked else group.lack
+        if lack is not None and (parked or group.refused is not None):
+            lacks[key] = lack
+        elif group.short is not None:
+            short[key] = group.short
+        if key in group.untold:
+            untold.add(key)
+    returning = frozenset(key for key, item in items.items() if item.lapsed)
+    return Memory(lacks, short, frozenset(untold), returning)

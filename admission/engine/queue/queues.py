@@ -23,8 +23,10 @@ from admission.engine.decision import Reason
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.lacks import Lack
 from admission.engine.queue.line import EqualClass, Line, eased, order_of
-from admission.engine.queue.memory import Memory
+from admission.engine.queue.memory import Memory, refusals, remembered
 from admission.engine.queue.pending import Item, Promise, Reservation, same_standing
+from admission.engine.queue.promised import Promised
+from admission.engine.queue.sharing import Sharing
 from admission.engine.queue.standing import Standing, standing
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
@@ -45,14 +47,12 @@ class PendingQueues:
     def __init__(self) -> None:
         self._items: dict[str, Item] = {}
         self._lines: dict[str, Line] = {}
-        self._flavors: dict[str, frozenset[str]] = {}
-        self._by_flavor: dict[str, set[str]] = {}
+        self._sharing = Sharing()
         self._ready: set[str] = set()
         self._timers: list[tuple[float, str]] = []
         self._steps: list[tuple[float, int, str, EqualClass]] = []
         self._sequence = count()
-        self._promised: dict[str, set[str]] = {}
-        self._returning: dict[str, set[str]] = {}
+        self._promised = Promised(self._items)
         self._reserved: dict[str, tuple[str, Reservation]] = {}
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class PendingQueues:
 
     def set_queue(self, spec: ClusterQueue) -> None:
         """Make or change a queue; whatever sleeps in it is worth another look."""
-        self._index(spec.name, frozenset(spec.flavors))
+        self._sharing.put(spec.name, frozenset(spec.flavors))
         line = self._line(spec.name)
         line.strict = spec.strategy is QueueingStrategy.STRICT_FIFO
         if line.timed != spec.backfill:
@@ -77,7 +77,7 @@ class PendingQueues:
 
     def drop_queue(self, name: str) -> None:
         """Forget a queue's strategy and flavors; its workloads stay until the shell moves or removes them."""
-        self._index(name, frozenset())
+        self._sharing.put(name, frozenset())
         self._line(name).strict = False
 
     def put(self, workload: Workload) -> None:
@@ -114,18 +114,14 @@ class PendingQueues:
             return
         name = item.workload.cluster_queue
         self._counts[name] -= 1
-        if item.promise is not None:
-            for where in self._promised_in(item, item.promise):
-                self._promised.get(where, set()).discard(key)
+        if self._promised.forget(item):
             self.wake(tuple(self._lines))  # what was kept for it is free again, wherever that was
         if item.group is not None:
             self._lines[name].leave(key, item.group)
             self._ready.add(name)
         if self._reserved.get(name, ("",))[0] == key:
             del self._reserved[name]
-            self.wake(
-                self.sharing_flavors(name) | {name}
-            )  # what was kept for it is free, and its queue has another head
+            self.wake({name} | self.sharing_flavors(name))  # what was kept is free, and its queue has another head
 
     def wake(self, names: Iterable[str], *, room_only: bool = False) -> None:
         """Something changed that could help these queues' workloads.
@@ -161,11 +157,11 @@ class PendingQueues:
 
     def queues_of(self, flavors: Iterable[str]) -> set[str]:
         """The queues that give quota of any of these flavors: whom it could help when one of them gets room."""
-        return set().union(*(self._by_flavor.get(flavor, ()) for flavor in flavors))
+        return self._sharing.of(flavors)
 
     def sharing_flavors(self, name: str) -> set[str]:
         """The queues that give quota of a flavor that this one has too, itself among them."""
-        return self.queues_of(self._flavors.get(name, ()))
+        return self._sharing.beside(name)
 
     # ---- what the cycle asks
 
@@ -195,19 +191,10 @@ class PendingQueues:
         line = self._lines.get(queue)
         if line is None:
             return None
-        if self._returning.get(queue) and not line.strict and (first := self._returned(queue)) is not None:
+        if not line.strict and (first := self._promised.returned(queue)) is not None:
             return first
         order = line.head()
         return self._items[order[-1]].workload if order else None
-
-    def _returned(self, queue: str) -> Workload | None:
-        """The foremost of those that waited for their victims and were not considered since."""
-        found = {
-            key: item for key in self._returning[queue] if (item := self._items.get(key)) is not None and item.lapsed
-        }
-        self._returning[queue] = set(found)
-        ready = [item.workload for item in found.values() if item.group is not None and item.group.refused is None]
-        return min(ready, key=order_of, default=None)
 
     def heads(self) -> Iterator[Workload]:
         """The head of each queue that has one."""
@@ -296,26 +283,16 @@ class PendingQueues:
             line.leave(key, item.group)
             item.group = None
         self.reserve(key, None)
-        item.promise, item.lapsed = promise, False
-        for where in self._promised_in(item, promise):
-            self._promised.setdefault(where, set()).add(key)
+        self._promised.make(item, promise)
 
     def promised(self, key: str) -> bool:
         """Whether the workload waits for victims to leave."""
         item = self._items.get(key)
         return item is not None and item.promise is not None
 
-    def _promised_in(self, item: Item, promise: Promise) -> set[str]:
-        """The queues whose waking ends the promise."""
-        return {item.workload.cluster_queue, *(admission.cluster_queue for _, admission in promise.beside)}
-
     def promises(self) -> Iterator[tuple[Workload, Promise]]:
         """Who waits for victims to leave, in no particular order."""
-        for name, keys in self._promised.items():
-            for key in keys:
-                item = self._items[key]
-                if item.promise is not None and item.workload.cluster_queue == name:
-                    yield item.workload, item.promise
+        return self._promised.all()
 
     def lapsed(self, key: str) -> bool:
         """Whether the workload was promised something that it was not promised again since; told once."""
@@ -354,9 +331,8 @@ class PendingQueues:
 
     def standing(self, queue: str) -> Standing:
         """How its pending workloads stand, in figures."""
-        promised = sum(self._items[key].workload.cluster_queue == queue for key in self._promised.get(queue, ()))
         line = self._lines.get(queue) or Line()
-        return standing(line, self._counts[queue], promised, lambda key: self._items[key].workload)
+        return standing(line, self._counts[queue], self._promised.count(queue), lambda key: self._items[key].workload)
 
     def count(self, queue: str) -> int:
         """How many workloads of the queue are pending."""
@@ -375,35 +351,11 @@ class PendingQueues:
 
     def refusals(self) -> dict[str, tuple[Reason, float | None]]:
         """Who sleeps, or parks its line, since it was refused: by key, what `refuse` was told of it or of its equals."""
-        found = {}
-        for key, item in self._items.items():
-            if item.group is not None and (reason := self._refusal(item, item.group)) is not None:
-                found[key] = (reason, item.group.again)
-        return found
-
-    def _refusal(self, item: Item, group: EqualClass) -> Reason | None:
-        parked = self._lines[item.workload.cluster_queue].parked
-        if parked is not None and parked[0] == order_of(item.workload):
-            return parked[1]
-        return group.refused
+        return refusals(self._items, self._lines)
 
     def memory(self) -> Memory:
         """What is remembered of their answers besides."""
-        lacks, short, untold = {}, {}, set[str]()
-        for key, item in self._items.items():
-            group, line = item.group, self._lines.get(item.workload.cluster_queue)
-            if group is None or line is None:
-                continue
-            parked = line.parked is not None and line.parked[0][-1] == key
-            lack = line.parked_lack if parked else group.lack
-            if lack is not None and (parked or group.refused is not None):
-                lacks[key] = lack
-            elif group.short is not None:
-                short[key] = group.short
-            if key in group.untold:
-                untold.add(key)
-        returning = frozenset(key for key, item in self._items.items() if item.lapsed)
-        return Memory(lacks, short, frozenset(untold), returning)
+        return remembered(self._items, self._lines)
 
     def recall(self, memory: Memory) -> None:
         """Remember this of those that were refused again already (with what they lack), and of the others."""
@@ -413,8 +365,7 @@ class PendingQueues:
                 if key in memory.short:
                     item.group.short = memory.short[key]
             if key in memory.returning:
-                item.lapsed = True
-                self._returning.setdefault(item.workload.cluster_queue, set()).add(key)
+                self._promised.came_back(item)
 
     # ---- within
 
@@ -442,17 +393,7 @@ class PendingQueues:
 
     def _break_promises(self, name: str) -> None:
         """Whoever waited for victims is a head again, and looks at what there is now."""
-        if name not in self._promised:
-            return
-        for key in sorted(self._promised.pop(name)):
-            item = self._items[key]
-            if item.promise is None:
-                continue
-            own = item.workload.cluster_queue
-            for other in self._promised_in(item, item.promise) - {name}:
-                self._promised.get(other, set()).discard(key)
-            item.promise, item.lapsed = None, True
-            self._returning.setdefault(own, set()).add(key)
+        for item in self._promised.end(name):
             if item.group is None:
                 self._enlist(item)
 
@@ -461,14 +402,6 @@ class PendingQueues:
 
     def _delayed(self, item: Item) -> bool:
         return item.group is None and item.promise is None and item.workload.blocked is None
-
-    def _index(self, name: str, flavors: frozenset[str]) -> None:
-        old = self._flavors.get(name, frozenset())
-        for flavor in old - flavors:
-            self._by_flavor[flavor].discard(name)
-        for flavor in flavors - old:
-            self._by_flavor.setdefault(flavor, set()).add(name)
-        self._flavors[name] = flavors
 
     def _sorted(self, queue: str, wanted: Callable[[Item], bool]) -> list[Workload]:
         found = (i.workload for i in self._items.values() if i.workload.cluster_queue == queue and wanted(i))
