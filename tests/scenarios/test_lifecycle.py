@@ -211,7 +211,9 @@ async def test_a_job_that_runs_longer_than_it_may_gives_its_place_to_the_next(si
     job = here.job("long", 4)
     job["metadata"]["labels"][MAX_EXEC_TIME_LABEL] = "2"
     await here.submit(job)
-    await here.running("long", 4)
+    # Its time is short: perhaps nobody sees it run, but it has to be the first.
+    first = await eventually("its Workload", lambda: here.workload_of("long"))
+    await told(here, first, "Admitted")
     await here.submit(here.job("next", 4))
     off = await says(here, "long", EVICTED, "True", "DeactivatedDueToMaximumExecutionTimeExceeded")
     assert off.spec.active is False

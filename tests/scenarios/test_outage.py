@@ -80,11 +80,12 @@ async def test_without_the_webhook_strangers_go_on_and_queued_jobs_are_refused(s
 async def test_without_the_webhook_what_was_accepted_is_admitted_runs_and_ends(stage: Stage, site: MakeSite) -> None:
     here = site("going-on")
     await here.open({"b1": {"r1": 1}})
-    await here.submit(here.job("first", 4, {REQUIRE_TOPOLOGY: RACK}, run_for="5s"))
-    await here.admitted("first")
+    await here.submit(here.job("first", 4, {REQUIRE_TOPOLOGY: RACK}))
+    await here.running("first", 4)
     await here.submit(here.job("second", 4, {REQUIRE_TOPOLOGY: RACK}))
     await here.waits("second", "TopologyPlacementFailed", "")
     async with down(stage, "webhook"):
+        await here.finish("first")
         await here.running("second", 4)
         first = await here.workload_of("first")
         assert first is not None
@@ -126,13 +127,15 @@ async def test_what_changed_while_the_controller_was_down_counts_afterwards(stag
     """Its room: a job ended, a stranger came, a node came, a waiting job was deleted."""
     here = site("changes")
     await here.open(TWO_RACKS)
-    await here.submit(here.job("short", 4, {REQUIRE_TOPOLOGY: RACK}, run_for="3s"))
+    await here.submit(here.job("short", 4, {REQUIRE_TOPOLOGY: RACK}))
     await here.submit(here.job("long", 4, {REQUIRE_TOPOLOGY: RACK}))
-    await here.running("long", 4)
+    for job in ("short", "long"):
+        await here.running(job, 4)
     await here.submit(here.job("given-up", 4, {REQUIRE_TOPOLOGY: RACK}))
     await here.submit(here.job("wide", 8, {REQUIRE_TOPOLOGY: RACK}))
     await here.waits("wide", "TopologyPlacementFailed", "")
     async with down(stage, "controller"):
+        await here.finish("short")
         await here.kube.delete(JOBS, "given-up", here.name, propagation="Background")
         await eventually("short ended", lambda: _complete(here, "short"))
         taken = {pod["spec"]["nodeName"] for pod in await here.pods("long")}
@@ -174,14 +177,15 @@ async def _ungated(here: Site, job: str) -> bool:
 
 
 async def test_without_the_ungater_admitted_pods_stay_gated_and_go_afterwards(stage: Stage, site: MakeSite) -> None:
+    """On two hosts: of a job that goes to one, the pods need no ungater."""
     here = site("no-ungater")
-    await here.open({"b1": {"r1": 1}})
+    await here.open({"b1": {"r1": 2}})
     async with down(stage, "ungater"):
-        await here.submit(here.job("job", 4, {REQUIRE_TOPOLOGY: RACK}))
+        await here.submit(here.job("job", 8, {REQUIRE_TOPOLOGY: RACK}))
         await here.admitted("job")
-        await eventually("its pods are made", lambda: _made(here, "job", 4))
+        await eventually("its pods are made", lambda: _made(here, "job", 8))
         await never("a gate opens by itself", lambda: _ungated(here, "job"))
-    await here.running("job", 4)
+    await here.running("job", 8)
 
 
 async def test_without_the_webhook_a_queue_name_cannot_be_added_unjudged(stage: Stage, site: MakeSite) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -33,43 +34,46 @@ async def _served(here: Site) -> str:
     return str(secret["data"]["tls.crt"])
 
 
-async def _trusted(here: Site) -> int:
+def _authorities(configuration: Mapping[str, Any]) -> int:
     """How many CAs the API server trusts for us."""
-    found = await here.kube.get(MUTATING_WEBHOOKS, WebhookSection().mutating_configuration)
-    return base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]).count(b"BEGIN CERTIFICATE")
+    bundle = configuration["webhooks"][0]["clientConfig"].get("caBundle", "")
+    return base64.b64decode(bundle).count(b"BEGIN CERTIFICATE")
 
 
 async def test_rotation_refuses_no_job(stage: Stage, site: Callable[[str], Site]) -> None:
-    if stage.name != "embedded":
+    if stage.server is None:
         pytest.skip("a real API server's trust in a webhook lags by its own caches: seconds are too short for it")
     here = site("rotation")
     await here.open({"b1": {"r1": 1}})
     process = stage.processes.children["webhook"].process
-    posted, most, over = 0, 0, asyncio.Event()
+    posted, over = 0, asyncio.Event()
+    written = stage.server.store.watch(MUTATING_WEBHOOKS)
 
     async def post() -> None:
-        nonlocal posted, most
+        nonlocal posted
         while not over.is_set():
             job = here.job(f"job-{posted}", 1)
             await here.kube.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **job}, dry_run=True)
             posted += 1
-            most = max(most, await _trusted(here))
             await asyncio.sleep(0.02)
 
     async def rotated(since: str) -> bool:
         return await _served(here) != since
 
     async def retired() -> bool:
-        return await _trusted(here) == 1
+        name = WebhookSection().mutating_configuration
+        return _authorities(await here.kube.get(MUTATING_WEBHOOKS, name)) == 1
 
     async with asyncio.TaskGroup() as group:
         group.create_task(post())
         served = await _served(here)
-        await eventually("another certificate", lambda: rotated(served), LIFETIME * 3)
+        await eventually("another certificate", lambda: rotated(served))
         await eventually("the old CA is trusted no more", retired)
         over.set()
-    assert posted > 50
-    assert most == 2, "the old and the new CA are trusted together for a while"
+    assert posted
+    trusted = {_authorities(event.record.obj) for event in written.drain()}
+    written.close()
+    assert max(trusted) == 2, "the old and the new CA are trusted together for a while"
     assert process is not None
     assert process.returncode is None
     assert not complaints(stage.processes.folder)
