@@ -159,6 +159,11 @@ def row(name: str, where: Where, *parts: Step | Answer, embedded: Answer | str |
 # ---- objects of common shape
 
 
+def refused(message: str) -> Refused:
+    """As invalid: by the schema, its CEL rules or our webhook."""
+    return Refused(422, "Invalid", message)
+
+
 def template(requests: Mapping[str, Any] | None = None, annotations: Mapping[str, str] | None = None) -> Obj:
     """A pod template; a GPU a pod unless told otherwise."""
     wanted = {"cpu": "1", GPU: "1"} if requests is None else dict(requests)

@@ -21,6 +21,7 @@ from tests.scenarios.bad_input import (
     job,
     jobset,
     local_queue,
+    refused,
     row,
     shortened,
 )
@@ -30,11 +31,6 @@ TEMPLATES_OPEN = "the embedded server does not judge pod templates"
 NOWHERE = "example.com/nowhere"
 _LEVELS = f'the levels of ClusterQueue "bad": {BLOCK}, {RACK}, kubernetes.io/hostname'
 _TEMPLATE = "spec.template.metadata.annotations"
-
-
-def refused(message: str) -> Refused:
-    """By our webhook."""
-    return Refused(422, "Invalid", message)
 
 
 def _at(key: str) -> str:
@@ -343,7 +339,7 @@ GROUPS: tuple[Row, ...] = (
         "jobset-same-names",
         SERVER,
         jobset(None, ("a", 1, {}), ("a", 2, {})),
-        Refused(422, "Invalid", 'spec.replicatedJobs[1]: Duplicate value: {"name":"a"}'),
+        refused('spec.replicatedJobs[1]: Duplicate value: {"name":"a"}'),
     ),
     row(
         "jobset-19-jobs",
@@ -498,14 +494,14 @@ QUEUEING: tuple[Row, ...] = (
         "name-too-long",
         SERVER,
         Make(JOBS, {**job().body, "metadata": {"name": "x" * 300, "labels": {names.QUEUE_NAME_LABEL: "lq"}}}),
-        Refused(422, "Invalid", "must be no more than"),
+        refused("must be no more than"),
         embedded=TEMPLATES_OPEN,
     ),
     row(
         "annotations-too-long",
         SERVER,
         job({"example.com/novel": "x" * 300_000}),
-        Refused(422, "Invalid", "metadata.annotations: Too long: may not be more than 262144 bytes"),
+        refused("metadata.annotations: Too long: may not be more than 262144 bytes"),
         embedded=TEMPLATES_OPEN,
     ),
     row(
@@ -553,7 +549,7 @@ SHAPES: tuple[Row, ...] = (
         "requests-negative",
         SERVER,
         job(requests={"cpu": "-1"}),
-        Refused(422, "Invalid", "must be greater than or equal to 0"),
+        refused("must be greater than or equal to 0"),
         embedded=Waits(
             "Misconfigured",
             (
@@ -579,14 +575,14 @@ SHAPES: tuple[Row, ...] = (
         "requests-pods",
         SERVER,
         job(requests={"cpu": "1", "pods": "1"}),
-        Refused(422, "Invalid", "must be a standard resource for containers"),
+        refused("must be a standard resource for containers"),
         embedded=TEMPLATES_OPEN,
     ),
     row(
         "requests-half-a-gpu",
         SERVER,
         job(requests={"cpu": "1", GPU: "500m"}),
-        Refused(422, "Invalid", "must be an integer"),
+        refused("must be an integer"),
         embedded=TEMPLATES_OPEN,
     ),
     row(
@@ -641,7 +637,7 @@ SHAPES: tuple[Row, ...] = (
         "parallelism-negative",
         SERVER,
         job(pods=-1),
-        Refused(422, "Invalid", "spec.parallelism: Invalid value: -1: must be greater than or equal to 0"),
+        refused("spec.parallelism: Invalid value: -1: must be greater than or equal to 0"),
     ),
     row(
         "template-unknown-field",

@@ -12,7 +12,6 @@ from tests.scenarios.bad_input import (
     Change,
     Holds,
     Make,
-    Refused,
     Row,
     Says,
     Waits,
@@ -22,6 +21,7 @@ from tests.scenarios.bad_input import (
     group,
     job,
     local_queue,
+    refused,
     row,
     workload,
 )
@@ -36,11 +36,6 @@ _WANTS = {
 }
 _QUOTA = "spec.resourceGroups[0].flavors[0].resources[0]"
 _NEGATIVE = "must be greater than or equal to 0"
-
-
-def refused(message: str) -> Refused:
-    """Of the schema, its CEL rules or our webhook."""
-    return Refused(422, "Invalid", message)
 
 
 def cohort(**spec: Any) -> Make:

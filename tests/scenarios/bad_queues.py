@@ -10,7 +10,6 @@ from tests.scenarios.bad_input import (
     Change,
     Holds,
     Make,
-    Refused,
     Row,
     Says,
     Waits,
@@ -22,6 +21,7 @@ from tests.scenarios.bad_input import (
     job,
     local_queue,
     quota,
+    refused,
     row,
     shortened,
     topology,
@@ -29,11 +29,6 @@ from tests.scenarios.bad_input import (
 from tests.scenarios.site import BLOCK, GROUP, RACK
 
 WEBHOOK, CONDITION, CEL, SCHEMA = Where.WEBHOOK, Where.CONDITION, Where.CEL, Where.SCHEMA
-
-
-def refused(message: str) -> Refused:
-    """Of the schema, its CEL rules or our webhook."""
-    return Refused(422, "Invalid", message)
 
 
 TOPOLOGIES_: tuple[Row, ...] = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from api import names
 from api.kube.resources import CLUSTER_QUEUES, WORKLOADS
-from tests.scenarios.bad_input import Change, Make, Refused, Row, Waits, Where, job, jobset, pod_set, row, workload
+from tests.scenarios.bad_input import Change, Make, Row, Waits, Where, job, jobset, pod_set, refused, row, workload
 from tests.scenarios.site import BLOCK, RACK
 
 WEBHOOK, CONDITION, SCHEMA = Where.WEBHOOK, Where.CONDITION, Where.SCHEMA
@@ -18,11 +18,6 @@ _PROFILES = 'supported values: "Compatible", "Exact", "LeastFree"'
 _NOT_REQUIRED = (
     f"Forbidden: may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
 )
-
-
-def refused(message: str) -> Refused:
-    """By the schema or our webhook."""
-    return Refused(422, "Invalid", message)
 
 
 def _shaped(text: str, **annotations: str) -> Make:

@@ -9,12 +9,12 @@ from api.names import HOSTNAME_LABEL
 from tests.scenarios.bad_input import (
     NOT_EVALUATED,
     Change,
-    Refused,
     Row,
     Says,
     Where,
     condition,
     pod_set,
+    refused,
     row,
     template,
     workload,
@@ -22,11 +22,6 @@ from tests.scenarios.bad_input import (
 from tests.scenarios.site import GPU, RACK
 
 WEBHOOK, CONDITION, CEL, SCHEMA = Where.WEBHOOK, Where.CONDITION, Where.CEL, Where.SCHEMA
-
-
-def refused(message: str) -> Refused:
-    """Of the schema, its CEL rules or our webhook."""
-    return Refused(422, "Invalid", message)
 
 
 def _waits(reason: str, message: str) -> Says:
