@@ -82,7 +82,9 @@ def reserved(
 ) -> WorkloadStatus:
     """Quota is reserved; what stood against it is turned off, with its message kept. `note` is added to the message."""
     kept = tuple(condition for condition in status.conditions if condition.type != EXPLANATION)
-    new = status.model_copy(update={"admission": admission, "resource_requests": (), "conditions": kept})
+    new = status.model_copy(update={"admission": admission, "conditions": kept})
+    if status.resource_requests:
+        new = new.model_copy(update={"resource_requests": ()})
     for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
         new = _off(new, kind, QUOTA_RESERVED, now, generation)
     message = "; ".join(filter(None, (f"Quota reserved in ClusterQueue {admission.cluster_queue}", note)))
