@@ -12,12 +12,13 @@ import inspect
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from aiohttp.helpers import get_env_proxy_for_url
 from yarl import URL
 
+from api.kube.certificates import FILES
 from api.kube.settings import ClientSettings
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Connection:
         async with self._refreshing:
             if await self.authorization() == refused and time.monotonic() - self._refreshed > _REFRESH_INTERVAL:
                 self._refreshed = time.monotonic()
-                fresh = await _load(self._settings)
+                with _files(self._settings) as folder:
+                    fresh = await _load(self._settings, folder)
                 self._configuration.api_key = fresh.api_key
                 self._configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
             return await self.authorization() != refused
@@ -109,15 +111,24 @@ async def connect(settings: ClientSettings) -> Connection:
     """Raises kubernetes_asyncio's ConfigException (naming the missing key) when the configuration cannot be read."""
     from kubernetes_asyncio.client import rest
 
-    configuration = await _load(settings)
-    # Pools are bounded by the client's own concurrency limit; watches come on top and must never wait for a socket.
-    configuration.connection_pool_maxsize = 0
     client: Any = rest.RESTClientObject
-    return Connection(settings, configuration, client(configuration))
+    with _files(settings) as folder:
+        configuration = await _load(settings, folder)
+        # Pools are bounded by the client's own concurrency limit; watches come on top and must never wait for a socket.
+        configuration.connection_pool_maxsize = 0
+        return Connection(settings, configuration, client(configuration))
 
 
-async def _load(settings: ClientSettings) -> Any:
-    """The library's Configuration. Imported here: its hundreds of model classes cost a second that `--help` need not pay."""
+def _files(settings: ClientSettings) -> AbstractContextManager[str]:
+    """In a cluster certificates are files already, and perhaps nothing can be written."""
+    return nullcontext("") if settings.kubeconfig is None else FILES.there()
+
+
+async def _load(settings: ClientSettings, folder: str) -> Any:
+    """The library's Configuration; certificates go into files of the folder.
+
+    Imported here: its hundreds of model classes cost a second that `--help` need not pay.
+    """
     from kubernetes_asyncio import config
     from kubernetes_asyncio.client.configuration import Configuration
 
@@ -133,5 +144,6 @@ async def _load(settings: ClientSettings) -> Any:
             context=settings.context,
             client_configuration=configuration,
             persist_config=False,
+            temp_file_path=folder,
         )
     return configuration
