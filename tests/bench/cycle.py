@@ -105,15 +105,14 @@ def large(size: dict[str, Any]) -> None:
         for at in range(size["waiting"]):
             books.apply(gang(f"ns/wait-{index}-{at}", f"q{index}", size["gang"] * (1 + at), 10_000 + at))
     first = timed(lambda: [None for _ in cycles(books)])
-    one, vain = [], []
+    one, vain, reports = [], [], list[CycleReport]()
     for at in range(size["repeat"]):
         leaver = admitted[at * 37 % len(admitted)]
         books.apply(Gone(Removed.WORKLOAD, leaver))
         for pod in range(size["gang"]):
             books.apply(Gone(Removed.POD, f"{leaver}-{pod}"))
-        report: list[CycleReport] = []
-        one.append(timed(lambda report=report: report.append(next(cycles(books)))))  # type: ignore[misc]
-        admitted += [decision.workload for decision in report[0].decisions if isinstance(decision, Admit)]
+        one.append(timed(lambda: reports.append(next(cycles(books)))))
+        admitted += [decision.workload for decision in reports[-1].decisions if isinstance(decision, Admit)]
         admitted.remove(leaver)
         books.wake_all()
         vain.append(timed(lambda: next(cycles(books))))

@@ -183,9 +183,9 @@ class _Round:
 
     def _again(self, entry: Nomination) -> Nomination:
         """Nominated anew, on the flavors that it was nominated for."""
-        [workload] = [w for w in (self._queues.head(entry.workload.cluster_queue),) if w is not None]
-        queue = self._ledger.quota.spec(workload.cluster_queue)
-        if queue is None:
+        workload = self._queues.workload(entry.workload.key)
+        queue = self._ledger.quota.spec(entry.workload.cluster_queue)
+        if workload is None or queue is None:
             return entry
         pinned = {
             (pod_set.name, resource): pick.flavor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,11 +38,11 @@ crowds = st.lists(
 
 
 @given(crowds, st.randoms())
-def test_no_two_are_equal_and_the_order_is_that_of_any_other_arrival(crowd: list[Workload], random: object) -> None:
+def test_no_two_are_equal_and_the_order_is_that_of_any_other_arrival(crowd: list[Workload], random: Random) -> None:
     line = sorted(crowd, key=order_of)
     assert all(order_of(a) < order_of(b) for a, b in pairwise(line))
     mixed = list(crowd)
-    random.shuffle(mixed)  # type: ignore[attr-defined]
+    random.shuffle(mixed)
     queues = PendingQueues()
     queues.set_queue(queue("q", strategy=QueueingStrategy.BEST_EFFORT_FIFO, any=1))
     for each in mixed:
@@ -98,10 +99,10 @@ def nominated(crowd: list[Workload]) -> list[Nomination]:
 
 @settings(deadline=None)
 @given(crowds, st.randoms())
-def test_whose_turn_it_is_does_not_depend_on_who_was_known_first(crowd: list[Workload], random: object) -> None:
+def test_whose_turn_it_is_does_not_depend_on_who_was_known_first(crowd: list[Workload], random: Random) -> None:
     book, heads = ledger(), nominated(crowd)
     mixed = list(heads)
-    random.shuffle(mixed)  # type: ignore[attr-defined]
+    random.shuffle(mixed)
     for by in (classical, lambda found: fair(found, book)):
         line = [each.workload.key for each in by(heads)]
         assert [each.workload.key for each in by(mixed)] == line
@@ -109,10 +110,10 @@ def test_whose_turn_it_is_does_not_depend_on_who_was_known_first(crowd: list[Wor
 
 
 @given(crowds, st.randoms())
-def test_heads_are_looked_at_in_that_order(crowd: list[Workload], random: object) -> None:
+def test_heads_are_looked_at_in_that_order(crowd: list[Workload], random: Random) -> None:
     heads = [Head.of(replace(each, cluster_queue=f"q{n}")) for n, each in enumerate(crowd)]
     mixed = list(heads)
-    random.shuffle(mixed)  # type: ignore[attr-defined]
+    random.shuffle(mixed)
     turns = LazyTurns(ledger())
     for head in mixed:
         turns.enter(head)
