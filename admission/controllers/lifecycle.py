@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from admission.controllers import checks, conditions
+from admission.controllers.actions import Event
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.situation import Situation, blocker
 from admission.controllers.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
@@ -61,15 +62,6 @@ _AFTER_A_WHILE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
-    """Something to tell in an event."""
-
-    reason: str
-    message: str
-    type: str = "Normal"
-
-
-@dataclass(frozen=True, slots=True)
 class Rules:
     """Settings of a Workload's life. `pods_ready` None: nobody waits for pods; `finished_kept`: seconds that a finished
     Workload stays, None for ever."""
@@ -87,7 +79,7 @@ class Step:
     """
 
     status: WorkloadStatus
-    occurrences: Sequence[Occurrence] = field(default=())
+    events: Sequence[Event] = field(default=())
     again_in: float | None = None
     eviction: Eviction | None = None
     deactivate: bool = False
@@ -133,14 +125,14 @@ def _finished(workload: Workload, now: float, rules: Rules) -> Step:
     left = (parse_time(end.last_transition_time) or 0.0) + rules.finished_kept - now
     if left > 0:
         return Step(workload.status, again_in=left)
-    told = Occurrence("Deleted", "Deleted finished Workload: retention period expired")
+    told = Event("Deleted", "Deleted finished Workload: retention period expired")
     return Step(workload.status, (told,), delete=True)
 
 
 def _deactivating(workload: Workload, cause: str, text: str, event: str, now: float) -> Step:
     """Stowage itself takes the workload out of service; its job is stopped like that of any deactivated one."""
     status = conditions.deactivating(workload.status, cause, text, now, workload.metadata.generation)
-    told = Occurrence(event, f"Deactivating the workload: {text}", "Warning")
+    told = Event(event, f"Deactivating the workload: {text}", "Warning")
     return Step(status, (told,), deactivate=True)
 
 
@@ -170,7 +162,7 @@ def _inactive(workload: Workload, situation: Situation, now: float) -> Step:
 
 def _pending(workload: Workload, situation: Situation, now: float) -> Step:
     generation, again_in = workload.metadata.generation, None
-    told: tuple[Occurrence, ...] = ()
+    told: tuple[Event, ...] = ()
     status = checks.retry_later(workload.status, now)
     at = _requeue_at(status)
     if at is not None and at > now:
@@ -188,14 +180,14 @@ def _pending(workload: Workload, situation: Situation, now: float) -> Step:
     blocked = blocker(workload, situation)
     if blocked is not None:
         if blocked[0] == Waiting.ADMISSION_GATED != before:
-            told = (Occurrence("AdmissionGated", blocked[1]),)
+            told = (Event("AdmissionGated", blocked[1]),)
         return Step(conditions.waiting(status, *blocked, {}, now, generation), told, again_in)
     from_the_cycle = before in _FROM_THE_CYCLE or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
     if before is not None and not from_the_cycle:
         message = "Workload is pending evaluation in the scheduling queue"
         if before == Waiting.ADMISSION_GATED and not workload.spec.preemption_gates:
             message = "AdmissionGatedBy cleared, waiting for quota reservation"
-            told = (Occurrence("AdmissionGateCleared", message),)
+            told = (Event("AdmissionGateCleared", message),)
         status = conditions.waiting(status, Waiting.PENDING_EVALUATION, message, {}, now, generation)
     return Step(status, told, again_in)
 

@@ -129,8 +129,8 @@ class WorkloadController:
 
     def _tell(self, before: Workload, after: Workload, result: lifecycle.Step) -> None:
         about = ref_to(WORKLOADS, after)
-        for occurrence in result.occurrences:
-            self._recorder.record(about, occurrence.type, occurrence.reason, occurrence.message)
+        for event in result.events:
+            self._recorder.record(about, event.type, event.reason, event.message)
         admission = after.status.admission
         if (
             admission is None
@@ -162,8 +162,8 @@ class WorkloadController:
         except (NotFound, Conflict):
             log.debug("already gone", extra={"workload": workload.key})
             return
-        for occurrence in result.occurrences:
-            self._recorder.record(ref_to(WORKLOADS, workload), occurrence.type, occurrence.reason, occurrence.message)
+        for event in result.events:
+            self._recorder.record(ref_to(WORKLOADS, workload), event.type, event.reason, event.message)
 
     async def _let_go(self, workload: Workload) -> None:
         finalizers = [name for name in workload.metadata.finalizers if name != IN_USE_FINALIZER]

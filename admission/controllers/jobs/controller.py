@@ -185,6 +185,7 @@ class JobController:
         surroundings = self._surroundings(job, await self._children(job, adapter, workloads))
         looks = self._looks(job, adapter, workloads, surroundings)
         if self._settled.get(key) == looks:
+            self._settled[key] = looks  # the same, of the present copy: the one before it can go
             return None
         made = plan(job, adapter, workloads, surroundings, self._wall())
         again = await self._act.perform(key, adapter, job, made)

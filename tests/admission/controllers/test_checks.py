@@ -115,8 +115,8 @@ def test_the_latest_of_several_retries_counts() -> None:
 def test_rejected_deactivates() -> None:
     refused = after(checked("Rejected"))
     assert refused.deactivate
-    assert [(o.type, o.reason) for o in refused.occurrences] == [("Warning", "AdmissionCheckRejected")]
-    assert "c (says so)" in refused.occurrences[0].message
+    assert [(o.type, o.reason) for o in refused.events] == [("Warning", "AdmissionCheckRejected")]
+    assert "c (says so)" in refused.events[0].message
     target = find_condition(refused.status.conditions, DEACTIVATION_TARGET)
     assert target is not None
     assert target.reason == "AdmissionCheck"

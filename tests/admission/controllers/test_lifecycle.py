@@ -216,11 +216,11 @@ def test_deactivating_what_is_being_evicted_tells_the_later_reason() -> None:
 def test_a_gate_is_told_when_it_closes_and_when_it_opens() -> None:
     gated = workload(metadata={"annotations": {"kueue.x-k8s.io/admission-gated-by": "a"}})
     closed = step(gated, situation(), NOW)
-    assert [(o.reason, o.message) for o in closed.occurrences] == [("AdmissionGated", "Admission is gated by: a")]
+    assert [(o.reason, o.message) for o in closed.events] == [("AdmissionGated", "Admission is gated by: a")]
     still = gated.model_copy(update={"status": closed.status})
-    assert step(still, situation(), NOW + 1).occurrences == ()
+    assert step(still, situation(), NOW + 1).events == ()
     opened = step(workload().model_copy(update={"status": closed.status}), situation(), NOW + 2)
-    assert [o.reason for o in opened.occurrences] == ["AdmissionGateCleared"]
+    assert [o.reason for o in opened.events] == ["AdmissionGateCleared"]
     found = find_condition(opened.status.conditions, QUOTA_RESERVED)
     assert found is not None
     assert (found.reason, found.message) == (
@@ -243,7 +243,7 @@ def test_finished_workloads_are_kept_as_long_as_the_settings_say(
 ) -> None:
     result = step(workload(conditions=[condition("Finished")]), situation(), NOW + later, Rules(finished_kept=kept))
     assert (result.again_in, result.delete) == (again, deleted)
-    assert [o.reason for o in result.occurrences] == (["Deleted"] if deleted else [])
+    assert [o.reason for o in result.events] == (["Deleted"] if deleted else [])
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_a_gate_that_is_opened_holds_it_no_more(position: str, blocked: str, rea
     said = {c.type: (c.status, c.reason) for c in after.status.conditions}
     assert said[BLOCKED_ON_PREEMPTION_GATES][0] == blocked
     assert said[QUOTA_RESERVED] == ("False", reason)
-    assert after.occurrences == ()
+    assert after.events == ()
 
 
 def test_an_eviction_starts_everything_anew_and_keeps_what_the_pods_hold() -> None:

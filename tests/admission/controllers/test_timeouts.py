@@ -147,7 +147,7 @@ def test_the_longest_time_to_run_counts_all_admissions(limit: int | None, past: 
     over = after(wl, left or 0)
     assert over.deactivate == (left is not None)
     if left is not None:
-        assert [(o.reason, o.type) for o in over.occurrences] == [("MaximumExecutionTimeExceeded", "Warning")]
+        assert [(o.reason, o.type) for o in over.events] == [("MaximumExecutionTimeExceeded", "Warning")]
         target = find_condition(over.status.conditions, DEACTIVATION_TARGET)
         assert target is not None
         assert target.message == "exceeding the maximum execution time"
