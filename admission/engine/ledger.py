@@ -36,7 +36,7 @@ from admission.engine.topology.booked.capacity import Capacity
 from admission.engine.topology.booked.lift import Standing, shift
 from admission.engine.topology.booked.shares import Booking, Slot, room
 from admission.engine.topology.empty import EmptyAnswers
-from admission.engine.topology.place import Placer
+from admission.engine.topology.place import Placed, Placer
 from admission.engine.topology.relief import Relief, relief
 from admission.engine.topology.replace import Replacer
 from admission.engine.topology.tree.tree import Tree, Values
@@ -230,6 +230,10 @@ class Ledger:
         Requests with `previous` keep those places as far as they go on (placement.md 5.11): release the older slice first.
         """
         return self._empty.place(requests) if simulate_empty else self._placer.place(requests)
+
+    def assume(self, found: Placed) -> None:
+        """Take the room of places found by `place`, until the trial ends that is open."""
+        self._placer.assume(found)
 
     def replace(self, requests: Sequence[PlacementRequest], node: str) -> PlacementResult:
         """Other places for the pods on a failed node (given by hostname); all else of `previous` stays: placement.md 5.10.

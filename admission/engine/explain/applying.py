@@ -28,7 +28,6 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     ClusterQueue,
-    Flavor,
     FlavorQuotas,
     LevelConstraint,
     Node,
@@ -61,7 +60,7 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
                 for node in clones(like, ledger.capacity.nodes, change):
                     ledger.apply(node)
         case _:
-            return asked_otherwise(workload, change, ledger.flavors.values())
+            return asked_otherwise(workload, change)
     return workload
 
 
@@ -115,7 +114,7 @@ def clones(node: Node, taken: Collection[str], change: AddNodes) -> Iterator[Nod
 # ---- the workload asks for something else
 
 
-def asked_otherwise(workload: Workload, change: Change, flavors: Collection[Flavor]) -> Workload:
+def asked_otherwise(workload: Workload, change: Change) -> Workload:
     """The workload as it would ask."""
     match change:
         case RelaxTopology(pod_sets, _, to, required):

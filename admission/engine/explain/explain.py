@@ -18,7 +18,7 @@ from admission.engine.explain.changes import LetEvict, LimitTime, Remedy
 from admission.engine.explain.finishing import Site
 from admission.engine.explain.quotas import Family, asked_of, quota_views
 from admission.engine.explain.remedies import ranked, remedies
-from admission.engine.explain.rooms import Rooms, groups_of
+from admission.engine.explain.rooms import Rooms
 from admission.engine.explain.trying import BUDGET, Budget, Trying
 from admission.engine.explain.turn import Scene, decided, in_the_way
 from admission.engine.explain.value import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
@@ -27,8 +27,7 @@ from admission.engine.flavors.eligible import unsuitable, wants_topology
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, Workload
-from admission.engine.topology.booked.shares import spots
-from admission.engine.topology.constraints import Group, pod_amounts, wants_of
+from admission.engine.topology.constraints import Group, groups_of
 from admission.engine.topology.tree.match import untolerated
 
 
@@ -195,13 +194,8 @@ class _Views:
         if result.fits:
             return
         with self._ledger.trial():
-            for request in requests:
-                assignment = result.assignments.get(request.pod_set.name)
-                if assignment is not None:
-                    vector = self._ledger.capacity.columns.vector(pod_amounts(request.pod_set))
-                    wants = wants_of(request.pod_set, self._ledger.flavors[flavor])
-                    for spot, count in spots(self._ledger.capacity, flavor, assignment, vector, wants):
-                        self._ledger.capacity.assume(spot, vector, count)
+            found = result.assignments
+            self._ledger.assume([(one, found[one.pod_set.name]) for one in requests if one.pod_set.name in found])
             rooms = Rooms.of(self._ledger, flavor)
             for group in groups_of(requests):
                 failure = result.failures.get(group.workers.pod_set.name)

@@ -16,11 +16,10 @@ from heapq import nsmallest
 from admission.engine.explain.changes import Finish
 from admission.engine.explain.quotas import Family
 from admission.engine.explain.rooms import Rooms
-from admission.engine.explain.takers import rows_of
 from admission.engine.explain.trying import Trying
 from admission.engine.model import FlavorResource
 from admission.engine.topology.constraints import Ask, Group
-from admission.engine.topology.count import Counter
+from admission.engine.topology.count import Counter, rows_below
 
 DOMAINS = 3
 """So many domains of a flavor are looked into."""
@@ -109,14 +108,11 @@ def _by_domain(site: Site) -> Iterator[Weights]:
 
 
 def _worth(site: Site, rooms: Rooms, level: int, slots: Sequence[int]) -> Weights:
-    masks = [rows_of(rooms.tree, level, slot) for slot in slots]
-    rows = masks[0]
-    for mask in masks[1:]:
-        rows = rows | mask
+    rows = rows_below(rooms.tree, level, slots) & rooms.usable(site.ask)
     request = {rooms.tree.columns.of(name): amount for name, amount in site.ask.request.items() if amount > 0}
     return {
         key: max(amounts.get(column, 0) * 1000 // amount for column, amount in request.items())
-        for key, amounts in rooms.takers.amounts(rows & rooms.usable(site.ask)).items()
+        for key, amounts in rooms.takers.amounts(rows).items()
     }
 
 

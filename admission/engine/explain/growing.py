@@ -19,11 +19,10 @@ from admission.engine.explain.changes import (
 )
 from admission.engine.explain.finishing import DOMAINS, Site
 from admission.engine.explain.rooms import in_slices
-from admission.engine.explain.takers import rows_of
 from admission.engine.explain.trying import Trying
 from admission.engine.model import ClusterQueue, FlavorResource, Node
 from admission.engine.topology.constraints import Ask
-from admission.engine.topology.count import Counter
+from admission.engine.topology.count import Counter, rows_below
 
 BOUNDLESS = 1 << 60
 MOST_NODES = 256
@@ -105,7 +104,7 @@ def _typical(site: Site, daemons: tuple[tuple[str, int], ...]) -> Iterator[tuple
     numbers = Counter(tree, ask).levels()
     counts = rooms.counts(ask, level, numbers[level])
     for slot in rooms.best(ask, level, numbers[level])[:DOMAINS]:
-        usable = rows_of(tree, level, slot) & rooms.usable(ask)
+        usable = rows_below(tree, level, [slot]) & rooms.usable(ask)
         names = sorted(name for row in usable.nonzero()[0].tolist() for name in tree.members(row))
         nodes = [node for name in names if (node := rooms.node(name)) is not None and _each(node, daemons, ask)]
         if nodes:

@@ -6,32 +6,22 @@ changes nothing. Called by explain.py for what a placement has refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from admission.engine.decision import Reason
-from admission.engine.explain.takers import Takers, rows_of
+from admission.engine.explain.takers import Takers
 from admission.engine.explain.value import Exclusion, LevelView, Shortage
 from admission.engine.ledger import Ledger
-from admission.engine.model import Node, PlacementRequest
+from admission.engine.model import Node
 from admission.engine.topology.booked.usage import NodeBook
 from admission.engine.topology.constraints import Ask, Group, build
-from admission.engine.topology.count import Counter, Numbers, count_in
+from admission.engine.topology.count import Counter, Numbers, count_in, rows_below
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.match import taint_text, untolerated
 from admission.engine.topology.tree.tree import Tree
-
-
-def groups_of(requests: Sequence[PlacementRequest]) -> list[Group]:
-    """Pod sets of one group name together, in order (placement.md 5.9)."""
-    members: dict[str | int, list[PlacementRequest]] = {}
-    for index, request in enumerate(requests):
-        ask = request.pod_set.topology
-        name = None if ask is None else ask.group
-        members.setdefault(index if name is None else name, []).append(request)
-    return [Group.of(some) for some in members.values()]
 
 
 class Rooms:
@@ -88,7 +78,7 @@ class Rooms:
         if not best:
             return view
         counts, slot = self.counts(ask, level, numbers), best[0]
-        fits, rows = int(counts[slot]), rows_of(self.tree, level, slot)
+        fits, rows = int(counts[slot]), rows_below(self.tree, level, [slot])
         shortages = tuple(self._shortages(ask, rows))
         leader = not ask.leaders or (numbers.leader is not None and bool(numbers.leader[slot]))
         return replace(

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
-import numpy as np
-
 from admission.engine.explain.value import Taker, TakerKind
 from admission.engine.ledger import Ledger
 from admission.engine.topology.booked.shares import Share, held
@@ -84,13 +82,3 @@ class Takers:
 def most(takers: Iterable[Taker]) -> tuple[Taker, ...]:
     """Those with the largest amounts; ties by name."""
     return tuple(nsmallest(TOP, takers, key=lambda taker: (-taker.amount, taker.name)))
-
-
-def rows_of(tree: Tree, level: int, slot: int) -> Bools:
-    """Which counting rows are below the level's domain."""
-    mask = np.zeros(tree.levels[level].size, dtype=np.bool_)
-    mask[slot] = True
-    hidden = () if tree.rows is tree.levels[-1] else (tree.rows,)
-    for below in (*tree.levels[level + 1 :], *hidden):
-        mask = mask[below.parent]
-    return mask & tree.rows.alive

@@ -6,7 +6,7 @@ decided in place.py. A group's workers speak for its leader, whose own request o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -116,6 +116,16 @@ class Group:
     def members(self) -> tuple[PlacementRequest, ...]:
         """All pod sets of the group."""
         return (self.workers, *(() if self.leader is None else (self.leader,)), *self.others)
+
+
+def groups_of(requests: Iterable[PlacementRequest]) -> list[Group]:
+    """Requests of one flavor in order, those of one group name together: placement.md 5.9."""
+    members: dict[str | int, list[PlacementRequest]] = {}
+    for index, request in enumerate(requests):
+        ask = request.pod_set.topology
+        name = None if ask is None else ask.group
+        members.setdefault(index if name is None else name, []).append(request)
+    return list(map(Group.of, members.values()))
 
 
 def pod_amounts(pod_set: PodSet) -> dict[str, int]:

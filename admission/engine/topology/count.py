@@ -6,7 +6,7 @@ Numbers of domains that are gone are zero. place.py reads the result and picks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,16 +51,20 @@ def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, i
     return np.clip(fit, 0, MOST)
 
 
+def rows_below(tree: Tree, level: int, slots: Sequence[int]) -> Bools:
+    """Which rows are in these domains of the level."""
+    mask = np.zeros(tree.levels[level].size, dtype=np.bool_)
+    mask[slots] = True
+    hidden = () if tree.rows is tree.levels[-1] else (tree.rows,)
+    for below in (*tree.levels[level + 1 :], *hidden):
+        mask = mask[below.parent]
+    return mask & tree.rows.alive
+
+
 def _inside(tree: Tree, within: Values) -> Bools:
     """Which rows are in the domain of this path."""
-    depth = len(within)
-    top = tree.levels[depth - 1]
-    mask = np.zeros(top.size, dtype=np.bool_)
-    mask[top.slots[within]] = True
-    hidden = () if tree.rows is tree.levels[-1] else (tree.rows,)
-    for level in (*tree.levels[depth:], *hidden):
-        mask = mask[level.parent]
-    return mask
+    level = len(within) - 1
+    return rows_below(tree, level, [tree.levels[level].slots[within]])
 
 
 def _both(one: Bools | None, other: Bools | None) -> Bools | None:

@@ -15,7 +15,7 @@ from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOpt
 from admission.engine.topology.booked.capacity import Capacity
 from admission.engine.topology.booked.shares import spots
 from admission.engine.topology.compatible.search import Found, NoDomains, NoFit, Search, Solved
-from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
+from admission.engine.topology.constraints import Ask, Group, build, groups_of, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.elastic import Resize, resize
 from admission.engine.topology.joint import crowd, joint
@@ -187,13 +187,7 @@ def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assi
 def _by_flavor(requests: Sequence[PlacementRequest]) -> Iterator[list[Group]]:
     """By flavor name, then in order; pod sets of one group name together."""
     for flavor in sorted({request.flavor for request in requests}):
-        members: dict[str | int, list[PlacementRequest]] = {}
-        for index, request in enumerate(requests):
-            if request.flavor == flavor:
-                ask = request.pod_set.topology
-                name = None if ask is None else ask.group
-                members.setdefault(index if name is None else name, []).append(request)
-        yield list(map(Group.of, members.values()))
+        yield groups_of(request for request in requests if request.flavor == flavor)
 
 
 def _members(groups: Sequence[Group]) -> Iterator[tuple[PlacementRequest, str]]:

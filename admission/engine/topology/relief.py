@@ -24,7 +24,7 @@ from admission.engine.model import PlacementRequest
 from admission.engine.topology.booked.booking import Bookings
 from admission.engine.topology.booked.capacity import Capacity
 from admission.engine.topology.booked.lift import taken
-from admission.engine.topology.constraints import Ask, Group
+from admission.engine.topology.constraints import Ask, Group, groups_of
 from admission.engine.topology.place import Placer
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
@@ -137,14 +137,8 @@ def _unit(tree: Tree, ask: Ask) -> int:
 def _main(requests: Sequence[PlacementRequest]) -> Group:
     """The group of the largest pod set."""
     largest = max(requests, key=lambda request: request.count)
-    name = _group_of(largest)
-    if name is None:
-        return Group(largest)
-    return Group.of([r for r in requests if r.flavor == largest.flavor and _group_of(r) == name])
-
-
-def _group_of(request: PlacementRequest) -> str | None:
-    return None if request.pod_set.topology is None else request.pod_set.topology.group
+    groups = groups_of(request for request in requests if request.flavor == largest.flavor)
+    return next(group for group in groups if any(member is largest for member in group.members))
 
 
 def _sites(bookings: Bookings, capacity: Capacity, flavor: str, ask: Ask, keys: Iterable[str]) -> list[Site]:
