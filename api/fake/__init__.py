@@ -5,7 +5,7 @@ server judges), `table` and `watch` (versions, history, events), `admission` (ou
 (requests), `server` (all of it as one object). The stand-ins for the controllers, the scheduler and the kubelet are in
 `workers/`.
 
-Held to the real server by tests/integration/test_api_contract.py, which runs against both. Left out, and the real server's
+Held to the real server by tests/integration/test_api_*.py, which run against both. Left out, and the real server's
 own: CEL rules of CRDs, RBAC, validation of built-in fields that we do not lean on (a new pod's or a status's), OpenAPI and
 table output, metadata.managedFields, conversion webhooks, create by PUT, quotas, Event expiry, the finalizer on CRDs. A new
 CRD is served at once, and owner references are collected within the write that makes them due.

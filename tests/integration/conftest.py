@@ -1,4 +1,6 @@
-"""One run of the demo for the tests of this folder: embedded API server, its workers, our three processes for real."""
+"""One run of the demo for the tests of this folder (embedded API server, its workers, our three processes for real), and the
+two servers of the contract.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,9 @@ from rich.console import Console
 
 from admission.cli.demo import Told, play
 from admission.cli.story import story
+from tests.integration.contract import real_kubeconfig, server, widgets
+
+__all__ = ["demo", "real_kubeconfig", "server", "widgets"]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What the contract suite runs on: the two servers behind one small face, a namespace each test, and objects to post.
 
-Plain HTTP, no client of ours in between: what the suite finds, it finds of the servers. Used by test_api_contract.py.
+Plain HTTP, no client of ours in between: what the suite finds, it finds of the servers. Used by test_api_*.py; the fixtures
+are made known by conftest.py.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Server:
             await asyncio.sleep(0.05)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def real_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A control plane without scheduler and kubelets: pods stay as the tests leave them."""
     build = pytest.importorskip("hack.controlplane.build")
@@ -283,3 +284,9 @@ def refused(answer: Answer, status: int, reason: str, *words: str) -> None:
     assert (answer.body["status"], answer.body["code"]) == ("Failure", status)
     for word in words:
         assert word in answer.message
+
+
+async def labelled(server: Server) -> None:
+    """Three pods, to be told apart by their labels."""
+    for name, labels in (("a", {"tier": "web", "x": "1"}), ("b", {"tier": "db"}), ("c", {"x": "2"})):
+        await server.post("pods", {**pod(name), "metadata": {"name": name, "labels": labels}})
