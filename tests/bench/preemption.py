@@ -136,7 +136,7 @@ def preemptor(ask: Ask) -> Workload:
 def run(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
     """Print a line for each question."""
     ways = (("Exact", Profile.EXACT, None), ("Compatible", Profile.COMPATIBLE, None))
-    for name, profile, sharing in (*ways, ("fair sharing", Profile.COMPATIBLE, FairSharing())):
+    for name, profile, sharing in (*ways, ("fair sharing", Profile.EXACT, FairSharing())):
         ledger = cluster(nodes, candidates, profile)
         for ask in ASKS:
             head = preemptor(ask)

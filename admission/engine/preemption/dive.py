@@ -16,7 +16,7 @@ from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.cost import FREE, Cost, with_one
 from admission.engine.topology.relief import Site
 
-_MOST = 64
+MOST = 64
 """Sets that must be larger are not gone through, and not looked at beyond twice as many: a proof is out of reach."""
 
 
@@ -92,7 +92,7 @@ class Dive:
                 if self._site is not None or not self._attempt.asks_for_room:
                     self._greedy()
             if best.beaten_by(self.floor):
-                if best.spent or self.floor.gangs > _MOST:
+                if best.spent or self.floor.gangs > MOST:
                     self.cut = True
                 else:
                     self._run()
@@ -163,7 +163,7 @@ class Dive:
             members = [c for c in members if c.workload.priority <= top]
         self._line = members
         best.expanded += len(members) // 4
-        most = min(len(members), _MOST, _MOST if best.cost is None else best.cost.gangs + 1)
+        most = min(len(members), MOST, MOST if best.cost is None else best.cost.gangs + 1)
         self._priorities = [c.workload.priority for c in members]
         self._lost = [self._attempt.lost[c.key] for c in members]
         self._low_priorities, self._low_lost = Smallest(self._priorities, most), Smallest(self._lost, most)
@@ -175,7 +175,7 @@ class Dive:
 
     def _go_on(self, start: int, cost: Cost) -> None:
         best = self._attempt.best
-        if len(self._chosen) > 2 * _MOST:
+        if len(self._chosen) > 2 * MOST:
             self.cut = True
             return
         lacks = [(self._quota[fr], lack) for fr, lack in self._attempt.hole.quota_lacks()]

@@ -20,6 +20,7 @@ from admission.engine.preemption.attempt import PLACEMENT, Attempt, Best
 from admission.engine.preemption.candidates import Candidate, Question, find_for_fairness
 from admission.engine.preemption.cheapest import Choice, search, without_needless
 from admission.engine.preemption.cost import Cost, cost_of
+from admission.engine.preemption.dive import MOST
 from admission.engine.preemption.fair import ever_allowed, told_of
 from admission.engine.preemption.hole import Hole, Taken, room_for
 from admission.engine.quota.fairness import FairSharing
@@ -97,12 +98,15 @@ class _Told(Attempt):
         return True
 
     def look_at_all(self, members: Sequence[Candidate]) -> None:
-        """The peer, told of the domain's members."""
-        self._ask(members, fill=True)
+        """The peer, told of the domain's members; told of all it found nobody."""
+        if len(members) < len(self.open):
+            self._ask(members, fill=True)
 
     def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
-        """Whether the peer, told of these, who are out, finds victims."""
+        """Whether the peer, told of these, who are out, finds victims. It is not asked about more than are gone through."""
         chosen = tuple(chosen)
+        if len(chosen) > 2 * MOST:
+            return False
         for one in chosen:
             self.hole.put_back(one)
         found = self._ask(chosen)
