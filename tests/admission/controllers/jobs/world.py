@@ -44,6 +44,7 @@ from api.workloads import (
     PodSetAssignment,
     Workload,
 )
+from tests.writes import noting
 
 Object = dict[str, Any]
 CONFIG = Path(__file__).resolve().parents[4] / "config" / "crd"
@@ -175,9 +176,9 @@ def _crds() -> list[Object]:
 async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[World]:
     async with contextlib.AsyncExitStack() as stack:
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
-        ours = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
+        ours, writes = await noting(ClientSettings(kubeconfig=kubeconfig))
+        await stack.enter_async_context(ours)
         await eventually(lambda: _prepared(kube))
-        writes = _counted(ours)
         # As the process watches them: jobs without a queue name, child jobs among them, are not seen.
         everything = options is not None and options.manage_jobs_without_queue_name
         labels = None if everything else QUEUE_NAME_LABEL
@@ -209,20 +210,6 @@ async def _prepared(kube: Kube) -> bool:
     await kube.list(WORKLOADS)
     await kube.list(WORKLOAD_PRIORITY_CLASSES)
     return True
-
-
-def _counted(kube: Kube) -> list[tuple[str, str]]:
-    """(verb, resource) of every write that leaves through this client."""
-    writes: list[tuple[str, str]] = []
-    send = kube._transport.send
-
-    async def counting(call: Any) -> bytes:
-        if call.method != "GET":
-            writes.append((call.verb, call.resource))
-        return await send(call)
-
-    setattr(kube._transport, "send", counting)  # noqa: B010 - a method is replaced, which mypy cannot see
-    return writes
 
 
 @contextlib.asynccontextmanager

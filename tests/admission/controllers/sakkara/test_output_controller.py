@@ -43,6 +43,7 @@ from api.names import (
 from api.pods import Node
 from api.sakkara import ConfigMap
 from api.workloads import Workload
+from tests.writes import Writes, noting
 
 CRD = Path(__file__).resolve().parents[4] / "config" / "crd"
 DEADLINE = 90.0
@@ -51,8 +52,6 @@ PODS_OF_GROUP = 4
 NODE_OF = {f"p-{n}": f"n{n // 2}" for n in range(PODS_OF_GROUP)}
 PLACES = {"root": {"r0": {"n0": ["p-0", "p-1"]}, "r1": {"n1": ["p-2", "p-3"]}}}
 GIVEN = {"name": "g", "size": str(PODS_OF_GROUP), "priority": "3"}
-
-Writes = list[tuple[str, str]]
 
 
 async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
@@ -85,8 +84,8 @@ class Site:
     async def writer(self, most: int | None = None) -> AsyncIterator[tuple[ResultController, Writes]]:
         """One of them; what it writes. `most`: its process is cut off after so many writes, answers included."""
         async with contextlib.AsyncExitStack() as stack:
-            ours = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=self._kubeconfig)))
-            writes = limited(ours, most)
+            ours, writes = await noting(ClientSettings(kubeconfig=self._kubeconfig), most)
+            await stack.enter_async_context(ours)
             maps = Informer(ours, CONFIG_MAPS, ConfigMap, label_selector=SAKKARA_GROUP)
             pods = Informer(ours, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
             queued: Informer[QueuedPod] = Informer(ours, PODS, QueuedPodReader(), label_selector=QUEUE_NAME_LABEL)
@@ -157,23 +156,6 @@ class Site:
         assignment = {"name": "main", "count": PODS_OF_GROUP, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "4"}}
         status = {"conditions": states, "admission": {"clusterQueue": "q", "podSetAssignments": [assignment]}}
         await self.kube.patch(WORKLOADS, "g", {"status": status}, "ns", kind=PatchKind.MERGE, subresource="status")
-
-
-def limited(kube: Kube, most: int | None) -> Writes:
-    """(verb, resource) of every write that leaves through this client; those beyond `most` are never answered."""
-    writes: Writes = []
-    send = kube._transport.send
-
-    async def counting(call: Any) -> bytes:
-        if call.method == "GET":
-            return await send(call)
-        if most is not None and len(writes) >= most:
-            await asyncio.Event().wait()
-        writes.append((call.verb, call.resource))
-        return await send(call)
-
-    setattr(kube._transport, "send", counting)  # noqa: B010 - a method is replaced, which mypy cannot see
-    return writes
 
 
 @pytest.fixture
