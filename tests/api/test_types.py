@@ -15,7 +15,7 @@ from api.topology import ResourceFlavor, Topology
 from api.workloads import TopologyRequest, Workload
 from hack.crds.kinds import KINDS
 from tests.conformance import runner
-from tests.hack import objects
+from tests.hack import objects, refused, taken
 from tests.hack.objects import Obj
 
 TYPES: dict[tuple[str, str], type[KubeObject]] = {(kind.model.API_VERSION, kind.name): kind.model for kind in KINDS}
@@ -35,12 +35,12 @@ def with_unknown_fields(value: Any) -> Any:
     return {**{key: with_unknown_fields(child) for key, child in value.items()}, "fromTheFuture": {"deep": [1]}}
 
 
-@pytest.mark.parametrize("obj", objects.VALID)
+@pytest.mark.parametrize("obj", taken.VALID)
 def test_round_trip(obj: Obj) -> None:
     assert type_of(obj).from_wire(obj).to_wire() == obj
 
 
-@pytest.mark.parametrize("obj", objects.VALID)
+@pytest.mark.parametrize("obj", taken.VALID)
 def test_round_trip_keeps_unknown_fields(obj: Obj) -> None:
     newer = with_unknown_fields(obj)
     # maps of quantities and names: no place for other fields
@@ -56,7 +56,7 @@ def _drop(value: Any, part: str) -> None:
         value[part].pop("fromTheFuture", None)
 
 
-@pytest.mark.parametrize(("obj", "message"), objects.REFUSED)
+@pytest.mark.parametrize(("obj", "message"), refused.REFUSED)
 def test_reading_is_tolerant_of_what_the_server_refuses(obj: Obj, message: str) -> None:
     if "Unsupported value" in message or obj["kind"] == "WorkloadPriorityClass":
         with pytest.raises(ValidationError):  # a closed set of values, or nothing to read at all

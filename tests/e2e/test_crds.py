@@ -12,7 +12,7 @@ from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.errors import RequestError
 from hack.controlplane.options import Options
 from hack.crds.kinds import KINDS
-from tests.hack import objects
+from tests.hack import objects, refused, taken
 from tests.hack.objects import Edit, Obj
 
 CONTROL_PLANE = Options(kwok=False, scheduler=False, controller_manager=False)
@@ -71,14 +71,14 @@ def test_schemas_are_structural(crds: ControlPlane) -> None:
         assert conditions["NamesAccepted"] == "True", crd["status"]
 
 
-@pytest.mark.parametrize("obj", objects.VALID)
+@pytest.mark.parametrize("obj", taken.VALID)
 def test_takes(crds: ControlPlane, obj: Obj) -> None:
     made = create(crds, obj)
     crds.api.delete(path_of(obj, name=True))
     assert objects.contains(made, obj), "nothing that was given may be pruned or changed"
 
 
-@pytest.mark.parametrize(("obj", "message"), objects.REFUSED)
+@pytest.mark.parametrize(("obj", "message"), refused.REFUSED)
 def test_refuses(crds: ControlPlane, obj: Obj, message: str) -> None:
     with pytest.raises(RequestError) as caught:
         create(crds, obj)
@@ -87,7 +87,7 @@ def test_refuses(crds: ControlPlane, obj: Obj, message: str) -> None:
     assert message in refusal(caught.value)
 
 
-@pytest.mark.parametrize(("obj", "edit", "message"), objects.UPDATES)
+@pytest.mark.parametrize(("obj", "edit", "message"), refused.UPDATES)
 def test_updates(crds: ControlPlane, obj: Obj, edit: Edit, message: str) -> None:
     made = create(crds, obj)
     changed = edit(made)

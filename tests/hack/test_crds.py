@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from hack.crds import __main__ as crds
 from hack.crds.kinds import KINDS
 from hack.crds.manifest import manifest
-from tests.hack import objects
+from tests.hack import refused, taken
 from tests.hack.objects import Obj
 
 SAMPLES = Path(__file__).resolve().parents[2] / "config" / "samples"
@@ -136,12 +136,12 @@ def test_elastic_quotas_are_the_same_in_both_groups_and_the_protected_one_says_t
     assert approvals["scheduling.sigs.k8s.io"]["api-approved.kubernetes.io"].startswith("unapproved")
 
 
-@pytest.mark.parametrize("obj", objects.VALID)
+@pytest.mark.parametrize("obj", taken.VALID)
 def test_valid_objects_fit(obj: Obj) -> None:
     fits(obj)
 
 
-@pytest.mark.parametrize(("obj", "message"), objects.REFUSED)
+@pytest.mark.parametrize(("obj", "message"), refused.REFUSED)
 def test_refused_objects_break_a_rule_or_do_not_fit(obj: Obj, message: str) -> None:
     if message in cel_messages() or message == "Duplicate value":
         return
@@ -149,7 +149,7 @@ def test_refused_objects_break_a_rule_or_do_not_fit(obj: Obj, message: str) -> N
         fits(obj)
 
 
-@pytest.mark.parametrize(("obj", "message"), [case.values[::2] for case in objects.UPDATES])
+@pytest.mark.parametrize(("obj", "message"), [case.values[::2] for case in refused.UPDATES])
 def test_every_message_about_a_change_is_that_of_a_rule(obj: Obj, message: str) -> None:
     assert not message or message in cel_messages(), obj["kind"]
 
