@@ -1,4 +1,4 @@
-"""Objects of every kind, in as few words as they need. In taken.py stands what must be taken of them, in refused.py what not."""
+"""Objects of every kind, in as few words as they need. In taken.py stands what must be taken, in refused.py what not."""
 
 from __future__ import annotations
 
