@@ -2,8 +2,9 @@
 
 It watches, asks `plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by unit
 (`pod:ns/name`, `group:ns/name`), one worker a key. Pods of a group come one by one: while it is not complete it is looked
-at once a second at most, and afterwards its pods' changes are taken together, so that the cost of a group of ten thousand
-grows with their number and not with its square. Only the leader runs it (admission/app.py builds it).
+at once a second at most, and afterwards its pods' changes are taken together, for longer the more there are, so that the cost
+of a group of ten thousand grows with their number and not with its square. Only the leader runs it (admission/app.py builds
+it).
 """
 
 from __future__ import annotations
@@ -62,9 +63,11 @@ SYNC_TIMEOUT: Final = 120.0
 ORPHAN_GRACE: Final = 1.0
 EXPECTATION: Final = 5.0
 INCOMPLETE: Final = 1.0
-"""Seconds between two looks at a group that pods are still being created for."""
+"""Seconds between two looks at a group that pods are still being created for, at least."""
 BATCH: Final = 0.1
-"""Seconds for which changes of a group's pods are collected."""
+"""Seconds for which changes of a group's pods are collected, at least."""
+_LOOKED_AT_A_SECOND: Final = 10_000.0
+"""Pods of one group."""
 _OWNERS_ASKED: Final = 8
 _UNLISTED: Final = 1.0
 
@@ -143,12 +146,12 @@ class PodController:
             return
         if not pod.group:
             self.queue.add(key)
-        elif self._is_short(pod, key):
-            self.queue.add_after(key, INCOMPLETE)
-        else:
-            self.queue.add_after(key, BATCH)
+            return
+        count = self._pods.count(BY_GROUP, key.partition(":")[2])
+        wait = INCOMPLETE if self._is_short(pod, key, count) else BATCH
+        self.queue.add_after(key, max(wait, count / _LOOKED_AT_A_SECOND))
 
-    def _is_short(self, pod: QueuedPod, key: str) -> bool:
+    def _is_short(self, pod: QueuedPod, key: str, count: int) -> bool:
         """Whether pods of a group that has no Workload are still to come."""
         name = key.partition(":")[2]
         gang = from_text(pod.annotations.get(GANG_TERMS))
@@ -157,7 +160,7 @@ class PodController:
         else:
             total = parse_int32(pod.annotations.get(POD_GROUP_TOTAL_COUNT, ""))
         total = total or 0
-        return self._pods.count(BY_GROUP, name) < total and name not in self._workloads.objects
+        return count < total and name not in self._workloads.objects
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:

@@ -64,7 +64,10 @@ def is_gang(pods: Iterable[QueuedPod]) -> bool:
 
 def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> Terms:
     """What holds. Raises UnlikePods where pods contradict each other."""
-    said = [(pod, gang) for pod in pods if (gang := from_text(pod.annotations.get(names.GANG_TERMS))) is not None]
+    examples: dict[str | None, QueuedPod] = {}
+    for pod in pods:
+        examples.setdefault(pod.annotations.get(names.GANG_TERMS), pod)
+    said = [(pod, gang) for text, pod in examples.items() if (gang := from_text(text)) is not None]
     first = min(pods, key=lambda pod: (pod.created, pod.metadata.name))
     name = first.group
     _check_likeness(name, said)

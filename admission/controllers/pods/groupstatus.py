@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,25 +22,32 @@ def next_status(
 ) -> PodGroupStatus:
     """The status as it should be; `now` in epoch seconds."""
     there = [pod for pod in pods if not pod.deleted or pod.bound]
+    phases = Counter(pod.phase for pod in there)
     counts = {
         "scheduled": sum(pod.bound for pod in there),
-        "running": sum(pod.phase == "Running" for pod in there),
-        "succeeded": sum(pod.succeeded for pod in there),
-        "failed": sum(pod.phase == "Failed" for pod in there),
+        "running": phases["Running"],
+        "succeeded": phases["Succeeded"],
+        "failed": phases["Failed"],
     }
-    update: dict[str, object] = {**counts, "phase": _phase(old, there, counts, workload, terms)}
+    short = shortage(sum(pod.counts for pod in there), terms)
+    update: dict[str, object] = {**counts, "phase": _phase(old, there, counts, workload, terms, short)}
     if there:
         first = min(there, key=lambda pod: (pod.created, pod.metadata.name))
         update["occupied_by"] = object_key(first.metadata.namespace, first.owner) if first.owner else None
     admitted = find_condition(workload.status.conditions, ADMITTED) if workload else None
     if admitted is not None and admitted.status == "True":
         update["schedule_start_time"] = admitted.last_transition_time
-    update["conditions"] = _conditions(old, there, workload, terms, now)
+    update["conditions"] = _conditions(old, workload, short, now)
     return old.model_copy(update=update)
 
 
 def _phase(
-    old: PodGroupStatus, pods: Sequence[QueuedPod], counts: dict[str, int], workload: Workload | None, terms: Terms
+    old: PodGroupStatus,
+    pods: Sequence[QueuedPod],
+    counts: dict[str, int],
+    workload: Workload | None,
+    terms: Terms,
+    short: str | None,
 ) -> str:
     if not pods:
         return old.phase if old.phase in (Phase.FINISHED, Phase.FAILED) else Phase.PENDING
@@ -57,22 +65,16 @@ def _phase(
         return Phase.SCHEDULED
     if workload is not None and is_true(workload.status.conditions, ADMITTED):
         return Phase.SCHEDULING
-    return Phase.PENDING if _short(pods, terms) else Phase.PRE_SCHEDULING
+    return Phase.PENDING if short else Phase.PRE_SCHEDULING
 
 
-def _short(pods: Sequence[QueuedPod], terms: Terms) -> str | None:
-    return shortage(sum(pod.counts for pod in pods), terms)
-
-
-def _conditions(
-    old: PodGroupStatus, pods: Sequence[QueuedPod], workload: Workload | None, terms: Terms, now: float
-) -> tuple[Condition, ...]:
+def _conditions(old: PodGroupStatus, workload: Workload | None, short: str | None, now: float) -> tuple[Condition, ...]:
     started = workload is not None and is_true(workload.status.conditions, ADMITTED)
     reason, message = "Admitted", "the pods were let go"
     if not started:
         waits = find_condition(workload.status.conditions, QUOTA_RESERVED) if workload else None
-        reason, message = "WaitingForPods", _short(pods, terms) or "the gang is about to be queued"
-        if waits is not None and not _short(pods, terms):
+        reason, message = "WaitingForPods", short or "the gang is about to be queued"
+        if waits is not None and not short:
             reason, message = waits.reason, waits.message
     new = Condition(
         type=STARTED,

@@ -36,7 +36,8 @@ log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT: Final = 120.0
 BATCH: Final = 0.2
-"""Seconds for which changes of a gang are collected."""
+"""Seconds for which changes of a gang are collected; of a large one for longer."""
+_LOOKED_AT_A_SECOND: Final = 5000.0
 ORPHAN_GRACE: Final = 2.0
 
 Informers = Mapping[Resource, View[dict[str, Any]]]
@@ -119,7 +120,7 @@ class PodGroupController:
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         for key in group_keys(change.object):
             if is_gang((change.object,)):
-                self.queue.add_after(key, BATCH)
+                self.queue.add_after(key, max(BATCH, self._pods.count(BY_GROUP, key) / _LOOKED_AT_A_SECOND))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if self._groups.of(change.key) is not None:
