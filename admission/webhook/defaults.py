@@ -8,7 +8,7 @@ Workload; else they are completed in the update that starts the job. The peer pu
 `gate_at_creation` off the defaults are exactly its own, which is how the conformance cases run.
 
 Managed is a job that names a queue (or any job with `manage_jobs_without_queue_name`) in a managed namespace and that
-is no part of another managed job. One that names none and whose pods are of a Sakkara group is left to them. Pure; review.py
+is no part of another managed job. One that names none and whose pods are of a Sakkara group is left to them. Pure; endpoints.py
 calls it.
 """
 

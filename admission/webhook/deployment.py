@@ -1,4 +1,4 @@
-"""apps/v1 Deployment: it is not admitted itself, its pods are, one by one. Pure; review.py calls it.
+"""apps/v1 Deployment: it is not admitted itself, its pods are, one by one. Pure; endpoints.py calls it.
 
 The queue and the priority class that it names go into its pod template, so that each pod queues by itself; that they are
 of something above them is said there too: such a pod needs no finalizer, the next one is made in its place anyway.

@@ -1,7 +1,7 @@
 """ElasticQuotas: amounts that make sense, and one object in a namespace, whichever of the two groups it is of.
 
 Two that are created in the same moment may both pass, since look-ups are a moment behind: then the older one holds and the
-other one's status says so (controllers/elastic). Objects are plain dicts. Pure; review.py calls it.
+other one's status says so (controllers/elastic). Objects are plain dicts. Pure; endpoints.py calls it.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Endpoint:
     resource: Resource
     mutate: Mutator | None
     validate: Validator
-    warn: Callable[[Wire], list[str]] = lambda _: []
+    warn: Callable[[Wire, Rules], list[str]] = lambda *_: []
     at_once: bool = False
     updates: bool = False
 
@@ -151,6 +151,10 @@ def _mutate_workload(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
     workloads.set_defaults(obj, rules)
 
 
+def _warn_of_workload(obj: Wire, _: Rules) -> list[str]:
+    return workloads.warnings(obj)
+
+
 def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
     finalizers = (obj.get("metadata") or {}).get("finalizers") or []
     if rules.in_use_finalizer and IN_USE_FINALIZER not in finalizers:
@@ -198,11 +202,11 @@ def _validate_leader_worker_set(request: Request, lookups: Lookups, rules: Rules
 ENDPOINTS: Final = (
     Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB), at_once=True),
     Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
-    Endpoint(resources.PODS, _mutate_pod, _validate_pod, at_once=True),
+    Endpoint(resources.PODS, _mutate_pod, _validate_pod, pod.warnings, at_once=True),
     Endpoint(resources.DEPLOYMENTS, _mutate_deployment, _validate_deployment, updates=True),
     Endpoint(resources.STATEFUL_SETS, _mutate_stateful_set, _validate_stateful_set, updates=True),
     Endpoint(resources.LEADER_WORKER_SETS, _mutate_leader_worker_set, _validate_leader_worker_set, updates=True),
-    Endpoint(resources.WORKLOADS, _mutate_workload, _validate_workload, workloads.warnings),
+    Endpoint(resources.WORKLOADS, _mutate_workload, _validate_workload, _warn_of_workload),
     Endpoint(resources.CLUSTER_QUEUES, _mark_in_use, _validate_cluster_queue),
     Endpoint(resources.LOCAL_QUEUES, None, _either(queues.validate_local_queue, queues.validate_local_queue_update)),
     Endpoint(resources.COHORTS, None, _either(queues.validate_cohort, lambda _, new: queues.validate_cohort(new))),

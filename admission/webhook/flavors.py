@@ -1,7 +1,7 @@
 """ResourceFlavors and Topologies: labels, taints, and levels that can be a tree.
 
 A flavor's levels come in one of two forms, inline (`topology.levels`) or by the name of a Topology (`topologyName`),
-never both. Pure; review.py calls it.
+never both. Pure; endpoints.py calls it.
 """
 
 from __future__ import annotations

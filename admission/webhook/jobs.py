@@ -4,7 +4,7 @@ Taking a job out of suspension by hand is never refused: its pods are gated wher
 controller suspends it again. A job that belongs to another managed job (a JobSet's child) is not judged: its templates
 carry annotations that speak of the whole.
 
-Pure; review.py calls it, job.py and jobset.py describe the kinds, defaults.py completes a new job.
+Pure; endpoints.py calls it, job.py and jobset.py describe the kinds, defaults.py completes a new job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""leaderworkerset.x-k8s.io LeaderWorkerSet: each of its groups is admitted by itself. Pure; review.py calls it.
+"""leaderworkerset.x-k8s.io LeaderWorkerSet: each of its groups is admitted by itself. Pure; endpoints.py calls it.
 
 Groups come and go as its replicas say. Their size is fixed: a Workload is for so many pods, and the set's own controller
 would make more of them than were admitted.

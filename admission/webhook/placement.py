@@ -1,4 +1,4 @@
-"""What pods and PodGroups ask of the topology, an object at a time. Pure; pod.py and review.py call it.
+"""What pods and PodGroups ask of the topology, an object at a time. Pure; pod.py and endpoints.py call it.
 
 Jobs are judged with all of their templates (jobs.py); here nobody knows how many pods there will be, nor what the others of a
 group say: that is told by the controller, when it makes their Workload.

@@ -1,4 +1,4 @@
-"""Plain pods: what a new pod of a queue is given, what it may say, and what may change. Pure; review.py calls it.
+"""Plain pods: what a new pod of a queue is given, what it may say, and what may change. Pure; endpoints.py calls it.
 
 A pod that names a queue (or the namespace's `default`, or none where jobs without one are managed) and belongs to no job
 of ours is held by the admission gate, and by the topology gate until it is known whether it has a place of its own. It is

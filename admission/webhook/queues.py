@@ -1,7 +1,7 @@
 """ClusterQueues, LocalQueues and Cohorts: quotas that add up, flavors named once, checks on flavors that exist.
 
 What the CRD's schema and CEL rules refuse already is not repeated, except where the field's webhook does so as well.
-Objects are plain dicts. Pure; review.py calls it.
+Objects are plain dicts. Pure; endpoints.py calls it.
 """
 
 from __future__ import annotations

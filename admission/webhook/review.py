@@ -69,11 +69,12 @@ def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rule
     endpoint.mutate(changed, request, lookups, rules)
     if endpoint.at_once and (errors := endpoint.validate(_with_object(request, changed), lookups, rules)):
         return _answer(request, allowed=False, status=_invalid(endpoint, request, errors))
+    warned = _warned(endpoint, changed, rules) if endpoint.at_once else {}
     patch = json_patch(request.new, changed)
     if not patch:
-        return _answer(request, allowed=True)
+        return _answer(request, allowed=True, **warned)
     encoded = base64.b64encode(msgspec.json.encode(patch)).decode()
-    return _answer(request, allowed=True, patchType="JSONPatch", patch=encoded)
+    return _answer(request, allowed=True, patchType="JSONPatch", patch=encoded, **warned)
 
 
 def _with_object(request: Request, changed: Wire) -> Request:
@@ -84,8 +85,12 @@ def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Ru
     errors = endpoint.validate(request, lookups, rules)
     if errors:
         return _answer(request, allowed=False, status=_invalid(endpoint, request, errors))
-    warnings = endpoint.warn(request.new)
-    return _answer(request, allowed=True, warnings=warnings) if warnings else _answer(request, allowed=True)
+    return _answer(request, allowed=True, **_warned(endpoint, request.new, rules))
+
+
+def _warned(endpoint: Endpoint, obj: Wire, rules: Rules) -> Wire:
+    warnings = endpoint.warn(obj, rules)
+    return {"warnings": warnings} if warnings else {}
 
 
 def _invalid(endpoint: Endpoint, request: Request, errors: Errors) -> Wire:

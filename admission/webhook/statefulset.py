@@ -1,4 +1,4 @@
-"""apps/v1 StatefulSet: its pods are admitted as one group. Pure; review.py calls it.
+"""apps/v1 StatefulSet: its pods are admitted as one group. Pure; endpoints.py calls it.
 
 It is scaled to zero and from zero, as its whole group ends and starts; other numbers are refused while it has pods, since
 its Workload would be for another number (so does the peer). `kubectl scale` writes a subresource and is not seen here: the

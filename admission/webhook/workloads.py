@@ -2,7 +2,7 @@
 
 Many rules of the spec stand in the CRD already (CEL); here are those that compare fields over lists, or old with new,
 beyond what the schema says; those of the status are in workload_status.py. Workloads are plain dicts here. Pure;
-review.py calls it.
+endpoints.py calls it.
 """
 
 from __future__ import annotations

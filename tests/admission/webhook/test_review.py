@@ -121,6 +121,16 @@ def test_warnings_do_not_refuse() -> None:
     assert len(response["warnings"]) == 1
 
 
+def test_a_pod_of_a_job_that_is_marked_as_one_on_its_own_is_let_in_with_a_warning() -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "controller": True}
+    meta = {"name": "p", "labels": {names.MANAGED_LABEL: "true"}, "ownerReferences": [owner]}
+    pod = {"metadata": meta, "spec": {"containers": []}}
+    created = answer("/mutate-core-v1-pod", body(pod))
+    assert created["allowed"]
+    assert "pod owner is managed" in created["warnings"][0]
+    assert "warnings" not in answer("/mutate-core-v1-pod", body(pod | {"metadata": meta | {"labels": {}}}))
+
+
 @pytest.mark.parametrize("in_use", [True, False])
 @pytest.mark.parametrize("kind", ["clusterqueue", "resourceflavor"])
 def test_the_finalizer_goes_in_where_somebody_takes_it_out(kind: str, in_use: bool) -> None:
