@@ -110,12 +110,6 @@ def is_true(conditions: Iterable[Condition], kind: str) -> bool:
     return found is not None and found.status == "True"
 
 
-def is_false(conditions: Iterable[Condition], kind: str) -> bool:
-    """Whether the condition is there with status False (absent is neither)."""
-    found = find_condition(conditions, kind)
-    return found is not None and found.status == "False"
-
-
 def set_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
     """The conditions with `new` in the place of its type; the transition time moves only when the status does."""
     kept = tuple(conditions)
