@@ -18,7 +18,7 @@ and ending pods, which is the group's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from admission.controllers import conditions
@@ -27,9 +27,7 @@ from admission.controllers.actions import (
     DeleteWorkload,
     Event,
     PatchWorkload,
-    Planned,
     SetStatus,
-    WorkloadAction,
 )
 from admission.controllers.jobs.endings import finish, let_go
 from admission.controllers.jobs.surroundings import Surroundings
@@ -42,6 +40,7 @@ from admission.controllers.jobs.workload import (
     spec_patch,
     wanted_spec,
 )
+from admission.controllers.pods.setactions import NOTHING, JoinPod, SetPlan, joining
 from admission.controllers.pods.takeover import kept_names, leaves_its_pods
 from admission.integrations.pod import QueuedPod
 from admission.integrations.seats import Group, Seat
@@ -53,32 +52,6 @@ from api.workloads import ReclaimablePod, Workload
 
 UNSEEN: Final = 5.0
 """Seconds after which to look for a Workload that was made and not seen yet."""
-_LABEL_LENGTH: Final = 63
-
-
-@dataclass(frozen=True, slots=True)
-class JoinPod:
-    """Tells a gated pod its group and its pod set; a strategic merge patch."""
-
-    pod: QueuedPod
-    patch: dict[str, Any]
-    events: tuple[Event, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SetPlan(Planned[JoinPod | WorkloadAction]):
-    """What is due now: first what is done to Workloads, then all pods together."""
-
-    def workloads(self) -> list[WorkloadAction]:
-        """The actions on Workloads, in order."""
-        return [action for action in self.actions if not isinstance(action, JoinPod)]
-
-    def joins(self) -> list[JoinPod]:
-        """The pods that are told their group."""
-        return [action for action in self.actions if isinstance(action, JoinPod)]
-
-
-NOTHING: Final = SetPlan()
 
 
 def plan_set(
@@ -303,23 +276,7 @@ class _Planner:
             if workload is None or workload.metadata.deletion_timestamp or seat.workload not in totals:
                 continue
             if pod.gated and not pod.group and not pod.deleted and not pod.terminated:
-                yield JoinPod(pod, _joined(pod, seat, totals[seat.workload]))
-
-
-def _joined(pod: QueuedPod, seat: Seat, total: int) -> dict[str, Any]:
-    annotations = {
-        names.POD_GROUP_NAME: seat.workload,
-        names.PREBUILT_WORKLOAD: seat.workload,
-        names.POD_GROUP_TOTAL_COUNT: str(total),
-        names.POD_GROUP_FAST_ADMISSION: "true",
-        names.POD_GROUP_SERVING: "true",
-        names.ROLE_HASH: seat.pod_set,
-        **seat.annotations,
-    }
-    meta: dict[str, Any] = {"uid": pod.metadata.uid, "annotations": annotations}
-    if len(seat.workload) <= _LABEL_LENGTH:
-        meta["labels"] = {names.POD_GROUP_NAME: seat.workload, names.PREBUILT_WORKLOAD: seat.workload}
-    return {"metadata": meta}
+                yield joining(pod, seat, totals[seat.workload])
 
 
 def _classless(error: PriorityClassMissing) -> SetPlan:

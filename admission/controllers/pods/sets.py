@@ -18,7 +18,8 @@ import msgspec
 from admission.controllers.actions import CreateWorkload, Event
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import Expected, Latest, View, job_key, owner_key, owner_uid
-from admission.controllers.pods.setplan import JoinPod, SetPlan, plan_gone, plan_set
+from admission.controllers.pods.setactions import JoinPod, SetPlan
+from admission.controllers.pods.setplan import plan_gone, plan_set
 from admission.controllers.pods.takeover import is_left_behind
 from admission.controllers.pods.views import PodView
 from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter

@@ -10,7 +10,8 @@ import pytest
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
-from admission.controllers.pods.setplan import JoinPod, SetPlan, plan_gone, plan_set
+from admission.controllers.pods.setactions import JoinPod, SetPlan
+from admission.controllers.pods.setplan import plan_gone, plan_set
 from admission.integrations.leaderworkerset import MOST_GROUPS, LeaderWorkerSet
 from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import SetKind

@@ -7,7 +7,8 @@ import pytest
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.jobs.views import is_orphan
 from admission.controllers.pods.plan import plan_gone
-from admission.controllers.pods.setplan import NOTHING, SetPlan, plan_set
+from admission.controllers.pods.setactions import NOTHING, SetPlan
+from admission.controllers.pods.setplan import plan_set
 from admission.controllers.pods.takeover import ORPHANING
 from admission.controllers.pods.views import keys_of
 from admission.integrations.pod import QueuedPod

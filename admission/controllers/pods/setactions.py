@@ -1,0 +1,55 @@
+"""What the plan of a set comes to: actions on Workloads, and pods that are told their group. Pure; part of `setplan`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.controllers.actions import Event, Planned, WorkloadAction
+from admission.integrations.pod import QueuedPod
+from admission.integrations.seats import Seat
+from api import names
+
+_LABEL_LENGTH: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPod:
+    """Tells a gated pod its group and its pod set; a strategic merge patch."""
+
+    pod: QueuedPod
+    patch: dict[str, Any]
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetPlan(Planned[JoinPod | WorkloadAction]):
+    """What is due now: first what is done to Workloads, then all pods together."""
+
+    def workloads(self) -> list[WorkloadAction]:
+        """The actions on Workloads, in order."""
+        return [action for action in self.actions if not isinstance(action, JoinPod)]
+
+    def joins(self) -> list[JoinPod]:
+        """The pods that are told their group."""
+        return [action for action in self.actions if isinstance(action, JoinPod)]
+
+
+NOTHING: Final = SetPlan()
+
+
+def joining(pod: QueuedPod, seat: Seat, total: int) -> JoinPod:
+    """What a gated pod of a set is told; `total`: the pods of its group."""
+    annotations = {
+        names.POD_GROUP_NAME: seat.workload,
+        names.PREBUILT_WORKLOAD: seat.workload,
+        names.POD_GROUP_TOTAL_COUNT: str(total),
+        names.POD_GROUP_FAST_ADMISSION: "true",
+        names.POD_GROUP_SERVING: "true",
+        names.ROLE_HASH: seat.pod_set,
+        **seat.annotations,
+    }
+    meta: dict[str, Any] = {"uid": pod.metadata.uid, "annotations": annotations}
+    if len(seat.workload) <= _LABEL_LENGTH:
+        meta["labels"] = {names.POD_GROUP_NAME: seat.workload, names.PREBUILT_WORKLOAD: seat.workload}
+    return JoinPod(pod, {"metadata": meta})
