@@ -8,8 +8,8 @@ Nearest level first, and then the next. Such an answer, seen from the level abov
   parents; a parent is worth that (a Lagrangian bound, best at one of the capacities).
 
 Each of these is the same question one level up, with numbers of its own, and asks no more than this one does: its answer is a
-lower bound for the levels above, and its parents are where to look first. Where these do not hold the need, parents are
-taken by plain orders until they do.
+lower bound for the levels above, and its parents are where to look first; a single one lies in one of each level, and no more
+is asked. Where these do not hold the need, parents are taken by plain orders until they do.
 """
 
 from __future__ import annotations

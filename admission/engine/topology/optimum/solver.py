@@ -1,8 +1,9 @@
 """A proved optimum where several domains are needed: a quick answer, lower bounds, and a search for what lies between.
 
 The answer's counts at the asked level and above come from few.py, with bounds; inside the domains that it opens above, flat.py
-chooses. If every figure meets its bound, that is the proof. Else the domains that no better answer can have are left out, which
-may lift the bounds; then labels.py searches, first among the domains beside the answer, then among all that are left.
+chooses. If every figure meets its bound, that is the proof. Else what no better answer can have is left out, which may lift the
+bounds: first parents that are too small, then domains by their losses (losses.py), whose table may find the best answer. What
+is open then is for labels.py: it searches first among the domains beside the answer, then among all that are left.
 Called by exact.py. The objective is in objective.py.
 """
 
