@@ -1,9 +1,10 @@
 """The scenarios while the API server, the network and the webhook misbehave: the same end, and nothing untrue in between.
 
-All stories of test_scenarios.py play at once, each in a corner of its own, under one storm a test: each fault alone, then
-mixes by seed. Only our three processes suffer (and the webhook's callers, when it hangs); whoever posts and looks is
-spared, and tries again only where a user would. At the end of each storm the invariants have held after every single
-write, the faults have happened, and no process has logged an error. Embedded server only: no real one fails on request.
+All stories of test_scenarios.py play at once, each in a corner of its own, under one storm a test: the faults of each
+kind together, then mixes of all by seed; each fault alone, and more mixes, in the long suite. Only our three processes
+suffer (and the webhook's callers, when it hangs); whoever posts and looks is spared, and tries again only where a user
+would. At the end of each storm the invariants have held after every single write, the faults have happened, and no
+process has logged an error. Embedded server only: no real one fails on request.
 """
 
 from __future__ import annotations
@@ -61,6 +62,11 @@ ALONE: Rates = {
     Fault.SLOW: 0.3,
     Fault.CUT: 0.3,
     Fault.HANG: 0.2,
+}
+KINDS: Mapping[str, tuple[Fault, ...]] = {
+    "watches": (Fault.GONE, Fault.DROPPED, Fault.SILENT, Fault.DUPLICATE, Fault.REORDER),
+    "refusals": (Fault.CONFLICT, Fault.BUSY, Fault.BROKEN, Fault.UNAVAILABLE),
+    "answers": (Fault.SLOW, Fault.CUT, Fault.HANG),
 }
 MIXED: Rates = {fault: rate / 5 for fault, rate in ALONE.items()}
 
@@ -186,6 +192,16 @@ async def test_without_faults_the_stories_end_as_they_do_alone(storm: Storm) -> 
     assert storm.invariants.writes > 100
 
 
+@pytest.mark.parametrize("faults", KINDS.values(), ids=KINDS)
+async def test_faults_of_a_kind(storm: Storm, faults: tuple[Fault, ...]) -> None:
+    await endure(storm, {fault: ALONE[fault] / 2 for fault in faults}, 1)
+
+
+async def test_every_fault_is_of_one_kind() -> None:
+    assert sorted(fault for faults in KINDS.values() for fault in faults) == sorted(Fault)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("fault", list(Fault))
 async def test_each_fault_alone(storm: Storm, fault: Fault) -> None:
     await endure(storm, {fault: ALONE[fault]}, 1)
