@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -70,8 +71,9 @@ async def counted(here: Site, wanted: tuple[int, int, int]) -> None:
 
 
 async def a_second_after(here: Site, *jobs: str) -> None:
-    """Whose turn it is goes by the second of creation."""
-    made = [parse_time((await here.get_job(job))["metadata"]["creationTimestamp"]) or 0.0 for job in jobs]
+    """Whose turn it is goes by the second in which its Workload was made."""
+    workloads = [await eventually(f"Workload of {job}", partial(here.workload_of, job)) for job in jobs]
+    made = [parse_time(workload.metadata.creation_timestamp) or 0.0 for workload in workloads]
 
     async def later() -> bool:
         return time.time() >= max(made) + 1
