@@ -101,4 +101,4 @@ async def test_killed_while_a_group_is_half_written_all_of_it_runs_or_none(
     async def all_run() -> bool:
         return (await phases(here))["Running"] == GANGS
 
-    await eventually("all run", all_run, seconds=90.0)
+    await eventually("all run", all_run)

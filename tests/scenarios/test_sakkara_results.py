@@ -131,7 +131,7 @@ async def right(
         return data, {name: known[node] for name, node in nodes.items()}
 
     try:
-        data, where = await eventually(f"all of {group} are bound and named", check, 60.0)
+        data, where = await eventually(f"all of {group} are bound and named", check)
     except AssertionError as late:
         raise AssertionError(f"{late}; {last}; {await story(here)}") from None
     assert {key: data.get(key) for key in given} == dict(given), "what the user gave was touched"
