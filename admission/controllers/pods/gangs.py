@@ -40,6 +40,9 @@ from api.workloads import RequeueState, Workload, WorkloadStatus
 
 BACKOFF: Final = Backoff(base=10.0, longest=600.0)
 
+GATES_A_SECOND: Final = 100
+"""The gates of a large gang are not open at once: so many are reckoned with, and its time runs from the last one on."""
+
 Lates = Mapping[str, Sequence[Workload]]
 """The Workloads of late members, by the key of the pod."""
 
@@ -235,14 +238,15 @@ class _Gang:
 
     # ---- time
 
-    def _deadline(self, workload: Workload) -> float | None:
+    def _deadline(self, workload: Workload, unit: GangUnit) -> float | None:
         """Until when as many as the minimum have to be bound; epoch seconds, None for no limit."""
         state = workload.status.conditions
         if self._terms.timeout is None or not is_true(state, names.ADMITTED) or is_true(state, names.EVICTED):
             return None
         begun = find_condition(state, names.ADMITTED)
         lacking = find_condition(state, names.WAITING_FOR_REPLACEMENT_PODS)
-        moments = [parse_time(begun.last_transition_time if begun else None) or self._now]
+        opened = len(unit.pods) // GATES_A_SECOND
+        moments = [(parse_time(begun.last_transition_time if begun else None) or self._now) + opened]
         if lacking is not None and lacking.status == "True":
             moments.append(parse_time(lacking.last_transition_time) or 0.0)
         return max(moments) + self._terms.timeout
@@ -251,7 +255,7 @@ class _Gang:
         return sum(pod.succeeded or (pod.running and not pod.deleted) for pod in unit.pods)
 
     def _time_left(self, workload: Workload, unit: GangUnit) -> float | None:
-        deadline = self._deadline(workload)
+        deadline = self._deadline(workload, unit)
         if deadline is None or self._bound(unit) >= unit.minimum:
             return None
         return max(0.0, deadline - self._now)

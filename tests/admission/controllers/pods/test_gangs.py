@@ -108,6 +108,21 @@ def test_a_gang_that_is_not_bound_in_time_goes_back_and_comes_again_later_and_la
     assert waits[1] < waits[2], waits
 
 
+def test_the_time_of_a_large_gang_runs_from_the_opening_of_its_last_gate() -> None:
+    world = World(200)
+    world.groups["a"] = group(200, timeout=10)
+    world.disliked.add(world.create(Gang("a", 200)))
+    for _ in range(199):
+        world.create(Gang("a", 200))
+    world.settle()
+    world.now += 11
+    world.settle()
+    assert world.running("a") == 199
+    world.now += 2
+    world.settle()
+    assert reason(world, "a", EVICTED) == ("GangTimeout", "199 of 200 pods were bound within 10s")
+
+
 def test_a_gang_ends_well_when_as_many_as_the_minimum_succeed() -> None:
     world = World(4)
     made = [world.create(A) for _ in range(4)]
