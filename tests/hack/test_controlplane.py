@@ -376,7 +376,7 @@ def test_a_server_that_ends_is_reported_with_its_log(tmp_path: Path) -> None:
     running = processes.Processes(tmp_path, die_with_parent=True)
     running.spawn("etcd", Path("/bin/sh"), ["-c", "echo cannot listen; exit 3"], {})
     with pytest.raises(ControlPlaneError, match=r"(?s)etcd ended with 3.*cannot listen"):
-        running.wait_ready("etcd", "http://127.0.0.1:1/", ssl.create_default_context(), seconds=20)
+        running.wait_ready("etcd", "http://127.0.0.1:1/", ssl.create_default_context(), seconds=60)
     running.stop()
 
 
@@ -417,7 +417,7 @@ def test_servers_die_with_their_parent(tmp_path: Path) -> None:
         asleep = Path(f"/proc/{pid}/cmdline")
         api.eventually("the launcher became the server", lambda: asleep.read_bytes().startswith(b"/bin/sleep"))
         parent.kill()
-    api.eventually("the server is gone", lambda: not processes.alive(pid), seconds=10)
+    api.eventually("the server is gone", lambda: not processes.alive(pid), seconds=60)
 
 
 def test_a_strangers_process_is_not_stopped(tmp_path: Path) -> None:
