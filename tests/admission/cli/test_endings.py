@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from admission.cli import simulate
 from admission.cli.main import app
 from tests.admission.world.made import job, queue, tree, written
 
+_PATIENCE = 120.0
 COMMANDS = ("demo", "simulate", "snapshot", "explain")
 NO_CLUSTER = "no cluster: --kubeconfig, KUBECONFIG and ~/.kube/config name no kubeconfig, and this is no pod"
 DEAD = """
@@ -144,11 +146,14 @@ def test_ctrl_c_in_a_process_of_its_own(nowhere: Path) -> None:
         assert child.stderr is not None
         child.stdin.write("kind: [\n")
         child.stdin.flush()
+        deadline = time.monotonic() + _PATIENCE
         while not _reads(child.pid):
             assert child.poll() is None
+            assert time.monotonic() < deadline, "it never reads"
+            time.sleep(0.05)  # the child needs the processor
         child.send_signal(signal.SIGINT)
         child.stdin.close()
-        assert child.wait(30) == 130
+        assert child.wait(_PATIENCE) == 130
         assert child.stderr.read() == "interrupted\n"
 
 
