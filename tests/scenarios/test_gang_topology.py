@@ -12,6 +12,7 @@ import pytest
 from api import names
 from api.errors import ApiError
 from api.kube.resources import NAMESPACES, POD_GROUPS, PODS, SIGS_POD_GROUPS, WORKLOADS
+from api.meta import find_condition, parse_time
 from api.names import (
     GANG_LABEL,
     GANG_MINIMUM,
@@ -174,9 +175,13 @@ async def test_a_rack_that_a_pod_group_requires_gives_way_with_time(site: MakeSi
     await here.make(POD_GROUPS, pod_group(here, "wide", 4, asked))
     labels = {GANG_LABEL: "wide"}
     await create(here, a_pod(here, "ps", labels, gpus=1), *(a_pod(here, f"w-{i}", labels) for i in range(3)))
-    await told(here, "wide", "topology-rack")
     await are(here, "", Running=4)
     assert set(await racks(here)) == {"b1/r1", "b1/r2"}
+    workload = Workload.from_wire(await here.kube.get(WORKLOADS, "wide", here.name))
+    reserved = find_condition(workload.status.conditions, names.QUOTA_RESERVED)
+    times = (reserved.last_transition_time if reserved else None, workload.metadata.creation_timestamp)
+    until, since = (parse_time(time) or 0.0 for time in times)
+    assert until - since >= 3, "it did not wait for the rack"
 
 
 async def test_what_a_pod_group_asks_may_change_while_its_pods_wait(site: MakeSite) -> None:
