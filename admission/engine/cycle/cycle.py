@@ -362,8 +362,7 @@ class _Cycle:
 
     def _free_again(self, name: str) -> None:
         """What was promised to its head is free: whoever was refused because of that is worth another look."""
-        others = self._ledger.quota.relatives(name) | self._queues.sharing_flavors(name)
-        self._queues.wake(others - {name})
+        self._queues.wake_others(name)
         self._woke = True
 
 

@@ -115,7 +115,7 @@ class PendingQueues:
         name = item.workload.cluster_queue
         self._counts[name] -= 1
         if self._promised.forget(item):
-            self.wake(tuple(self._lines))  # what was kept for it is free again, wherever that was
+            self.wake(tuple(self._lines))  # what was kept for it is free again, as in wake_others
         if item.group is not None:
             self._lines[name].leave(key, item.group)
             self._ready.add(name)
@@ -154,6 +154,10 @@ class PendingQueues:
                 if line.room_came(flavors):
                     self._ready.add(name)
                 self._break_promises(name)
+
+    def wake_others(self, name: str) -> None:
+        """What was kept for a workload of the queue is free again: quota and nodes, these maybe of flavors with other names."""
+        self.wake([other for other in self._lines if other != name])
 
     def queues_of(self, flavors: Iterable[str]) -> set[str]:
         """The queues that give quota of any of these flavors: whom it could help when one of them gets room."""
