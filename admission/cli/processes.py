@@ -49,11 +49,11 @@ class Child:
     async def start(self) -> None:
         """Starts it; does not wait for readiness."""
         environment = {**os.environ, **self.environment, "STOWAGE_HEALTH_PORT": str(self.health_port)}
-        self._told_to_end = False
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", *COMMANDS[self.name], env=environment, stdout=log, stderr=log
             )
+        self._told_to_end = False  # not before: until now it is the one that was ended
 
     async def ready(self, seconds: float) -> None:
         """Waits until /readyz answers 200. Raises ProcessFailed with the end of the log."""

@@ -178,8 +178,9 @@ async def test_a_rack_that_a_pod_group_requires_gives_way_with_time(site: MakeSi
     await are(here, "", Running=4)
     assert set(await racks(here)) == {"b1/r1", "b1/r2"}
     workload = Workload.from_wire(await here.kube.get(WORKLOADS, "wide", here.name))
+    group = await here.kube.get(POD_GROUPS, "wide", here.name)
     reserved = find_condition(workload.status.conditions, names.QUOTA_RESERVED)
-    times = (reserved.last_transition_time if reserved else None, workload.metadata.creation_timestamp)
+    times = (reserved.last_transition_time if reserved else None, group["metadata"]["creationTimestamp"])
     until, since = (parse_time(time) or 0.0 for time in times)
     assert until - since >= 3, "it did not wait for the rack"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,15 @@ async def test_who_was_told_to_end_has_not_fallen(troupe: Processes) -> None:
         assert child.process is not None
         assert child.process.returncode is not None
         assert fallen() is None
+
+
+async def test_who_is_started_again_has_not_fallen_meanwhile(troupe: Processes) -> None:
+    child = troupe.children[LASTING]
+    with playing(troupe):
+        await child.start()
+        await child.stop()
+        starting = asyncio.create_task(child.start())
+        while not starting.done():
+            assert fallen() is None
+            await asyncio.sleep(0)
+        await child.stop()
