@@ -39,15 +39,14 @@ _PAUSE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """One eviction to be written. `for_whom`: keys of the workloads that wait for it; `preemptor`: the one of them that it
-    makes room for, if it does, and `told` what that one is told of it.
+    """One eviction to be written. `for_whom`: keys of the workloads that wait for it; `told`: what these are told of it, if it
+    makes room for them.
     """
 
     key: str
     uid: str
     eviction: Eviction
     for_whom: tuple[str, ...] = ()
-    preemptor: str = ""
     told: str = ""
 
 
@@ -83,7 +82,7 @@ class Removals:
                 told=message + priorities(preemptor, booked),
             )
             told = preempted_event(preemptor, booked, queue)
-            self._begin(booked, Removal(booked.key, booked.uid, eviction, (preemptor.key,), preemptor.key, told), tasks)
+            self._begin(booked, Removal(booked.key, booked.uid, eviction, (preemptor.key,), told), tasks)
 
     def evict(self, decision: Evict, tasks: asyncio.TaskGroup) -> None:
         """Evict a workload for its own sake, or for those that may only start together with it."""
@@ -131,7 +130,7 @@ class Removals:
         workload = self._views.workloads.objects.get(removal.key)
         while workload is not None and _may_go(workload, removal):
             try:
-                answer = await self._evictor.evict(workload, removal.eviction)
+                await self._evictor.evict(workload, removal.eviction)
             except NotFound:
                 return False
             except Conflict as why:
@@ -142,18 +141,18 @@ class Removals:
                 log.info("eviction to be written again: %s", why, extra={"workload": removal.key})
                 workload = await read_again(self._kube, self._views, workload)
                 continue
-            self._tell(removal, answer)
+            self._tell(removal)
             return True
         return workload is not None and is_true(workload.status.conditions, EVICTED)
 
-    def _tell(self, removal: Removal, victim: Workload) -> None:
-        preemptor = self._views.workloads.objects.get(removal.preemptor)
-        if preemptor is None:
+    def _tell(self, removal: Removal) -> None:
+        if not removal.told:
             return
-        self._recorder.record(ref_to(WORKLOADS, preemptor), "Normal", "PreemptedWorkload", removal.told)
-        local = self._views.local_queue_of(preemptor)
-        queue = local.spec.cluster_queue if local else ""
-        metrics.PREEMPTED.labels(queue, removal.eviction.preemption).inc()
+        for preemptor in filter(None, map(self._views.workloads.objects.get, removal.for_whom)):
+            self._recorder.record(ref_to(WORKLOADS, preemptor), "Normal", "PreemptedWorkload", removal.told)
+            local = self._views.local_queue_of(preemptor)
+            queue = local.spec.cluster_queue if local else ""
+            metrics.PREEMPTED.labels(queue, removal.eviction.preemption).inc()
 
     def _look_again(self, removal: Removal) -> None:
         pending = filter(None, map(self._queues.workload, removal.for_whom))

@@ -17,7 +17,7 @@ from admission.integrations.podset import PodSetConflict, PodSetInfo
 from api import names
 from api.assignment import decode
 from api.errors import InvalidObject
-from api.workloads import PodSet, PodSetAssignment, Workload
+from api.workloads import PodSet, Workload
 
 FLAVOR_RETRY: Final = 1.0
 
@@ -69,28 +69,26 @@ def is_unstarted(running: tuple[PodSet, ...], kind: JobKind, workload: Workload,
 
 
 def host_left(running: tuple[PodSet, ...], workload: Workload) -> str | None:
-    """The host that a template of a running job names although it has failed, or the pods have another one by now.
+    """The host that an open template of the job names although it has failed, or the pods have another one by now.
 
     All pods of that pod set were there, and none made by that template can start: the job has to start anew. What the
-    settings say of templates now is no matter.
+    settings say of templates now is no matter. A template with its gate is followed by the ungater.
     """
-    own = {pod_set.name: _host(pod_set) for pod_set in workload.spec.pod_sets}
-    named = {pod_set.name: host for pod_set in running if (host := _host(pod_set)) and host != own.get(pod_set.name)}
+    named = {pod_set.name: host for pod_set in running if (host := _host_of_open(pod_set)) is not None}
     if not named or workload.status.admission is None:
         return None
     failed = {node.name for node in workload.status.unhealthy_nodes}
     for psa in workload.status.admission.pod_set_assignments:
-        host = named.get(psa.name)
-        if host is not None and (host in failed or _elsewhere(psa, host)):
+        host, placed = named.get(psa.name), psa.topology_assignment
+        if host is None or placed is None or placed.levels[-1] != names.HOSTNAME_LABEL:
+            continue
+        if host in failed or any(values[-1] != host for values, _ in decode(placed)):
             return host
     return None
 
 
-def _host(pod_set: PodSet) -> str | None:
-    selector = (pod_set.template.get("spec") or {}).get("nodeSelector") or {}
-    return selector.get(names.HOSTNAME_LABEL)
-
-
-def _elsewhere(psa: PodSetAssignment, host: str) -> bool:
-    placed = psa.topology_assignment
-    return placed is not None and any(values[-1] != host for values, _ in decode(placed))
+def _host_of_open(pod_set: PodSet) -> str | None:
+    spec = pod_set.template.get("spec") or {}
+    if any(gate.get("name") == names.TOPOLOGY_GATE for gate in spec.get("schedulingGates") or ()):
+        return None
+    return (spec.get("nodeSelector") or {}).get(names.HOSTNAME_LABEL)

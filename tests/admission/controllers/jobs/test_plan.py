@@ -393,3 +393,27 @@ def test_a_job_whose_host_failed_starts_anew_with_its_admission(
     assert pods["nodeSelector"].get(HOST) == started_at
     assert (GATE in json.dumps(pods.get("schedulingGates", []))) is (started_at is None)
     assert plan(job, JOB, [after], AROUND, 0.0).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("levels", "domains", "gate"),
+    [
+        pytest.param(("block", "rack"), [("b", "r1")], False, id="pods go to a rack"),
+        pytest.param((HOST,), [("n2",), ("n3",)], True, id="pods wait at the gate"),
+    ],
+)
+def test_a_host_that_stands_in_the_template_for_other_reasons_restarts_nobody(
+    levels: tuple[str, ...], domains: list[tuple[str, ...]], gate: bool
+) -> None:
+    """A flavor's node labels may name a host."""
+    own = json.loads(json.dumps(waiting_job()).replace("example.com/other", GATE))
+    workload = placed(admitted(workload_of(own)), levels, domains)
+    flavor = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {HOST: "n1"}}})
+    around = replace(AROUND, flavors={"tas": flavor})
+    (start,) = plan(own, JOB, [workload], around, 0.0).actions
+    assert isinstance(start, PatchJob)
+    job = merged(own, start.patch) | {"status": ACTIVE}
+    pods = job["spec"]["template"]["spec"]
+    assert pods["nodeSelector"][HOST] == "n1"
+    assert (GATE in json.dumps(pods.get("schedulingGates", []))) is gate
+    assert plan(job, JOB, [workload], around, 0.0).actions == ()
