@@ -147,6 +147,20 @@ def _either(create: Callable[[Wire], Errors], update: Callable[[Wire, Wire], Err
     return validate
 
 
+def _completed_by(complete: Callable[[Wire, str, Lookups, Rules], object]) -> Mutator:
+    def mutate(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
+        complete(obj, request.namespace, lookups, rules)
+
+    return mutate
+
+
+def _set_judged_by(judge: Callable[[Wire | None, Wire, str, Lookups, Rules], Errors]) -> Validator:
+    def validate(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+        return judge(request.old_object, request.new, request.namespace, lookups, rules)
+
+    return validate
+
+
 def _mutate_workload(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
     workloads.set_defaults(obj, rules)
 
@@ -161,10 +175,6 @@ def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
         obj.setdefault("metadata", {})["finalizers"] = [*finalizers, IN_USE_FINALIZER]
 
 
-def _mutate_pod(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-    pod.set_defaults(obj, request.namespace, lookups, rules)
-
-
 def _validate_pod(request: Request, lookups: Lookups, rules: Rules) -> Errors:
     if request.operation == CREATE:
         errors = pod.validate_create(request.new, rules) if pod.is_gated(request.new) else []
@@ -175,37 +185,22 @@ def _validate_pod(request: Request, lookups: Lookups, rules: Rules) -> Errors:
     return pod.validate_update(request.old, request.new, rules)
 
 
-def _mutate_deployment(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-    deployment.set_defaults(obj, request.namespace, lookups, rules)
-
-
 def _validate_deployment(request: Request, _: Lookups, __: Rules) -> Errors:
     return deployment.validate(request.old_object, request.new)
-
-
-def _mutate_stateful_set(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-    statefulset.set_defaults(obj, request.namespace, lookups, rules)
-
-
-def _validate_stateful_set(request: Request, lookups: Lookups, rules: Rules) -> Errors:
-    return statefulset.validate(request.old_object, request.new, request.namespace, lookups, rules)
-
-
-def _mutate_leader_worker_set(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
-    leaderworkerset.set_defaults(obj, request.namespace, lookups, rules)
-
-
-def _validate_leader_worker_set(request: Request, lookups: Lookups, rules: Rules) -> Errors:
-    return leaderworkerset.validate(request.old_object, request.new, request.namespace, lookups, rules)
 
 
 ENDPOINTS: Final = (
     Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB), at_once=True),
     Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
-    Endpoint(resources.PODS, _mutate_pod, _validate_pod, pod.warnings, at_once=True),
-    Endpoint(resources.DEPLOYMENTS, _mutate_deployment, _validate_deployment, updates=True),
-    Endpoint(resources.STATEFUL_SETS, _mutate_stateful_set, _validate_stateful_set, updates=True),
-    Endpoint(resources.LEADER_WORKER_SETS, _mutate_leader_worker_set, _validate_leader_worker_set, updates=True),
+    Endpoint(resources.PODS, _completed_by(pod.set_defaults), _validate_pod, pod.warnings, at_once=True),
+    Endpoint(resources.DEPLOYMENTS, _completed_by(deployment.set_defaults), _validate_deployment, updates=True),
+    *(
+        Endpoint(resource, _completed_by(kind.set_defaults), _set_judged_by(kind.validate), updates=True)
+        for resource, kind in (
+            (resources.STATEFUL_SETS, statefulset),
+            (resources.LEADER_WORKER_SETS, leaderworkerset),
+        )
+    ),
     Endpoint(resources.WORKLOADS, _mutate_workload, _validate_workload, _warn_of_workload),
     Endpoint(resources.CLUSTER_QUEUES, _mark_in_use, _validate_cluster_queue),
     Endpoint(resources.LOCAL_QUEUES, None, _either(queues.validate_local_queue, queues.validate_local_queue_update)),

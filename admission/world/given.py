@@ -69,10 +69,9 @@ class Given:
 
     def others(self) -> Iterator[Document]:
         """What is no job of any kind, and no part of one."""
-        groups = self.group_maps()
         for kind, given in self._by_kind.items():
             if kind not in JOBS:
-                yield from (document for document in given if document not in groups)
+                yield from (one for one in given if kind is not CONFIG_MAPS or not describes_group(one.object))
 
     def group_maps(self) -> list[Document]:
         """The ConfigMaps that describe groups."""
