@@ -92,9 +92,12 @@ class Explainer:
         found = explain(self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
         spent = time.perf_counter() - begun
         metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
-        if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN):
-            await self._write(workload, found)
-        await asyncio.sleep(spent * _REST)
+        try:
+            if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN):
+                await self._write(workload, found)
+        finally:
+            # Also when it could not be written: the next one would come at once, and nobody else to the loop.
+            await asyncio.sleep(spent * _REST)
 
     async def _write(self, workload: Workload, found: Explanation) -> None:
         code, text = code_of(found), headline(found)

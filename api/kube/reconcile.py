@@ -159,6 +159,9 @@ class Reconciler:
                 await self._one(key)
             finally:
                 self.queue.done(key)
+            # A reconcile that fails at once has waited for nothing, and `take` does not where keys stand: without this
+            # a long queue of such keys would keep everybody else from the loop, the Lease's renewal among them.
+            await asyncio.sleep(0)
 
     async def _one(self, key: str) -> None:
         started = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,12 +13,14 @@ from typing import Any, cast
 import pytest
 
 from admission.cli.install import install
-from admission.controllers import conditions
+from admission.controllers import conditions, explaining
 from admission.controllers.explaining import Explainer, Patience, code_of
 from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
 from admission.engine.explain.explain import explain
+from admission.engine.explain.value import Explanation
 from admission.engine.explain.words import NEVER, headline
+from api.errors import NotLeader
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
@@ -67,9 +69,13 @@ class World:
 
 @contextlib.asynccontextmanager
 async def world(
-    folder: Path, cluster: Cluster, patience: Patience, scene: claims.Made | None = None
+    folder: Path,
+    cluster: Cluster,
+    patience: Patience,
+    scene: claims.Made | None = None,
+    fence: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[World]:
-    """Everything at work; `scene`: at its moment, under its rules."""
+    """Everything at work; `scene`: at its moment, under its rules; `fence`: asked before an explanation is written."""
     moment = scene or claims.Made(cluster, time.time())
     async with FakeServer(FakeSettings(tls=False)) as server, contextlib.AsyncExitStack() as stack:
         settings = ClientSettings(kubeconfig=server.kubeconfig(folder / "kubeconfig"))
@@ -88,7 +94,7 @@ async def world(
         views = cast("Views", _Views(Informer(kube, WORKLOADS, Workload)))
         recorder = EventRecorder(kube, "test")
         explainer = Explainer(
-            kube,
+            kube.fenced(fence),
             views,
             cluster.ledger,
             cluster.queues,
@@ -131,6 +137,31 @@ async def test_status_and_event_say_what_the_explanation_says_and_only_once(tmp_
 async def _reason_written(here: World, message: str) -> bool:
     found = await here.kube.get(WORKLOADS, "w", "ns", decode=Workload)
     return any(condition.message == message for condition in found.status.conditions)
+
+
+async def test_it_rests_also_after_what_it_could_not_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without its Lease a controller that explained on and on kept the loop from taking the Lease again.
+    explained: list[float] = []
+    work, rest = explaining.explain, 20.0
+
+    def timed(*given: Any, **named: Any) -> Explanation:
+        found = work(*given, **named)
+        explained.append(time.perf_counter())
+        time.sleep(0.02)  # an explanation on a large cluster
+        return found
+
+    def fence() -> None:
+        raise NotLeader("the lease is lost")
+
+    monkeypatch.setattr(explaining, "explain", timed)
+    async with world(tmp_path, full_racks(), Patience(first=0.0), fence=fence) as here:
+        here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
+        await eventually("a second try", lambda: _some(lambda: _enough(explained)))
+    assert explained[1] - explained[0] > 0.02 * rest
+
+
+async def _enough(explained: list[float]) -> list[float]:
+    return explained if len(explained) > 1 else []
 
 
 async def test_that_it_cannot_run_comes_with_the_reason_before_any_explanation(tmp_path: Path) -> None:

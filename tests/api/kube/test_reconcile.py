@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from api.errors import Conflict, NotFound
+from api.errors import Conflict, NotFound, NotLeader
 from api.kube.reconcile import Queue, Reconciler
 from tests.api.kube.clock import ManualClock, settle
 
@@ -222,3 +222,22 @@ async def test_a_worker_ends_also_when_a_reconcile_has_lost_its_cancellation() -
     reconciler.add("a")
     async with asyncio.timeout(60), running(reconciler):
         await begun.wait()
+
+
+async def test_a_long_queue_of_keys_that_fail_at_once_lets_others_run() -> None:
+    async def fails(key: str) -> None:
+        tried.append(key)
+        begun.set()
+        raise NotLeader(key)
+
+    tried: list[str] = []
+    begun = asyncio.Event()
+    reconciler = made(fails, ManualClock())
+    for number in range(1000):
+        reconciler.add(f"k{number}")
+    run = asyncio.create_task(reconciler.run())
+    await begun.wait()
+    run.cancel()  # as the leader election does when the Lease is lost
+    with suppress(asyncio.CancelledError):
+        await run
+    assert len(tried) < 100
