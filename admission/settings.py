@@ -230,7 +230,9 @@ class ControllerSection(Section):
         description="jobs whose pods all go to one domain start with open pods that name it: spares their patches",
     )
     wait_report_period: float = Field(
-        10.0, ge=0, description="seconds between two updates of the numbers in one workload's wait reason"
+        10.0,
+        ge=0,
+        description="seconds between two updates of the numbers in one workload's wait reason; more where many wait",
     )
     explain_after: float = Field(
         5.0, ge=0, description="seconds that a workload has waited before it is explained what would let it in"
@@ -239,7 +241,7 @@ class ControllerSection(Section):
         300.0, ge=0, description="seconds between two such explanations of one workload while its reason stays the same"
     )
     events_per_second: float = Field(
-        20.0, gt=0, description="events sent; a burst of jobs tells its story a little later instead of slower"
+        10.0, gt=0, description="events sent; a burst of jobs tells its story a little later instead of slower"
     )
     snapshots: bool = Field(
         False, description="answer GET /snapshot on the health port with all that the next decision depends on"

@@ -1,9 +1,9 @@
 """Why each waiting Workload waits, written to its status: soon after it is known, and not more often than people read.
 
 The cycle may refuse a workload many times a second while the cluster moves; only the latest reason matters. A new reason is
-written at once (and told in an event), new numbers of the same reason at most once a period, and nothing at all for a
-Workload that is admitted before its turn. What would let it in is worked out later (explaining.py); only the verdict that it
-can never run as it is comes with the reason.
+written at once (and told in an event), new numbers of the same reason at most once a period, which is longer where many
+wait, and nothing at all for a Workload that is admitted before its turn. What would let it in is worked out later
+(explaining.py); only the verdict that it can never run as it is comes with the reason.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from admission.controllers import conditions
 from admission.controllers.explaining import Explainer
@@ -30,6 +31,8 @@ from api.workloads import Workload, WorkloadStatus
 
 # Most workloads that do not fit at once are admitted moments later; what they waited for then interests nobody.
 _FIRST_DELAY = 0.5
+NUMBERS_A_SECOND: Final = 5.0
+"""New numbers that are written a second, of all that wait together: any admission changes them for everybody behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,8 @@ class WaitReporter:
         workload = self._views.workloads.objects.get(key)
         if workload is not None and not _says(workload, wait):
             since = self._now() - self._written.get(key, 0.0)
-            patience = self._period - since if _reason(workload) == wait.reason else 0.0
+            period = max(self._period, len(self._waits) / NUMBERS_A_SECOND) if self._period else 0.0
+            patience = period - since if _reason(workload) == wait.reason else 0.0
             self.reconciler.add_after(key, max(_FIRST_DELAY, patience))
 
     def forget(self, key: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from admission.cli.install import install
-from admission.controllers import conditions, explaining
+from admission.controllers import conditions
 from admission.controllers.explaining import Explainer, Patience, code_of
 from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
@@ -142,10 +142,10 @@ async def _reason_written(here: World, message: str) -> bool:
 async def test_it_rests_also_after_what_it_could_not_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Without its Lease a controller that explained on and on kept the loop from taking the Lease again.
     explained: list[float] = []
-    work, rest = explaining.explain, 20.0
+    rest = 20.0
 
     def timed(*given: Any, **named: Any) -> Explanation:
-        found = work(*given, **named)
+        found = explain(*given, **named)
         explained.append(time.perf_counter())
         time.sleep(0.02)  # an explanation on a large cluster
         return found
@@ -153,7 +153,7 @@ async def test_it_rests_also_after_what_it_could_not_write(tmp_path: Path, monke
     def fence() -> None:
         raise NotLeader("the lease is lost")
 
-    monkeypatch.setattr(explaining, "explain", timed)
+    monkeypatch.setattr("admission.controllers.explaining.explain", timed)
     async with world(tmp_path, full_racks(), Patience(first=0.0), fence=fence) as here:
         here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
         await eventually("a second try", lambda: _some(lambda: _enough(explained)))

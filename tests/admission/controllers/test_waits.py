@@ -24,7 +24,7 @@ from api.meta import find_condition
 from api.names import API_VERSION, QUOTA_RESERVED
 from api.workloads import Workload
 from tests.builders import condition, pod_template
-from tests.scenarios.site import eventually
+from tests.scenarios.site import eventually, never
 
 NO_ROOM = WaitReason("TopologyPlacementFailed", "no rack is free", {})
 
@@ -49,6 +49,12 @@ class World:
         found = await self.kube.get(WORKLOADS, "wl", "ns", decode=Workload)
         state = find_condition(found.status.conditions, QUOTA_RESERVED)
         return state is not None and state.reason == reason
+
+    async def message(self, message: str) -> bool:
+        """Whether the API server's copy says just that."""
+        found = await self.kube.get(WORKLOADS, "wl", "ns", decode=Workload)
+        state = find_condition(found.status.conditions, QUOTA_RESERVED)
+        return state is not None and state.message == message
 
     async def write(self, reason: str) -> None:
         """Writes that reason as somebody else would."""
@@ -80,7 +86,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             },
         )
         workloads = Informer(kube, WORKLOADS, Workload)
-        reporter = WaitReporter(kube, cast("Views", _Views(workloads)), EventRecorder(kube, "test"), period=0.0)
+        reporter = WaitReporter(kube, cast("Views", _Views(workloads)), EventRecorder(kube, "test"), period=0.01)
         for run in (workloads.run, reporter.reconciler.run):
             task = asyncio.create_task(run())
             stack.callback(task.cancel)
@@ -93,6 +99,22 @@ async def test_a_reason_is_written_and_a_new_one_takes_its_place(world: World) -
     await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))
     world.reporter.waits("ns/wl", WaitReason("WaitingForQuota", "1 more needed", {}))
     await eventually("the new reason", lambda: world.says("WaitingForQuota"))
+
+
+@pytest.mark.parametrize("others", [pytest.param(0, id="it waits alone"), pytest.param(1000, id="so do a thousand")])
+async def test_new_numbers_of_a_reason_are_written_less_often_where_many_wait(world: World, others: int) -> None:
+    # One admission changes the numbers of everybody behind it: ten thousand writes for each would drown the API server.
+    for number in range(others):
+        world.reporter.waits(f"ns/other-{number}", NO_ROOM)
+    world.reporter.waits("ns/wl", WaitReason("WaitingForQuota", "2 more needed", {}))
+    await eventually("the reason", lambda: world.message("2 more needed"))
+    world.reporter.waits("ns/wl", WaitReason("WaitingForQuota", "1 more needed", {}))
+    if others:
+        await never("new numbers", lambda: world.message("1 more needed"), seconds=1.5)
+    else:
+        await eventually("new numbers", lambda: world.message("1 more needed"))
+    world.reporter.waits("ns/wl", NO_ROOM)
+    await eventually("a new reason, at once", lambda: world.says("TopologyPlacementFailed"))
 
 
 async def test_an_answer_given_before_the_stop_was_seen_is_told_after_it(world: World) -> None:
