@@ -212,6 +212,7 @@ PLACEMENT_CONSTRAINTS: Final = f"{STOWAGE}/placement-constraints"
 RELAX_TOPOLOGY_AFTER: Final = f"{STOWAGE}/relax-topology-after"
 PLACEMENT_PROFILE: Final = f"{STOWAGE}/placement-profile"
 BACKFILL: Final = f"{STOWAGE}/backfill"
+OPENED_LABEL: Final = f"{STOWAGE}/opened"  # on pods whose template names their domain: nothing is left to be opened
 EXACT: Final = "Exact"
 COMPATIBLE: Final = "Compatible"
 LEAST_FREE: Final = "LeastFree"

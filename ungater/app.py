@@ -12,7 +12,7 @@ from api.kube.informer import Informer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process, serve
 from api.kube.resources import NODES, PODS, WORKLOADS
-from api.names import PODSET_LABEL
+from api.names import OPENED_LABEL, PODSET_LABEL
 from api.pods import Node, Pod
 from api.reading import read_workload
 from ungater.controller import Ungater
@@ -25,7 +25,8 @@ async def run(process: Process, settings: UngaterSettings) -> None:
     """Watches always, so that a standby is warm; opens gates while leading."""
     async with await Kube.connect(settings.client_settings(NAME)) as kube:
         workloads = Informer(kube, WORKLOADS, read_workload)
-        pods = Informer(kube, PODS, Pod, label_selector=PODSET_LABEL)
+        # Most pods of large bursts come open; to be told of each twice would be most of this process's work.
+        pods = Informer(kube, PODS, Pod, label_selector=f"{PODSET_LABEL},!{OPENED_LABEL}")
         nodes = Informer(kube, NODES, Node)
         informers: tuple[Informer[Any], ...] = (workloads, pods, nodes)
         election = LeaderElection(kube, settings.leader_settings(NAME))

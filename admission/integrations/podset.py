@@ -22,7 +22,9 @@ Strings = Mapping[str, str]
 OWN_ANNOTATIONS: Final = frozenset(
     (names.WORKLOAD_ANNOTATION, names.WORKLOAD_SLICE_NAME, names.TOPOLOGY_WORKLOAD, names.TOPOLOGY_PODSET)
 )
-OWN_LABELS: Final = frozenset((names.PODSET_LABEL, names.LOCAL_QUEUE_LABEL, names.CLUSTER_QUEUE_LABEL))
+OWN_LABELS: Final = frozenset(
+    (names.PODSET_LABEL, names.LOCAL_QUEUE_LABEL, names.CLUSTER_QUEUE_LABEL, names.OPENED_LABEL)
+)
 
 
 class PodSetConflict(StowageError):
@@ -85,7 +87,9 @@ def merged_map(
 def applied(template: Template, info: PodSetInfo) -> dict[str, Any]:
     """The template with the info merged in. Raises PodSetConflict."""
     meta, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
-    _set(meta, "labels", merged_map("labels", meta.get("labels") or {}, info.labels, own=OWN_LABELS))
+    # Left over from another start, it would hide pods that are gated now from the ungater.
+    labels = {key: value for key, value in (meta.get("labels") or {}).items() if key != names.OPENED_LABEL}
+    _set(meta, "labels", merged_map("labels", labels, info.labels, own=OWN_LABELS))
     _set(
         meta,
         "annotations",

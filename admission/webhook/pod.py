@@ -60,6 +60,9 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
         if names.MANAGED_FINALIZER not in kept:
             pod["metadata"]["finalizers"] = [*kept, names.MANAGED_FINALIZER]
     gangs.schedule(pod, gang)
+    (pod["metadata"].get("labels") or {}).pop(
+        names.OPENED_LABEL, None
+    )  # copied from a pod that came open; this one does not
     _gate(pod, names.ADMISSION_GATE)
     if rules.topology_aware:
         source = annotations_of(pod).get(names.POD_GROUP_INDEX_SOURCE)

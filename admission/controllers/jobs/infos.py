@@ -52,10 +52,11 @@ def _info(
 ) -> PodSetInfo:
     domain = _one_domain(psa, workload.status) if options.open_templates else {}
     gate = (names.TOPOLOGY_GATE,) if psa.topology_assignment else ()
+    opened = {names.OPENED_LABEL: "true"} if domain else {}
     info = PodSetInfo(
         psa.name,
         pod_set.count if psa.count is None else psa.count,
-        labels={names.PODSET_LABEL: psa.name, **_queue_labels(workload, admission, options)},
+        labels={names.PODSET_LABEL: psa.name, **_queue_labels(workload, admission, options), **opened},
         annotations=_annotations(workload.metadata.name, psa, pod_set) if options.topology else {},
         node_selector=domain,
         scheduling_gates=() if domain else gate,

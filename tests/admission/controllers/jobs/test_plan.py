@@ -18,6 +18,7 @@ from admission.controllers.jobs.workload import composed
 from admission.integrations.base import JobKind
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
+from api import names
 from api.assignment import encode
 from api.meta import find_condition
 from api.topology import ResourceFlavor
@@ -353,6 +354,17 @@ def test_a_single_domain_is_named_in_the_template_itself(
     started_as = json.dumps(merged(gated, patch))
     assert (f'"name": "{GATE}"' not in started_as) is opened
     assert (f'"{levels[-1]}": "r1"' in started_as) is opened
+    assert (f'"{names.OPENED_LABEL}": "true"' in started_as) is opened
+
+
+def test_a_mark_copied_from_a_job_that_came_open_does_not_hide_gated_pods() -> None:
+    # The ungater does not see marked pods: a gated one would wait for ever.
+    copied = json.loads(json.dumps(waiting_job()).replace("example.com/other", GATE))
+    copied["spec"]["template"].setdefault("metadata", {}).setdefault("labels", {})[names.OPENED_LABEL] = "true"
+    workload = placed(admitted(workload_of(copied)), (HOST,), [("n1",), ("n2",)])
+    template = started(copied, workload)["spec"]["template"]
+    assert {"name": GATE} in template["spec"]["schedulingGates"]
+    assert names.OPENED_LABEL not in template["metadata"]["labels"]
 
 
 @pytest.mark.parametrize(
