@@ -29,10 +29,11 @@ def jobs_command(
     loads: list[str] = typer.Argument(default=None),  # noqa: B008  typer's way
     floor: bool = False,
     protocol: bool = False,
+    top: int = 0,
 ) -> None:
     """Jobs end to end on the real control plane."""
     mode = jobs.Mode.FLOOR if floor else jobs.Mode.PROTOCOL if protocol else jobs.Mode.STOWAGE
-    jobs.run(loads or [], mode=mode)
+    jobs.run(loads or [], mode=mode, top=top)
 
 
 @app.command("gangs")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pstats
 import tempfile
 import time
 from collections import deque
@@ -39,7 +38,7 @@ from hack.controlplane.options import Options
 from tests.bench.loads import loads
 from tests.bench.measure import costs, page_of, pid_of, servers
 from tests.bench.perfload import figures
-from tests.bench.perfload.run import Profiled
+from tests.bench.perfload.run import print_profile, profiled
 from tests.scenarios.stage import real
 
 LOADS = loads("gangs")
@@ -139,11 +138,7 @@ def _on_a_cluster(label: str, gangs: int, pods: int, chosen: Run, *, floor: bool
         with ControlPlane(folder / "cluster", _CLUSTER) as cluster:
             cluster.add_nodes(node(f"n{i:04}") for i in range(NODES))
             found = uvloop.run(_measure(label, _Load(gangs, pods, chosen.dialect, floor), cluster, folder, chosen.top))
-        profile = folder / "controller.profile"
-        if profile.exists():
-            stats = pstats.Stats(str(profile))
-            stats.sort_stats("tottime").print_stats(chosen.top)
-            stats.sort_stats("cumtime").print_stats(r"admission/|api/", chosen.top)
+        print_profile(folder, chosen.top)
     return found
 
 
@@ -180,17 +175,9 @@ async def _measure(label: str, load: _Load, cluster: ControlPlane, folder: Path,
             return await _drive(label, load, kube, cluster, None)
         async with real(cluster, folder) as stage:
             if top:
-                await _profiled(stage.processes)
+                await profiled(stage.processes)
             await _queues(kube)
             return await _drive(label, load, kube, cluster, stage.processes)
-
-
-async def _profiled(processes: Processes) -> None:
-    plain = processes.children["controller"]
-    await plain.stop()
-    child = Profiled(plain.name, plain.environment, plain.log, plain.health_port)
-    processes.children["controller"] = child
-    await processes.restart("controller")
 
 
 async def _queues(kube: Kube) -> None:

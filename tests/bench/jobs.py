@@ -1,6 +1,6 @@
 """Jobs end to end on the real control plane, driven by the neutral load tool that stands beside the project.
 
-    python -m tests.bench jobs [LOAD ...] [--floor | --protocol]
+    python -m tests.bench jobs [LOAD ...] [--floor | --protocol] [--top N]
 
 Each load of loads.json gets a control plane of its own with kwok nodes; Stowage's three processes run beside it on the same
 machine under their own ServiceAccounts. Prints the tool's table, the CPU seconds and memory of our processes, and how
@@ -30,6 +30,7 @@ from admission.cli.processes import Processes
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import Options
 from tests.bench.loads import loads
+from tests.bench.perfload.run import print_profile, profiled
 from tests.scenarios.stage import real
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,17 +49,18 @@ class Mode(Enum):
     PROTOCOL = " protocol"
 
 
-def run(names: list[str], *, mode: Mode = Mode.STOWAGE) -> None:
-    """Runs the loads one after the other and prints what they cost."""
+def run(names: list[str], *, mode: Mode = Mode.STOWAGE, top: int = 0) -> None:
+    """Runs the loads one after the other and prints what they cost; `top`: and lines of a profile of the controller."""
     if not TOOL.exists():
         print(f"the load tool is not there: {TOOL.name} is expected in ../shared/bench")
         return
     for name in names or list(LOADS):
         with tempfile.TemporaryDirectory(prefix="stowage-bench-") as folder:
-            asyncio.run(_one(name, Path(folder), mode))
+            asyncio.run(_one(name, Path(folder), mode, top))
+            print_profile(Path(folder), top)
 
 
-async def _one(name: str, folder: Path, mode: Mode) -> None:
+async def _one(name: str, folder: Path, mode: Mode, top: int) -> None:
     with ControlPlane(folder / "cluster", CLUSTER) as cluster:
         if mode is Mode.FLOOR:
             await _drive(name, cluster, folder, mode)
@@ -67,6 +69,8 @@ async def _one(name: str, folder: Path, mode: Mode) -> None:
                 await _drive(name, cluster, folder, mode)
         else:
             async with real(cluster, folder) as stage:
+                if top:
+                    await profiled(stage.processes)
                 children = stage.processes.children.values()
                 _account(cluster, {child.name: child.process.pid for child in children if child.process})
                 await _drive(name, cluster, folder, mode)

@@ -18,7 +18,7 @@ import uvloop
 
 from admission.cli.install import CONFIG
 from admission.cli.ports import free_port
-from admission.cli.processes import Child
+from admission.cli.processes import Child, Processes
 from api import names
 from api.kube.client import Kube
 from api.kube.resources import ALL, CLUSTER_QUEUES
@@ -73,17 +73,31 @@ class Profiled(Child):
             )
 
 
+async def profiled(processes: Processes) -> None:
+    """Starts the controller anew, under a profile."""
+    plain = processes.children["controller"]
+    await plain.stop()
+    child = Profiled(plain.name, plain.environment, plain.log, plain.health_port)
+    processes.children["controller"] = child
+    await processes.restart("controller")
+
+
 def run(chosen: Run) -> None:
     """Prints all figures of one run."""
     with tempfile.TemporaryDirectory(prefix="stowage-bench-") as name:
         folder = Path(name)
         with ControlPlane(folder / "cluster", _CLUSTER) as cluster:
             uvloop.run(_measure(chosen, cluster, folder))
-        profile = folder / "controller.profile"
-        if profile.exists():
-            stats = pstats.Stats(str(profile))
-            stats.sort_stats("tottime").print_stats(chosen.top)
-            stats.sort_stats("cumtime").print_stats(r"admission/|api/", chosen.top)
+        print_profile(folder, chosen.top)
+
+
+def print_profile(folder: Path, top: int) -> None:
+    """That many lines of the controller's profile, if one was made in the folder."""
+    profile = folder / "controller.profile"
+    if profile.exists():
+        stats = pstats.Stats(str(profile))
+        stats.sort_stats("tottime").print_stats(top)
+        stats.sort_stats("cumtime").print_stats(r"admission/|api/", top)
 
 
 async def _measure(chosen: Run, cluster: ControlPlane, folder: Path) -> None:
