@@ -63,7 +63,7 @@ class QueueController:
         self._tallies = Tallies()
         views.workloads.add_handler(self._tallies.changed)
         views.workloads.add_handler(self._workload_changed)
-        views.cluster_queues.add_handler(lambda change: self._queue_changed(change.key))
+        views.cluster_queues.add_handler(self._cluster_queue_changed)
         views.local_queues.add_handler(self._local_queue_changed)
         views.cohorts.add_handler(self._cohort_changed)
         views.flavors.add_handler(lambda change: self._used.add(f"flavor/{change.key}"))
@@ -72,7 +72,7 @@ class QueueController:
         views.topologies.add_handler(lambda _: self._all_queues())
         views.trees.add_handler(lambda _: self._all_queues())
         views.checks.add_handler(lambda _: self._all_queues())
-        views.cohorts.add_handler(lambda _: self._all_queues())
+        views.cohorts.add_handler(lambda change: None if only_status(change) else self._all_queues())
 
     def reconcilers(self) -> Iterable[Reconciler]:
         """What has to run."""
@@ -92,6 +92,13 @@ class QueueController:
     def _patience(self) -> float:
         return patience(self._period, self._cluster_queues.queue.planned + self._local_queues.queue.planned)
 
+    def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
+        """What only the status tells is mostly what we wrote: looked at at once, the next would follow on its heels."""
+        if only_status(change):
+            self._cluster_queues.add_after(change.key, self._patience())
+        else:
+            self._queue_changed(change.key)
+
     def _queue_changed(self, name: str) -> None:
         self._cluster_queues.add(name)
         for local in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name):
@@ -99,13 +106,16 @@ class QueueController:
         self._in_use_again()
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
+        if only_status(change):
+            self._local_queues.add_after(change.key, self._patience())
+            return
         self._local_queues.add(change.key)
         self._cluster_queues.add_after(change.object.spec.cluster_queue, self._patience())
 
     def _cohort_changed(self, change: Change[Cohort]) -> None:
         """Parents that change may close a circle, or open one, anywhere below."""
-        if change.old is not None and change.type is not ChangeType.DELETED and change.old.spec == change.object.spec:
-            self._cohorts.add(change.key)
+        if only_status(change):
+            self._cohorts.add_after(change.key, self._patience())
             return
         for name in self._views.cohorts.objects:
             self._cohorts.add(name)
@@ -263,6 +273,15 @@ def _active(activity: Activity, generation: int, now: float) -> Condition:
         observed_generation=generation,
         last_transition_time=rfc3339(now),
     )
+
+
+def only_status(change: Change[Any]) -> bool:
+    """Whether an object is what it was but for its status."""
+    old, new = change.old, change.object
+    if old is None or change.type is ChangeType.DELETED:
+        return False
+    metadata = old.metadata.model_copy(update={"resource_version": new.metadata.resource_version})
+    return bool(old.model_copy(update={"metadata": metadata, "status": new.status}) == new)
 
 
 def patience(period: float, planned: int) -> float:
