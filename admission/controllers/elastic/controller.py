@@ -105,7 +105,7 @@ class ElasticQuotaController:
 
     def _node_changed(self, change: Change[Node]) -> None:
         old, new = change.old, None if change.type is ChangeType.DELETED else change.object
-        if old is None or new is None or _size(old) != _size(new):
+        if self._quotas.shared() and (old is None or new is None or _size(old) != _size(new)):
             self.queue.add_after(_CAPACITY, _SOON)
 
     def _everywhere(self) -> None:
