@@ -14,12 +14,13 @@ is asked. Where these do not hold the need, parents are taken by plain orders un
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from admission.engine.topology.optimum.flat import Kinds, Top, fewest
+from admission.engine.topology.optimum.inside import Inside
 from admission.engine.topology.optimum.numbers import kinds_of, largest, sum_of_largest
 from admission.engine.topology.optimum.objective import Problem, distinct, mask
 from admission.engine.topology.tree.level import Ints
@@ -106,9 +107,10 @@ def _projected(
         yield np.bincount(parent[capacity >= top.last], minlength=size), good
     # In halves: the best price may lie between two capacities, where two parents change places.
     prices = [*[2 * value for value in kinds.values if value <= top.last][:_PRICES], 0]
-    best = _priced(parent, capacity, top, need, size, prices[0])
-    for price in prices[1:]:
-        other = _priced(parent, capacity, top, need, size, price)
+    inside = Inside.of(parent, capacity, size, kinds, top)
+    first = _Priced.at(prices, inside, top.k, need)
+    best = first[0]
+    for other in first[1:]:
         if other.parents < best.parents:
             # The bound is good around one price.
             break
@@ -118,7 +120,7 @@ def _projected(
     yield best.worth, best.need
     at = prices.index(best.price)
     halves = {(best.price + price) // 2 for price in prices[max(0, at - 1) : at + 2]} - {*prices}
-    for other in (_priced(parent, capacity, top, need, size, price) for price in sorted(halves)):
+    for other in _Priced.at(sorted(halves), inside, top.k, need):
         if other.parents > best.parents:
             yield other.worth, other.need
 
@@ -132,12 +134,16 @@ class _Priced:
     need: int
     parents: int
 
-
-def _priced(parent: Ints, capacity: Ints, top: Top, need: int, size: int, price: int) -> _Priced:
-    left = 2 * need - price * top.k
-    worth = np.bincount(parent, weights=np.maximum(2 * capacity - price, 0), minlength=size).astype(np.int64)
-    some = fewest(kinds_of(worth), left) if left > 0 else None
-    return _Priced(price, worth, left, 0 if some is None else some.k)
+    @classmethod
+    def at(cls, prices: Sequence[int], inside: Inside, k: int, need: int) -> list[_Priced]:
+        """For each of the prices."""
+        if not prices:
+            return []
+        worths = inside.beyond(prices)
+        sums = np.sort(worths, axis=1)[:, ::-1].cumsum(axis=1)
+        left = 2 * need - np.array(prices) * k
+        parents = np.where((left > 0) & (sums[:, -1] >= left), (sums < left[:, None]).sum(axis=1) + 1, 0)
+        return list(map(cls, prices, worths, left.tolist(), parents.tolist()))
 
 
 def _lesser(kinds: Kinds, top: Top) -> int:

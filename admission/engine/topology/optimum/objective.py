@@ -54,15 +54,21 @@ class Problem:
 
     def opened(self, slots: Ints) -> list[Ints]:
         """Per level the domains that these domains of the last level open."""
-        found = [slots]
-        for level in range(self.last, 0, -1):
-            found.append(distinct(self.parent[level][found[-1]], len(self.capacity[level - 1])))
-        found.reverse()
+        return self.above(self.last, [slots])
+
+    def above(self, level: int, opened: Sequence[Ints]) -> list[Ints]:
+        """Per level the opened domains, of which those from this level on are known."""
+        found = list(opened)
+        for at in range(level, 0, -1):
+            found.insert(0, distinct(self.parent[at][found[0]], len(self.capacity[at - 1])))
         return found
 
     def figures(self, slots: Ints) -> Figures:
         """Of the answer that uses these domains of the last level."""
-        opened = self.opened(slots)
+        return self.measured(self.opened(slots))
+
+    def measured(self, opened: Sequence[Ints]) -> Figures:
+        """Of the answer that opens these domains of each level."""
         held = {level: self.capacity[level][opened[level]] for level in range(self.asked, len(opened))}
         first = (
             len(opened[level]) if name == "count" else int(held[level].sum()) - self.need for name, level in self.order

@@ -22,10 +22,14 @@ from admission.engine.topology.optimum.labels import Labels
 from admission.engine.topology.optimum.losses import Losses, Table, Wanted
 from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
 from admission.engine.topology.optimum.objective import Figures, Name, Problem, Scale, mask, pairs
+from admission.engine.topology.optimum.sieve import Known, Sieve
 from admission.engine.topology.optimum.trees import candidates, children
 from admission.engine.topology.tree.level import Ints
 
 _PRICES = 6
+_MANY = 64
+"""So many undecided domains make the table worth a sieve."""
+_FEW_WAYS = 2_000
 _LEAST_PAIRS = 64
 """Pairs of labels that a candidate takes, about: where the budget has less for each, no search is begun."""
 
@@ -78,14 +82,12 @@ class _Solver:
     # ---- a quick answer
 
     def _first(self) -> tuple[Ints, Figures]:
-        slots = self._down(self._inside(self._few))
-        return slots, self._problem.figures(slots)
+        return self._answer(self._inside(self._few))
 
     def _second(self) -> None:
         """The largest domains, as few.py chose them: they may need fewer below."""
         if self._problem.last > self._problem.asked:
-            slots = self._down(self._few.slots)
-            figures = self._problem.figures(slots)
+            slots, figures = self._answer(self._few.slots)
             if figures < self._figures:
                 self._slots, self._figures = slots, figures
 
@@ -97,12 +99,18 @@ class _Solver:
             among = among[mask(parent[found.slots], len(problem.capacity[problem.asked - 1]))[parent[among]]]
         return pick(problem, problem.asked, among)
 
-    def _down(self, chosen: Ints) -> Ints:
+    def _answer(self, chosen: Ints) -> tuple[Ints, Figures]:
         """From domains of the asked level to the last: at each level the fewest children that hold the need."""
         problem = self._problem
+        opened = [chosen]
+        if not self._whole(int(self._capacity[chosen].sum()) - problem.need):
+            for level in range(problem.asked + 1, problem.last + 1):
+                opened.append(pick(problem, level, children(problem, level, opened[-1])))
+            return opened[-1], problem.figures(opened[-1])
+        # All of them are needed, and nothing has to be picked.
         for level in range(problem.asked + 1, problem.last + 1):
-            chosen = pick(problem, level, children(problem, level, chosen))
-        return chosen
+            opened.append(children(problem, level, opened[-1]))
+        return opened[-1], problem.measured(problem.above(problem.asked, opened))
 
     # ---- what no answer can beat
 
@@ -159,20 +167,48 @@ class _Solver:
         counts = problem.asked + 1
         waste = min(losses.most, known[counts]) if known[:counts] == self._bound[:counts] else losses.most
         last = problem.last if self._whole(waste) else problem.asked
-        scale = self._scale(self._among)
+        proved = self._sifted(losses) if last > problem.asked else None
+        if proved is None:
+            proved = self._tabled(losses, waste, last)
+        if proved is not None:
+            self._bound = max(self._bound, proved)
+
+    def _sifted(self, losses: Losses) -> Figures | None:
+        """Where only the domains below can be fewer: the best, by sieve.py; None where that is not for it."""
+        problem, known, below = self._problem, self._figures, self._problem.asked + 2
+        if problem.last != problem.asked + 1 or losses.undecided < _MANY or known[:below] != self._bound[:below]:
+            return None
+        able = problem.parent[problem.last][problem.capacity[problem.last] > 0]
+        number = np.bincount(able, minlength=len(self._capacity))
+        answer = Known(known[0], known[1], problem.need + known[below - 1], known[below])
+        sieve = Sieve(problem, losses, number, answer, min(self._budget, _FEW_WAYS))
+        found = sieve.run()
+        if found is None:
+            return None
+        self._expanded += sieve.expanded
+        slots, figures = self._answer(found)
+        if figures < known:
+            self._slots, self._figures = slots, figures
+        return self._figures
+
+    def _tabled(self, losses: Losses, waste: int, last: int) -> Figures | None:
+        """Take the best answer among what losses leave. What no answer there can beat; None: the budget is spent."""
+        problem, known = self._problem, self._figures
+        scale = self._scale(losses.slots)
         wanted = Wanted(known[0], known[1], waste, scale.of(problem, known, last))
-        table = Table(problem, scale, losses, self._costs(scale, self._among, last), wanted, self._budget)
+        costs = self._costs(scale, losses.slots, last)
+        table = Table(problem, scale, losses, costs, wanted, self._budget - self._expanded)
         found = table.run()
         self._expanded += table.expanded
         best = known
         if found is not None:
             # Where opened domains are whole, the fewest below them that hold the need are all.
-            slots = self._down(found)
-            best = problem.figures(slots)
+            slots, best = self._answer(found)
             if best < known:
                 self._slots, self._figures = slots, best
-        if not table.spent:
-            self._bound = max(self._bound, best if last == problem.last else self._above(best))
+        if table.spent:
+            return None
+        return best if last == problem.last else self._above(best)
 
     def _above(self, best: Figures) -> Figures:
         """No answer beats the best one's figures down to the asked level, nor then the bounds below, nor then its pairs."""

@@ -1,0 +1,199 @@
+"""The answer with the fewest domains below, where all else that comes before in the objective is known to be at its least.
+
+Such an answer opens k domains in m parents, all below them with them, and holds exactly H. Each of its parents is opened in one
+way: with so much worth (losses.py), so many domains, and so many domains below. For a bound only the fewest below matter of all
+ways with equal worth and domains, and not whose they are: if each parent may be opened any number of times, the fewest below of
+p ways are a small table, the one of p - 1 ways added to that of single ways. A way is in no answer with at most u below, unless
+it and the fewest that m - 1 ways need for the rest make u or less. So u is raised from the least that this leaves possible
+until what is left has an answer. It is looked for parent by parent; where that looks at too many ways, or finds equally good
+answers, the table of losses.py has to decide, which knows ways that can be exchanged.
+
+A way is one integer with the digits (worth, domains, below), so ways are added like numbers. Called by solver.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from admission.engine.topology.optimum.losses import Losses
+from admission.engine.topology.optimum.objective import Figures, Problem, pairs
+from admission.engine.topology.tree.level import Ints
+
+_MOST_SUMS = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An answer: so many domains, so many parents, held by them; no more than so many domains below."""
+
+    domains: int
+    parents: int
+    held: int
+    below: int
+
+
+class _GivenUpError(Exception):
+    pass
+
+
+class _Ways(NamedTuple):
+    """By way: its integer, its parent, and the way and the domain that it comes from by one change; -1 where it is the best."""
+
+    key: Ints
+    family: Ints
+    source: Ints
+    last: Ints
+
+
+class Sieve:
+    """One search. `below`: how many domains each domain of the asked level has below it; `budget`: ways to look at."""
+
+    def __init__(self, problem: Problem, losses: Losses, below: Ints, known: Known, budget: int) -> None:
+        self._losses, self._known, self._budget = losses, known, budget
+        self._capacity = problem.capacity[problem.asked]
+        home = problem.parent[problem.asked][losses.slots]
+        order = np.argsort(home, kind="stable")
+        self._slots, self._home = losses.slots[order], home[order]
+        self._number = below[self._slots]
+        # Two digits have room for all that can be opened; the worth, above them, is counted from the least that a way can have.
+        self._bits = int(self._number.sum()).bit_length()
+        self._below = (1 << self._bits) - 1
+        self._wide = self._bits + len(self._slots).bit_length()
+        self._least = losses.rent - losses.most
+        over = known.held - losses.price * known.domains - known.parents * self._least
+        self._target = (over << self._wide) + (known.domains << self._bits)
+        self.expanded = 0
+
+    def run(self) -> Ints | None:
+        """Domains of the asked level; None where that takes too long, or where not one answer is the best."""
+        longest = self._known.parents * (int(self._losses.worth.max()) - self._least)
+        if longest.bit_length() + self._wide > 61:
+            return None
+        try:
+            ways = self._ways()
+            rests = self._rests(ways.key)
+            totals = self._totals(ways.key, rests[-1])
+            fewest = [
+                dict(zip((rest >> self._bits).tolist(), (rest & self._below).tolist(), strict=True)) for rest in rests
+            ]
+            for most in sorted(set(totals[totals <= self._known.below].tolist())):
+                found = self._walked(ways, np.flatnonzero(totals <= most), fewest, most)
+                if found is not None:
+                    return found
+        except _GivenUpError:
+            pass
+        return None
+
+    def _ways(self) -> _Ways:
+        """Of all parents: first the best way, with all that are worth something, then those one step away from it, two, ..."""
+        losses, home = self._losses, self._home
+        own = self._capacity[self._slots] - losses.price
+        self._taken = taken = own > 0
+        opened = self._number + (1 << self._bits)
+        # To leave out what is worth something, and to take what is not, loses its worth either way.
+        step = np.where(taken, -opened, opened) - (np.abs(own) << self._wide)
+        first = np.flatnonzero(np.concatenate(([True], home[1:] != home[:-1])))
+        worth = losses.worth[home[first]]
+        key = np.add.reduceat(np.where(taken, opened, 0), first) + (worth - self._least << self._wide)
+        floor = np.maximum(worth - losses.rent, 0) << self._wide
+        end = np.append(first[1:], len(home))
+        self._ranges = np.array([first, end])
+        family, none = np.arange(len(first)), np.full(len(first), -1)
+        parts = [_Ways(key, family, none, none)]
+        following, ends, number = first, end, 0
+        while True:
+            count = ends - following
+            total = int(count.sum())
+            self._spend(total)
+            source = np.repeat(np.arange(len(key)), count)
+            last = np.arange(total) + np.repeat(following - (np.cumsum(count) - count), count)
+            key = key[source] + step[last]
+            able = np.flatnonzero(key >= floor[family[source]])
+            if not len(able):
+                return _Ways(*map(np.concatenate, zip(*parts, strict=True)))
+            source, last, key = source[able], last[able], key[able]
+            family = family[source]
+            parts.append(_Ways(key, family, number + source, last))
+            number += len(count)
+            following, ends = last + 1, end[family]
+
+    def _spend(self, ways: int) -> None:
+        self.expanded += ways
+        if self.expanded > self._budget:
+            raise _GivenUpError
+
+    def _rests(self, keys: Ints) -> list[Ints]:
+        """By number of parents, up to all but one: sums of so many ways, of equal ones the one with the fewest below."""
+        single = self._unlike(keys)
+        found = [np.zeros(1, dtype=np.int64), single]
+        for _ in range(self._known.parents - 2):
+            if len(found[-1]) * len(single) > _MOST_SUMS:
+                raise _GivenUpError
+            found.append(self._unlike(np.add.outer(found[-1], single).ravel()))
+        return found[: self._known.parents]
+
+    def _unlike(self, keys: Ints) -> Ints:
+        keys = np.sort(keys)
+        heads = keys >> self._bits
+        return keys[np.concatenate(([True], heads[1:] != heads[:-1]))]
+
+    def _totals(self, keys: Ints, rest: Ints) -> Ints:
+        """By way: how many are below in an answer with it, at least."""
+        heads, missing = rest >> self._bits, (self._target >> self._bits) - (keys >> self._bits)
+        at = np.minimum(np.searchsorted(heads, missing), len(heads) - 1)
+        fewest = (keys & self._below) + (rest[at] & self._below)
+        return np.where(heads[at] == missing, fewest, self._known.below + 1)
+
+    def _walked(self, ways: _Ways, left: Ints, fewest: Sequence[Mapping[int, int]], most: int) -> Ints | None:
+        """The best of all answers by the ways that are left, with at most so many below."""
+        families: dict[int, list[tuple[int, int]]] = {}
+        for family, key, way in zip(ways.family[left].tolist(), ways.key[left].tolist(), left.tolist(), strict=True):
+            families.setdefault(family, []).append((key, way))
+        best: tuple[int, Figures] | None = None
+        found: Ints | None = None
+        tied = False
+        walk = self._walk(list(families.values()), fewest, 0, self._known.parents, self._target + most)
+        for chosen, over in walk:
+            slots = self._slots[np.concatenate([self._opened(ways, way) for way in chosen])]
+            cost = (-over, (*pairs(Counter(self._capacity[slots].tolist())),))
+            if best is None or cost <= best:
+                tied, best, found = cost == best, cost, slots
+        if tied:
+            raise _GivenUpError
+        return found
+
+    def _walk(
+        self,
+        families: Sequence[Sequence[tuple[int, int]]],
+        fewest: Sequence[Mapping[int, int]],
+        at: int,
+        parents: int,
+        missing: int,
+    ) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Answers for what is missing, by so many of the families from `at` on: their ways, and the spare domains below."""
+        if not parents:
+            yield (), missing & self._below
+            return
+        rests, spare = fewest[parents - 1], missing & self._below
+        for index in range(at, len(families) - parents + 1):
+            self._spend(len(families[index]))
+            for key, way in families[index]:
+                left = missing - key
+                if key & self._below <= spare and rests.get(left >> self._bits, spare + 1) <= left & self._below:
+                    for more, over in self._walk(families, fewest, index + 1, parents - 1, left):
+                        yield (way, *more), over
+
+    def _opened(self, ways: _Ways, way: int) -> Ints:
+        """Which domains a way opens."""
+        begin, end = self._ranges[:, ways.family[way]]
+        opened = self._taken[begin:end].copy()
+        while ways.source[way] >= 0:
+            opened[ways.last[way] - begin] ^= True
+            way = ways.source[way]
+        found: Ints = begin + np.flatnonzero(opened)
+        return found
