@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from itertools import chain
 
 from admission.engine.decision import PlacementResult
 from admission.engine.model import (
@@ -290,7 +291,13 @@ class Ledger:
 
     def audit(self) -> list[str]:
         """Recompute everything from the kept inputs; one sentence for each difference, none when the book is right."""
-        return [*differences(self._bookings, self._capacity), *self._capacity.differences(), *self._wrong_quota()]
+        return list(chain.from_iterable(self.auditing()))
+
+    def auditing(self) -> Iterator[list[str]]:
+        """The same in parts: whoever asks can do other things between two, and tell the book of changes."""
+        yield list(differences(self._bookings, self._capacity))
+        yield from self._capacity.differences()
+        yield list(self._wrong_quota())
 
     def _wrong_quota(self) -> Iterator[str]:
         wanted: dict[str, dict[tuple[str, str], int]] = {}

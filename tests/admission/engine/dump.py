@@ -19,7 +19,9 @@ def dump(ledger: Ledger) -> dict[str, Any]:
         "admissions": dict(ledger.admissions),
         "trees": {name: _tree(tree) for name, tree in capacity.trees.items()},
         "nodes": {name: (book.node, book.offers, dict(book.foreign)) for name, book in capacity.nodes.items()},
-        "charges": {spot: dict(usage) for spot, usage in capacity.charges().items()},
+        "charges": [
+            (kind, {key: dict(usage) for key, usage in book.items()}) for kind, book in capacity.all_books() if book
+        ],
         "generations": {name: capacity.generation(name) for name in ledger.flavors},
         "pods": dict(bookings.pods),
         "shares": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
+from admission.engine.topology.tree.tree import Tree
 from tests.admission.engine.dump import dump
 from tests.admission.engine.topology.vectors import shown
 
@@ -262,6 +264,33 @@ def test_the_audit_names_what_is_wrong() -> None:
         "flavor tas: r1/n1: free gpu is 2, the books say 1",
         "quota usage of ClusterQueue cq is {('tas', 'gpu'): 4}, its workloads take {('tas', 'gpu'): 3}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        pytest.param(lambda tree: tree.row_of_node.pop("n1"), "node n1 is missing", id="not in its row"),
+        pytest.param(
+            lambda tree: tree.row_of_node.update(gone=0), "node gone is in r1/n1, and belongs nowhere", id="a stranger"
+        ),
+        pytest.param(lambda tree: tree.row_of_node.update(n1=1), "node n1 is not in its domain", id="another's row"),
+    ],
+)
+def test_the_audit_finds_nodes_that_are_not_where_they_belong(spoil: Callable[[Tree], object], said: str) -> None:
+    ledger = book(host("n1"), host("n2"))
+    spoil(ledger._capacity.trees["tas"])
+    assert f"flavor tas: {said}" in ledger.audit()
+
+
+def test_an_audit_in_parts_lives_with_changes_between_them() -> None:
+    hosts = [host(f"n{index:04}") for index in range(1200)]
+    ledger = book(*hosts)
+    parts = ledger.auditing()
+    found = [text for _, part in zip(range(2), parts, strict=False) for text in part]
+    for gone in hosts[:900]:
+        ledger.apply(Gone(Removed.NODE, gone.name))
+    ledger.apply(workload("ns/w", ("n1000", 3)))
+    assert [*found, *(text for part in parts for text in part)] == []
 
 
 def test_absurd_amounts_do_not_overflow() -> None:

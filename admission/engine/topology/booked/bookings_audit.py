@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from admission.engine.model import BoundPod
 from admission.engine.topology.booked.booking import Bookings
-from admission.engine.topology.booked.capacity import Capacity, Kind, Spot
+from admission.engine.topology.booked.capacity import Capacity, Kind, Spot, book_key
 from admission.engine.topology.booked.shares import Share, held
-from admission.engine.topology.booked.usage import Vector, times
+from admission.engine.topology.booked.usage import Book, Vector, book_add, times
 
 
 def differences(bookings: Bookings, capacity: Capacity) -> Iterator[str]:
@@ -24,18 +24,17 @@ def differences(bookings: Bookings, capacity: Capacity) -> Iterator[str]:
 
 
 def _wrong_usage(bookings: Bookings, capacity: Capacity) -> Iterator[str]:
-    wanted: dict[Spot, dict[int, int]] = {}
+    wanted: dict[int, Book] = {}  # by the identity of the book that it stands in
     for booking in bookings.by_workload.values():
         for share in booking.shares.values():
             for spot, vector in _charged(bookings, capacity, share):
-                entry = wanted.setdefault(capacity.canonical(spot), {})
-                for column, amount in vector:
-                    entry[column] = entry.get(column, 0) + amount
-    have = capacity.charges()
-    for spot in sorted(wanted.keys() | have.keys(), key=str):
-        want = {column: amount for column, amount in wanted.get(spot, {}).items() if amount}
-        if want != have.get(spot, {}):
-            yield f"usage of {spot.kind.value} {'/'.join(spot.key)} is {have.get(spot, {})}, its workloads take {want}"
+                book_add(wanted.setdefault(id(capacity.book(spot)), {}), book_key(spot), vector)
+    for kind, book in capacity.all_books():
+        due = wanted.get(id(book), {})
+        wrong = [key for key in due.keys() | book.keys() if due.get(key, {}) != book.get(key, {})]
+        for key in sorted(wrong, key=str):
+            where = "/".join(key) if isinstance(key, tuple) else str(key)
+            yield f"usage of {kind.value} {where} is {book.get(key, {})}, its workloads take {due.get(key, {})}"
 
 
 def _charged(bookings: Bookings, capacity: Capacity, share: Share) -> Iterator[tuple[Spot, Vector]]:

@@ -10,15 +10,22 @@ in booking.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from itertools import chain
+from typing import Final, TypeVar
 
 from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node, PlacementOptions
 from admission.engine.topology.booked.usage import Book, Books, Columns, NodeBook, Vector, add, book_add, times
 from admission.engine.topology.tree.tree import Shape, Tree, Values
 from admission.engine.trial import Journal
+
+T = TypeVar("T")
+
+_PART: Final = 500
+"""Rows or nodes that are checked without a pause: some milliseconds."""
 
 
 class Kind(Enum):
@@ -191,7 +198,7 @@ class Capacity:
             self._charge(spot, amount, grew=count < 0)
 
     def _charge(self, spot: Spot, vector: Vector, *, grew: bool = False) -> None:
-        book_add(self.book(spot), _book_key(spot), vector)
+        book_add(self.book(spot), book_key(spot), vector)
         for flavor, tree, row in self._rows(spot):
             tree.shift_used(row, vector)
             if grew:
@@ -207,7 +214,13 @@ class Capacity:
     def book(self, spot: Spot) -> Book:
         """Where the spot's usage is written."""
         books = self.books(spot.flavor)
-        return {Kind.HOST: books.hosts, Kind.NODE: books.nodes, Kind.DOMAIN: books.domains}[spot.kind]
+        match spot.kind:
+            case Kind.HOST:
+                return books.hosts
+            case Kind.NODE:
+                return books.nodes
+            case Kind.DOMAIN:
+                return books.domains
 
     def row(self, flavor: str, spot: Spot) -> int | None:
         """The row of the flavor's tree that a charge of the spot would touch. A spot of no flavor ("") is a foreign pod's."""
@@ -226,39 +239,37 @@ class Capacity:
         elif spot.flavor in self.trees:
             yield spot.flavor, self.trees[spot.flavor]
 
-    def canonical(self, spot: Spot) -> Spot:
-        """The spot without the flavor where all flavors share its book."""
-        shared = spot.kind is not Kind.DOMAIN and self._options.overlapping_flavors
-        return Spot(spot.kind, "", spot.key) if shared else spot
-
-    def charges(self) -> dict[Spot, dict[int, int]]:
-        """All usage that is booked, by canonical spot."""
-        found: dict[Spot, dict[int, int]] = {}
-        for flavor, books in self._books.items():
-            for kind, book in ((Kind.HOST, books.hosts), (Kind.NODE, books.nodes), (Kind.DOMAIN, books.domains)):
-                for key, usage in book.items():
-                    values = key if isinstance(key, tuple) else (str(key),)
-                    found[self.canonical(Spot(kind, flavor, values))] = usage
-        return found
+    def all_books(self) -> Iterator[tuple[Kind, Book]]:
+        """Every book of usage once, whichever flavors share it."""
+        shared = {id(book) for book in (self._shared.hosts, self._shared.nodes)}
+        yield from ((Kind.HOST, self._shared.hosts), (Kind.NODE, self._shared.nodes))
+        for _, books in sorted(self._books.items()):
+            own = ((Kind.HOST, books.hosts), (Kind.NODE, books.nodes), (Kind.DOMAIN, books.domains))
+            yield from ((kind, book) for kind, book in own if id(book) not in shared)
 
     @property
     def by_node(self) -> bool:
         """Whether wider flavors count node by node."""
         return self._options.counting is Counting.NODES
 
-    def differences(self) -> Iterator[str]:
-        """What does not agree with the books or with a tree planted anew."""
+    def differences(self) -> Iterator[list[str]]:
+        """What of the trees does not agree with the books, a part after the other: there may be changes in between."""
         for name, tree in sorted(self.trees.items()):
-            yield from (f"flavor {name}: {text}" for text in tree.differences())
-            fresh = self._planted(name, tree.shape)
-            if set(fresh.rows.slots) != set(tree.rows.slots) or fresh.row_of_node.keys() != tree.row_of_node.keys():
-                yield f"flavor {name}: its domains are not those of its nodes"
-            for node, row in fresh.row_of_node.items():
-                if node in tree.row_of_node and tree.rows.paths[tree.row_of_node[node]] != fresh.rows.paths[row]:
-                    yield f"flavor {name}: node {node} is not in its domain"
+            for rows in _parts(tree.rows.ids().tolist()):
+                yield self._told(name, tree, chain.from_iterable(map(tree.wrong_row, rows)))
+            for nodes in _parts(sorted(self.nodes.keys() | tree.row_of_node.keys())):
+                yield self._told(name, tree, chain.from_iterable(map(tree.wrong_node, nodes)))
+
+    def _told(self, name: str, tree: Tree, texts: Iterable[str]) -> list[str]:
+        return [f"flavor {name}: {text}" for text in texts] if self.trees.get(name) is tree else []
 
 
-def _book_key(spot: Spot) -> str | Values:
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[first : first + _PART] for first in range(0, len(items), _PART))
+
+
+def book_key(spot: Spot) -> str | Values:
+    """Under what the spot stands in its book."""
     return spot.key if spot.kind is Kind.DOMAIN else spot.key[-1]
 
 

@@ -302,17 +302,39 @@ class Tree:
         if column >= len(self._free):
             self._free, self._used = _taller(self._free, column + 1), _taller(self._used, column + 1)
 
-    def differences(self) -> Iterator[str]:
-        """Rows whose amounts are not what the books say."""
-        for row in self.rows.ids().tolist():
-            free, used = self.expected(row)
-            where = "/".join(self.rows.paths[row])
-            for array, wanted, word in ((self._free, free, "free"), (self._used, used, "used")):
-                for column in range(len(self.columns)):
-                    have = int(array[column, row]) if column < len(array) else 0
-                    if have != wanted.get(column, 0):
-                        name = self.columns.names[column]
-                        yield f"{where}: {word} {name} is {have}, the books say {wanted.get(column, 0)}"
+    # ---- against the books
+
+    def wrong_row(self, row: int) -> Iterator[str]:
+        """What of the row is not as the books say; nothing for one that is gone."""
+        if row >= self.rows.size or not self.rows.alive[row]:
+            return
+        free, used = self.expected(row)
+        where = "/".join(self.rows.paths[row])
+        if not self._members.get(row):
+            yield f"{where}: it has no node"
+        for array, wanted, word in ((self._free, free, "free"), (self._used, used, "used")):
+            for column in range(len(self.columns)):
+                have = int(array[column, row]) if column < len(array) else 0
+                if have != wanted.get(column, 0):
+                    name = self.columns.names[column]
+                    yield f"{where}: {word} {name} is {have}, the books say {wanted.get(column, 0)}"
+
+    def wrong_node(self, name: str) -> Iterator[str]:
+        """Whether the node, there or gone, is in its row and in no other."""
+        book, row = self._nodes.get(name), self.row_of_node.get(name)
+        node = book.node if book is not None else None
+        if node is None or not self.shape.accepts(node):
+            if row is not None:
+                yield f"node {name} is in {'/'.join(self.rows.paths[row])}, and belongs nowhere"
+        elif row is None:
+            yield f"node {name} is missing"
+        elif row != self._row_of.get(self.shape.row_key(node)) or not self._leads(row, name):
+            yield f"node {name} is not in its domain"
+
+    def _leads(self, row: int, name: str) -> bool:
+        """Whether the node is one of the row's, and the row where its first node is."""
+        names = self._members.get(row, [])
+        return name in names and self._path(names[0]) == self.rows.paths[row]
 
 
 def _wider(array: Ints, size: int) -> Ints:
