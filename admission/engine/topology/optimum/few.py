@@ -14,7 +14,7 @@ is asked. Where these do not hold the need, parents are taken by plain orders un
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,42 +108,23 @@ def _projected(
     # In halves: the best price may lie between two capacities, where two parents change places.
     prices = [*[2 * value for value in kinds.values if value <= top.last][:_PRICES], 0]
     inside = Inside.of(parent, capacity, size, kinds, top)
-    first = _Priced.at(prices, inside, top.k, need)
-    best = first[0]
-    for other in first[1:]:
-        if other.parents < best.parents:
+    priced = inside.priced(prices, top.k, need)
+    parents = priced.parents
+    best = 0
+    for other in range(1, len(prices)):
+        if parents[other] < parents[best]:
             # The bound is good around one price.
             break
-        best = other if other.parents > best.parents else best
-    if not best.parents:
+        best = other if parents[other] > parents[best] else best
+    if not parents[best]:
         return
-    yield best.worth, best.need
-    at = prices.index(best.price)
-    halves = {(best.price + price) // 2 for price in prices[max(0, at - 1) : at + 2]} - {*prices}
-    for other in _Priced.at(sorted(halves), inside, top.k, need):
-        if other.parents > best.parents:
-            yield other.worth, other.need
-
-
-@dataclass(frozen=True, slots=True)
-class _Priced:
-    """For one price: what each parent is worth, how much of that is needed, how many parents that takes; all in halves."""
-
-    price: int
-    worth: Ints
-    need: int
-    parents: int
-
-    @classmethod
-    def at(cls, prices: Sequence[int], inside: Inside, k: int, need: int) -> list[_Priced]:
-        """For each of the prices."""
-        if not prices:
-            return []
-        worths = inside.beyond(prices)
-        sums = np.sort(worths, axis=1)[:, ::-1].cumsum(axis=1)
-        left = 2 * need - np.array(prices) * k
-        parents = np.where((left > 0) & (sums[:, -1] >= left), (sums < left[:, None]).sum(axis=1) + 1, 0)
-        return list(map(cls, prices, worths, left.tolist(), parents.tolist()))
+    yield priced.worth[best], priced.need[best]
+    halves = {(prices[best] + price) // 2 for price in prices[max(0, best - 1) : best + 2]} - {*prices}
+    if halves:
+        between = inside.priced(sorted(halves), top.k, need)
+        for worth, left, number in zip(between.worth, between.need, between.parents, strict=True):
+            if number > parents[best]:
+                yield worth, left
 
 
 def _lesser(kinds: Kinds, top: Top) -> int:

@@ -1,13 +1,14 @@
 """What lies in each parent: how many domains of which capacity, so that parents are weighed by kinds and not domain by domain.
 
 Counted once, a table of parents by kinds gives what every parent holds beyond any price by one product; where there are
-too many kinds for a table, each price goes through the domains. Called by few.py and losses.py.
+too many kinds for a table, each price goes through the domains. Called by few.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,12 +41,31 @@ class Inside:
         cells = np.bincount(parent * len(values) + place[capacity], minlength=size * len(values))
         return cls(parent, capacity, size, values, cells.reshape(size, len(values)))
 
-    def beyond(self, prices: Sequence[int]) -> Ints:
+    def beyond(self, prices: Ints) -> Ints:
         """By price and parent: twice what its domains hold beyond half the price each. Exact below 2^53."""
         if self.table is None:
-            weights = (np.maximum(2 * self.capacity - price, 0) for price in prices)
+            weights = (np.maximum(2 * self.capacity - price, 0) for price in prices.tolist())
             sums = [np.bincount(self.parent, weights=some, minlength=self.size) for some in weights]
             return np.array(sums).astype(np.int64)
-        over = np.maximum(2 * self.values - np.array(prices)[:, None], 0)
-        found: Ints = (over.astype(np.float64) @ self.table.T.astype(np.float64)).astype(np.int64)
+        # As floats a product is quick, and exact below 2^53.
+        over = np.maximum(2.0 * self.values - prices[:, None], 0)
+        found: Ints = (over @ self.table.T.astype(np.float64)).astype(np.int64)
         return found
+
+    def priced(self, prices: Sequence[int], k: int, need: int) -> Priced:
+        """What k domains that hold the need take beyond each price, all in halves."""
+        at = np.array(prices)
+        worth, left = self.beyond(at), 2 * need - k * at
+        sums = np.sort(worth, axis=1)[:, ::-1].cumsum(axis=1)
+        parents = (sums < left[:, None]).sum(axis=1) + 1
+        # Nothing is said where nothing is needed, or all is not enough.
+        parents[(left <= 0) | (sums[:, -1] < left)] = 0
+        return Priced(worth, left.tolist(), parents.tolist())
+
+
+class Priced(NamedTuple):
+    """By price: what each parent is worth, how much of that is needed, how many parents that takes (0: unknown)."""
+
+    worth: Ints
+    need: list[int]
+    parents: list[int]

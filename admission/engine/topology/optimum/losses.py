@@ -65,16 +65,22 @@ class Losses:
             return np.bincount(home, weights=np.maximum(capacity - price, 0), minlength=size).astype(np.int64)
 
         def bound(price: int) -> int:
-            worth = worth_at(price)
-            return int(np.partition(worth, size - parents)[size - parents :].sum()) + price * top.k
+            return _best(worth_at(price), parents) + price * top.k
 
         price = _lowest([value for value in kinds.values if top.last - top.slack <= value <= top.last], bound)
         worth = worth_at(price)
         rent = _rent(worth, parents)
-        most = bound(price) - problem.need
+        most = _best(worth, parents) + price * top.k - problem.need
         away = np.maximum(rent - worth, 0)[home] + np.maximum(price - capacity, 0)
         undecided = int(np.count_nonzero((away <= most) & (np.abs(capacity - price) <= most)))
         return cls(price, rent, most, among[away <= most], worth, undecided)
+
+
+def _best(worth: Ints, parents: int) -> int:
+    """What so many parents are worth at most."""
+    ordered = worth.copy()
+    ordered.partition(len(worth) - parents)
+    return int(ordered[len(worth) - parents :].sum())
 
 
 def _rent(worth: Ints, parents: int) -> int:
@@ -248,6 +254,8 @@ class Table:
         limit = self._wanted.domains if level == self._problem.asked else self._wanted.parents
         if len(children) <= limit:
             return children
+        if max(Counter([way[:3] for ways in children for way in ways]).values(), default=0) <= limit:
+            return children
         order = sorted((way.cost, at, number) for at, ways in enumerate(children) for number, way in enumerate(ways))
         seen: Counter[tuple[int, int, int]] = Counter()
         kept: list[list[int]] = [[] for _ in children]
@@ -263,7 +271,7 @@ class Table:
         opening = self._scale.count(level)
         rent, opened = (self._losses.rent, 1) if level == self._problem.asked - 1 else (0, 0)
         top = self._worth[slot] - rent if opened else None
-        inside = self._merged(level + 1, slot, most if top is None else most + min(top, 0))
+        inside = self._inside(level + 1, slot, most if top is None else most + min(top, 0))
         ways = [
             _Way(worth - rent, domains, parents + opened, cost + opening, choice)
             for (worth, domains, parents), (cost, choice) in inside.items()
@@ -273,6 +281,17 @@ class Table:
         if top is None:
             top = self._tops(level + 1, slot)
         return max(top, 0), ways
+
+    def _inside(self, level: int, parent: int, most: int) -> _States:
+        """The same as merged, at once for a parent with one domain, of which only the way to open it matters."""
+        slots = self._families[level].get(parent, ())
+        if level != self._problem.asked or len(slots) != 1:
+            return self._merged(level, parent, most)
+        top, (way, *_) = self._own[slots[0]]
+        if most < 0 or way.worth < -most:
+            return {}
+        self.expanded += top <= most
+        return {way[:3]: way[3:]}
 
     def _tops(self, level: int, slot: int) -> int:
         """The most that a domain above the parents is worth; `level`: its children's."""

@@ -15,7 +15,8 @@ def kinds_of(capacity: Ints) -> Kinds:
     """The distinct capacities above zero."""
     if len(capacity) and int(capacity.max()) < _TABLE:
         counts = np.bincount(capacity)
-        values = np.flatnonzero(counts[1:])[::-1] + 1
+        counts[0] = 0
+        values = counts.nonzero()[0][::-1]
         return Kinds(values.tolist(), counts[values].tolist())
     values, counts = np.unique(capacity[capacity > 0], return_counts=True)
     return Kinds(values[::-1].tolist(), counts[::-1].tolist())

@@ -126,7 +126,8 @@ class Scale:
 
 def distinct(slots: Ints, size: int) -> Ints:
     """Each of the slots once, ascending."""
-    return np.flatnonzero(mask(slots, size))
+    found: Ints = mask(slots, size).nonzero()[0]
+    return found
 
 
 def mask(slots: Ints, size: int) -> Bools:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
 
 import numpy as np
 
 from admission.engine.decision import Certificate, Proof
+from admission.engine.topology.optimum.bounds import fewest_below, fewest_of, flat, multiple
 from admission.engine.topology.optimum.few import Few, few
-from admission.engine.topology.optimum.flat import Flat, Kinds, Top, fewest
+from admission.engine.topology.optimum.flat import fewest
 from admission.engine.topology.optimum.labels import Labels
 from admission.engine.topology.optimum.losses import Losses, Table, Wanted
 from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
@@ -26,7 +26,6 @@ from admission.engine.topology.optimum.sieve import Known, Sieve
 from admission.engine.topology.optimum.trees import candidates, children
 from admission.engine.topology.tree.level import Ints
 
-_PRICES = 6
 _MANY = 64
 """So many undecided domains make the table worth a sieve."""
 _FEW_WAYS = 2_000
@@ -52,10 +51,10 @@ class _Solver:
         self._problem, self._budget = problem, budget
         self._expanded = 0
         self._kinds_below = [kinds_of(capacity) for capacity in problem.capacity[problem.asked + 1 :]]
-        self._below = [_fewest(kinds, problem.need).k for kinds in self._kinds_below]
+        self._below = [fewest_of(kinds, problem.need).k for kinds in self._kinds_below]
         self._capacity = problem.capacity[problem.asked]
         kinds = kinds_of(self._capacity)
-        top = _fewest(kinds, problem.need)
+        top = fewest_of(kinds, problem.need)
         self._kinds, self._top = kinds, top
         self._among = np.flatnonzero(self._capacity >= max(1, top.last - top.slack))
         self._few = few(problem, kinds, top, self._among)
@@ -117,17 +116,17 @@ class _Solver:
     def _least_figures(self) -> Figures:
         """Each figure at its least, by what costs nothing to know."""
         problem = self._problem
-        return self._figured([_multiple(kinds, problem.need) for kinds in (self._kinds, *self._kinds_below)])
+        return self._figured([multiple(kinds, problem.need) for kinds in (self._kinds, *self._kinds_below)])
 
     def _floor(self) -> Figures:
         """Each figure at its least. Of stranded slices and holes that is what they would be without a tree."""
         need = self._problem.need
-        _, here, holes = _flat(self._kinds, need)
+        _, here, holes = flat(self._kinds, need)
         over = [here]
         for kinds, least in zip(self._kinds_below, self._below, strict=True):
-            count, some, _ = _flat(kinds, need)
+            count, some, _ = flat(kinds, need)
             # What is stranded by the fewest says nothing of what more of them strand.
-            over.append(some if count >= least else _multiple(kinds, need))
+            over.append(some if count >= least else multiple(kinds, need))
         return (*self._figured(over), *pairs(holes))
 
     def _figured(self, over: Sequence[int]) -> Figures:
@@ -246,7 +245,7 @@ class _Solver:
     def _lift(self) -> None:
         """The bounds again, by what is left; and look below."""
         if any(name == "count" and level > self._problem.asked for name, level in self._gap()):
-            self._below = list(map(max, self._below, self._fewest_below()))
+            self._below = list(map(max, self._below, fewest_below(self._problem, self._among, self._top.k)))
         self._bound = max(self._bound, self._floor())
 
     # ---- the search
@@ -255,24 +254,6 @@ class _Solver:
         """The first figure that is not at its least, if it has a name."""
         figures = zip(self._problem.order, self._figures, self._bound, strict=False)
         return [name for name, figure, bound in figures if figure > bound][:1]
-
-    def _fewest_below(self) -> list[int]:
-        """How many domains of each level below k domains need, by what those hold beyond a price for each (few.py)."""
-        problem, k = self._problem, self._top.k
-        found, size = [], len(self._capacity)
-        inside = mask(self._among, size)
-        home = np.arange(size)
-        for level in range(problem.asked + 1, problem.last + 1):
-            home = home[problem.parent[level]]
-            slots = np.flatnonzero(inside[home] & (problem.capacity[level] > 0))
-            capacity, group = problem.capacity[level][slots], home[slots]
-            fewest_here = 0
-            for price in kinds_of(capacity).values[:_PRICES]:
-                worth = np.bincount(group, weights=np.maximum(capacity - price, 0), minlength=size).astype(np.int64)
-                left = problem.need - sum_of_largest(worth, k)
-                fewest_here = max(fewest_here, -(-left // price))
-            found.append(fewest_here)
-        return found
 
     def _search(self) -> None:
         """Beside the answer that is known, which may give a better one; then everywhere, which proves it."""
@@ -320,22 +301,3 @@ class _Solver:
         for level in range(self._problem.asked + 1, self._problem.last + 1):
             found.append(children(self._problem, level, found[-1]))
         return found
-
-
-def _fewest(kinds: Kinds, need: int) -> Top:
-    top = fewest(kinds, need)
-    if top is None:
-        raise AssertionError("asked only where there is room, and every level below holds as much")
-    return top
-
-
-def _multiple(kinds: Kinds, need: int) -> int:
-    """The least that can be stranded where what is held is a multiple of what all capacities are multiples of."""
-    return -need % gcd(*kinds.values)
-
-
-def _flat(kinds: Kinds, need: int) -> tuple[int, int, dict[int, int]]:
-    """Without a tree: how many domains, stranded there, and how many of each capacity."""
-    top = _fewest(kinds, need)
-    solved = Flat(kinds, top).solve()
-    return (top.k, 0, {}) if solved is None else (top.k, *solved)

@@ -24,7 +24,8 @@ def candidates(problem: Problem, among: Ints) -> list[Ints]:
 def children(problem: Problem, level: int, parents: Ints) -> Ints:
     """Those of this level that can hold something and lie in these parents."""
     inside = mask(parents, len(problem.capacity[level - 1]))
-    return np.flatnonzero(inside[problem.parent[level]] & (problem.capacity[level] > 0))
+    found = np.flatnonzero(inside.take(problem.parent[level]))
+    return found[problem.capacity[level][found] > 0]
 
 
 def families(problem: Problem, candidates: Sequence[Ints]) -> list[dict[int, list[int]]]:
