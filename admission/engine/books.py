@@ -6,6 +6,8 @@ shows, and by a world that is loaded from files or from a snapshot (admission/wo
 
 from __future__ import annotations
 
+from functools import partial
+
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     Admission,
@@ -19,6 +21,7 @@ from admission.engine.model import (
     Removed,
     Workload,
 )
+from admission.engine.preemption.reach import within_reach
 from admission.engine.queue.queues import PendingQueues
 
 
@@ -56,9 +59,10 @@ class Books:
 
     def _set_queue(self, queue: ClusterQueue) -> bool:
         self._known.add(queue.name)
+        left = self.ledger.quota.relatives(queue.name)
         self.ledger.apply(queue)
         self.queues.set_queue(queue)
-        self.queues.wake(self.ledger.quota.relatives(queue.name))
+        self.queues.wake(left | self.ledger.quota.relatives(queue.name))
         return True
 
     def _set_workload(self, workload: Workload) -> bool:
@@ -90,7 +94,7 @@ class Books:
 
     def _given_back(self, queue: str) -> None:
         quota = self.ledger.quota
-        self.queues.quota_freed(quota.relatives(queue) | {queue}, quota.available)
+        self.queues.quota_freed(quota.relatives(queue) | {queue}, partial(within_reach, self.ledger))
         self._wake_if_room()
 
     def _gone(self, gone: Gone) -> bool:

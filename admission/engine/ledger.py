@@ -30,6 +30,7 @@ from admission.engine.model import (
     Removed,
     Workload,
 )
+from admission.engine.quota.ranks import Ranks
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.topology.booked.booking import Bookings
 from admission.engine.topology.booked.bookings_audit import differences
@@ -47,13 +48,15 @@ from admission.engine.trial import Journal, Trial
 class Ledger:
     """One cluster's book.
 
-    `quota` is the cohort tree, `flavors` what is known of each flavor by name, `admissions` what is booked by workload.
+    `quota` is the cohort tree, `ranks` its usage by priority, `flavors` what is known of each flavor by name, `admissions` what
+    is booked by workload.
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
         self.options = options or PlacementOptions()
         self.journal = Journal()
         self.quota = QuotaTree(self.journal)
+        self.ranks = Ranks(self.journal)
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
         self._held: set[str] = set()
@@ -122,6 +125,9 @@ class Ledger:
         elif booked is None or booked.admission != workload.admission or _takes(booked.workload) != _takes(workload):
             self.charge(workload, workload.admission)
         else:
+            usage = booked.admission.usage()
+            self.ranks.add(booked.admission.cluster_queue, booked.workload.priority, usage, -1)
+            self.ranks.add(booked.admission.cluster_queue, workload.priority, usage)
             self._bookings.renew(workload)
 
     # ---- what explains a decision; to be read only
@@ -159,7 +165,9 @@ class Ledger:
     def charge(self, workload: Workload, admission: Admission) -> None:
         """Book the admission: quota of its queue, room in its domains. What was booked for the workload is released."""
         self.release(workload.key)
-        self.quota.add(admission.cluster_queue, admission.usage())
+        usage = admission.usage()
+        self.quota.add(admission.cluster_queue, usage)
+        self.ranks.add(admission.cluster_queue, workload.priority, usage)
         self._bookings.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
 
@@ -180,11 +188,14 @@ class Ledger:
 
     def release(self, key: str) -> Admission | None:
         """Take the workload's booking out; returns it, None where nothing was booked."""
+        booked = self._bookings.by_workload.get(key)
         admission = self._bookings.release(key)
-        if admission is not None:
+        if booked is not None and admission is not None:
+            usage = admission.usage()
             self.journal.discard(self._held, key)
             self.journal.drop(self.admissions, key)
-            self.quota.remove(admission.cluster_queue, admission.usage())
+            self.quota.remove(admission.cluster_queue, usage)
+            self.ranks.add(admission.cluster_queue, booked.workload.priority, usage, -1)
         return admission
 
     def vacate(self, key: str) -> None:
@@ -310,6 +321,11 @@ class Ledger:
             want = {pair: amount for pair, amount in wanted[queue].items() if amount}
             if have != want:
                 yield f"quota usage of ClusterQueue {queue} is {have}, its workloads take {want}"
+        ranks = Ranks(Journal())
+        for booking in self._bookings.by_workload.values():
+            ranks.add(booking.admission.cluster_queue, booking.workload.priority, booking.admission.usage())
+        if ranks.state() != self.ranks.state():
+            yield f"usage by priority is {self.ranks.state()}, the workloads take {ranks.state()}"
         yield from self.quota.audit()
 
 

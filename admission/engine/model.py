@@ -131,6 +131,11 @@ class PreemptionPolicy:
         """Whether the queue's workloads may ever evict others."""
         return self.within_cluster_queue != "Never" or self.reclaim_within_cohort != "Never"
 
+    @property
+    def by_age(self) -> bool:
+        """Whether of two workloads of equal priority the older one may evict others that the newer one may not."""
+        return "LowerOrNewerEqualPriority" in (self.within_cluster_queue, self.reclaim_within_cohort)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:

@@ -37,6 +37,7 @@ class Lacking(msgspec.Struct, frozen=True):
 
     quota: tuple[tuple[FlavorResource, int], ...] | None = None
     rooms: tuple[str, ...] | None = None
+    priority: int | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -98,12 +99,12 @@ def lacking(lack: Lack | None) -> Lacking | None:
     """As a record."""
     if lack is None:
         return None
-    return Lacking(lack.quota, None if lack.rooms is None else tuple(sorted(lack.rooms)))
+    return Lacking(lack.quota, None if lack.rooms is None else tuple(sorted(lack.rooms)), lack.priority)
 
 
 def lack_of(record: Lacking) -> Lack:
     """From its record."""
-    return Lack(record.quota, None if record.rooms is None else frozenset(record.rooms))
+    return Lack(record.quota, None if record.rooms is None else frozenset(record.rooms), record.priority)
 
 
 def promised(workload: Workload, promise: Promise) -> Promised:

@@ -41,8 +41,9 @@ from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
-from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
-from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Lack, lack_of
+from admission.engine.model import LARGEST, Assignment, ClusterQueue, FlavorResource, StopPolicy, Workload
+from admission.engine.preemption.reach import within_reach
+from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Free, Lack, lack_of, lack_of_evicting
 from admission.engine.queue.queues import Notice, PendingQueues
 
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
@@ -134,7 +135,7 @@ class _Cycle:
         finally:
             self._promises.end()
             for relatives in {self._ledger.quota.relatives(name) for name in self._borrowers}:
-                self._queues.quota_taken(relatives)
+                self._woke |= self._queues.quota_taken(relatives, partial(within_reach, self._ledger))
         return decisions
 
     def _settle(self, head: Head) -> None:
@@ -166,7 +167,7 @@ class _Cycle:
             return self._wait(head, queue, *closed, lack=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
-        if self._queues.sleeps_on(workload.key, partial(self._ledger.quota.available, queue.name)):
+        if self._queues.sleeps_on(workload.key, self._free(queue)):
             self._settle(head)
             return None
         assignment = self._assign(head, queue)
@@ -175,6 +176,16 @@ class _Cycle:
         if self._turns.yields(head, assignment.level):
             return None
         return self._place(head, queue, assignment)
+
+    def _free(self, queue: ClusterQueue) -> Free:
+        """Where something is promised, whoever may evict may have more afterwards than now: it is looked at."""
+
+        def free(fr: FlavorResource, priority: int | None) -> int:
+            if priority is not None and self._promises:
+                return LARGEST
+            return within_reach(self._ledger, queue.name, fr, priority)
+
+        return free
 
     def _closed(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
         """Why the workload cannot be considered, whatever room there is."""
@@ -300,7 +311,7 @@ class _Cycle:
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
         may_help = _evicts(queue) and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:
-            lack = USAGE_MAY_HELP if _evicts(queue) else lack_of(queue, assignment)
+            lack = self._lack(workload, queue, assignment) or (USAGE_MAY_HELP if _evicts(queue) else None)
             return self._wait(head, queue, assignment.reason, assignment.message(), lack=lack)
         known = None if head.refused or self._promises or not _evicts(queue) else assignment
         with self._promises.afterwards():
@@ -308,8 +319,7 @@ class _Cycle:
         if not found.starts:
             told = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
             reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else told.reason
-            by_usage = known is not None and known.mode is Mode.NO_CANDIDATES and len(known.usage) == 1
-            lack = USAGE_MAY_HELP if by_usage and not (found.homeless or fewer) else None
+            lack = None if known is None or found.homeless or fewer else self._lack_in_vain(workload, queue, known)
             return self._wait(head, queue, reason, told.message(), lack=lack)
         if self._turns.yields(head, found.assignment.level):
             return None
@@ -319,6 +329,18 @@ class _Cycle:
             self._promise(head, found, self._promises.leaving)
             return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
         return self._start(head, queue, found)
+
+    def _lack(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment) -> Lack | None:
+        if not _evicts(queue):
+            return lack_of(queue, found)
+        return None if self._fair else lack_of_evicting(queue, found, workload.priority)
+
+    def _lack_in_vain(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment) -> Lack | None:
+        """There is nobody, or not enough, to evict for it: what must come free first, however full the nodes are."""
+        lack = self._lack(workload, queue, found)
+        if found.mode is Mode.NO_CANDIDATES and len(found.usage) == 1:
+            return lack or USAGE_MAY_HELP
+        return None if lack is None or lack.eased(self._free(queue)) else lack
 
     def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:

@@ -216,11 +216,10 @@ class FlavorSearch:
         for resource, amount in wanted.items():
             one = self._fit((name, resource), amount, usage.get((name, resource), 0))
             reasons += one.reasons
-            lack = lack or one.lack
             if rank(one, self.queue.fungibility) < rank(worst, self.queue.fungibility):
-                worst = one
+                worst, lack = one, one.lack
             if one.mode is Mode.NO_FIT:
-                return Try(Mode.NO_FIT, one.level, reasons=tuple(reasons), reason=one.reason, lack=lack)
+                return Try(Mode.NO_FIT, one.level, reasons=tuple(reasons), reason=one.reason, lack=one.lack)
             picks[resource] = Pick(name, one.mode, one.level)
         return Try(worst.mode, worst.level, picks, tuple(reasons), worst.reason, lack=lack)
 

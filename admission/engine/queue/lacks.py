@@ -5,18 +5,24 @@ as much quota free as was asked for, or room on its nodes where those were too f
 what comes free elsewhere does not matter. What was taken by earlier pod sets of the workload counts as well, so only the first
 group of pod sets is judged. Nothing is told of a workload that may start with fewer pods.
 
-Where the queue may evict others, any change of usage in its cohort tree may help: there might be somebody to evict now, or
-enough of them. Called by cycle/cycle.py; line.py keeps what comes of it with the class of equal workloads.
+Where the queue may evict others, a change of usage in its cohort tree may help as well: there might be somebody to evict now,
+or enough of them. It does not while there would be too little free even if all had gone that might ever have to
+(preemption/reach.py): how much that is depends on the workload's priority, so the lack names it.
+
+Called by cycle/cycle.py; line.py keeps what comes of it with the class of equal workloads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from admission.engine.decision import Reason
 from admission.engine.flavors.assign import Attempt, FlavorAssignment, Mode
 from admission.engine.model import ClusterQueue, FlavorResource
+
+Free = Callable[[FlavorResource, int | None], int]
+"""How much of this is free for a queue; for a priority: or would be if all had gone whom such a workload might ever evict."""
 
 _FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA)
 
@@ -26,15 +32,29 @@ class Lack:
     """`quota`: of one of these as much has to be free for the queue; None: any change of usage among its relatives may help.
 
     `rooms`: flavors of which one has to get more room on its nodes; None: any. With neither, only a change of the queue, of its
-    cohort or of a flavor helps, and that wakes everybody.
+    cohort or of a flavor helps, and that wakes everybody. `priority`: of a workload that may evict others, as `Free` takes it.
     """
 
     quota: tuple[tuple[FlavorResource, int], ...] | None = None
     rooms: frozenset[str] | None = None
+    priority: int | None = None
+
+    def eased(self, free: Free) -> bool:
+        """Whether what is free for the queue may be enough."""
+        return self.quota is None or any(free(fr, self.priority) >= amount for fr, amount in self.quota)
 
 
 NOTHING_HELPS = Lack((), frozenset())
 USAGE_MAY_HELP = Lack(None, frozenset())
+
+
+def lack_of_evicting(queue: ClusterQueue, found: FlavorAssignment, priority: int) -> Lack | None:
+    """The same for a workload of that priority in a queue that may evict; None too where its nodes are too full.
+
+    The quota is necessary, and may not be enough: there must be those who can go for it.
+    """
+    lack = lack_of(queue, found)
+    return None if lack is None or lack.rooms else replace(lack, priority=priority)
 
 
 def lack_of(queue: ClusterQueue, found: FlavorAssignment) -> Lack | None:

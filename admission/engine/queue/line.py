@@ -14,14 +14,14 @@ Called by queues.py, which knows the lines of all queues and who may not stand i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 
 from admission.engine.decision import Reason
 from admission.engine.model import FlavorResource, PodSet, Workload
-from admission.engine.queue.lacks import Lack
+from admission.engine.queue.lacks import Free, Lack
 
 Order = tuple[int, float, str, str]
 """Sorts workloads, first to be considered first: total, since keys are unique. The last item is the key."""
@@ -121,17 +121,20 @@ class Line:
     """The line of a queue. `awake` holds the first of each class that is awake (outdated entries drop when they surface).
 
     `parked`: the head that was refused in a StrictFIFO line, and why; `parked_lack`: what it waits for. `wakes` counts how
-    often the line was woken. `timed`: how long workloads run makes a difference here.
+    often the line was woken. `timed`: how long workloads run makes a difference here; `aged`: who came first may evict more.
     """
 
     strict: bool = False
     timed: bool = False
+    aged: bool = False
     classes: dict[Hashable, EqualClass] = field(default_factory=dict)
     awake: list[tuple[Order, int, EqualClass]] = field(default_factory=list)
     parked: tuple[Order, Reason] | None = None
     wakes: int = 0
     parked_lack: Lack | None = None
-    _short: dict[FlavorResource, list[tuple[int, int, EqualClass, Lack]]] = field(default_factory=dict)
+    _short: dict[tuple[FlavorResource, int | None], list[tuple[int, int, EqualClass, Lack]]] = field(
+        default_factory=dict
+    )
     _by_usage: dict[EqualClass, None] = field(default_factory=dict)
     _by_room: dict[EqualClass, None] = field(default_factory=dict)
 
@@ -151,7 +154,10 @@ class Line:
         if group is None:
             group = self.classes[shape] = EqualClass(shape)
         if group.add(order_of(workload)):
-            self._offer(group)
+            if self.aged and group.refused is not None:
+                self._rise(group)
+            else:
+                self._offer(group)
         return group
 
     def leave(self, key: str, group: EqualClass) -> None:
@@ -191,29 +197,31 @@ class Line:
             if group.refused is not None and (not room_only or group.refused in _ROOM_MAY_HELP):
                 self._rise(group)
 
-    def quota_freed(self, available: Callable[[FlavorResource], int]) -> bool:
+    def quota_freed(self, free: Free) -> bool:
         """Usage among the relatives has changed, and so much is free for the queue now. True if somebody is awake for it."""
         self.wakes += 1
+        return self._raise_eased(free, evicting=False)
+
+    def quota_taken(self, free: Free) -> bool:
+        """Relatives have borrowed: there may be somebody new to evict. True if somebody is awake for it."""
+        return self._raise_eased(free, evicting=True)
+
+    def _raise_eased(self, free: Free, *, evicting: bool) -> bool:
         risen = list(self._by_usage)
-        for fr, heap in self._short.items():
-            free = available(fr) if heap else 0
-            while heap and (heap[0][0] <= free or _outdated(heap[0])):
+        for (fr, priority), heap in self._short.items():
+            if not heap or (evicting and priority is None):
+                continue
+            enough = free(fr, priority)
+            while heap and (heap[0][0] <= enough or _outdated(heap[0])):
                 _, _, group, lack = heappop(heap)
                 if group.lack is lack:
                     risen.append(group)
         for group in risen:
             self._rise(group)
-        if self.parked is None or not eased(self.parked_lack, available):
+        if self.parked is None or not (self.parked_lack or Lack()).eased(free):
             return bool(risen)
         self.parked = None
         return True
-
-    def quota_taken(self) -> bool:
-        """Relatives have borrowed: there may be somebody new to evict. True if somebody is awake for it."""
-        risen = list(self._by_usage)
-        for group in risen:
-            self._rise(group)
-        return bool(risen)
 
     def room_came(self, flavors: Collection[str]) -> bool:
         """There may be more room on the nodes of these flavors. True if somebody is awake for it."""
@@ -242,7 +250,7 @@ class Line:
         if lack.rooms is None or lack.rooms:
             self._by_room[group] = None
         for fr, amount in lack.quota or ():
-            heap = self._short.setdefault(fr, [])
+            heap = self._short.setdefault((fr, lack.priority), [])
             if len(heap) > 2 * len(self.classes):
                 heap[:] = [entry for entry in heap if not _outdated(entry)]
                 heapify(heap)
@@ -267,11 +275,6 @@ class Line:
 def _outdated(entry: tuple[int, int, EqualClass, Lack]) -> bool:
     """Whether the class was woken, or is gone, since it was said that it lacks this."""
     return entry[2].lack is not entry[3]
-
-
-def eased(lack: Lack | None, available: Callable[[FlavorResource], int]) -> bool:
-    """Whether what is free for the queue may be enough."""
-    return lack is None or lack.quota is None or any(available(fr) >= amount for fr, amount in lack.quota)
 
 
 def _wants_room(lack: Lack | None, flavors: Collection[str]) -> bool:

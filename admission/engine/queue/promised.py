@@ -65,6 +65,10 @@ class Promised:
         ready = [item.workload for item in found.values() if item.group is not None and item.group.refused is None]
         return min(ready, key=order_of, default=None)
 
+    def awaited(self, queue: str) -> bool:
+        """Whether the waking of this queue ends a promise."""
+        return bool(self._ends.get(queue))
+
     def count(self, queue: str) -> int:
         """How many workloads of the queue wait for victims."""
         return sum(self._items[key].workload.cluster_queue == queue for key in self._ends.get(queue, ()))

@@ -20,14 +20,17 @@ from itertools import count
 from math import inf
 
 from admission.engine.decision import Reason
-from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
-from admission.engine.queue.lacks import Lack
-from admission.engine.queue.line import EqualClass, Line, eased, order_of
+from admission.engine.model import LARGEST, ClusterQueue, FlavorResource, QueueingStrategy, Workload
+from admission.engine.queue.lacks import Free, Lack
+from admission.engine.queue.line import EqualClass, Line, order_of
 from admission.engine.queue.memory import Memory, refusals, remembered
 from admission.engine.queue.pending import Item, Promise, Reservation, same_standing
 from admission.engine.queue.promised import Promised
 from admission.engine.queue.sharing import Sharing
 from admission.engine.queue.standing import Standing, standing
+
+FreeOf = Callable[[str, FlavorResource, int | None], int]
+"""`Free` for the queue of this name."""
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
@@ -70,6 +73,7 @@ class PendingQueues:
         self._sharing.put(spec.name, frozenset(spec.flavors))
         line = self._line(spec.name)
         line.strict = spec.strategy is QueueingStrategy.STRICT_FIFO
+        line.aged = spec.preemption.by_age
         if line.timed != spec.backfill:
             self._reserved.pop(spec.name, None)
             self._line_up_anew(spec.name, timed=spec.backfill)
@@ -135,17 +139,32 @@ class PendingQueues:
                 self._ready.add(name)
                 self._break_promises(name)
 
-    def quota_freed(self, names: Iterable[str], available: Callable[[str, FlavorResource], int]) -> None:
-        """Usage was given back among these queues, relatives of each other; `available` is what is free now for a queue."""
+    def quota_freed(self, names: Collection[str], free: FreeOf) -> None:
+        """Usage was given back among these queues, relatives of each other; `free` is what is free now for a queue."""
+        free = self._afterwards(names, free)
         for name in names:
             if (line := self._lines.get(name)) is not None:
-                if line.quota_freed(partial(available, name)):
+                if line.quota_freed(partial(free, name)):
                     self._ready.add(name)
                 self._break_promises(name)
 
-    def quota_taken(self, names: Iterable[str]) -> None:
-        """One of these queues, relatives of each other, borrows more than before: others might evict its workloads."""
-        self._ready.update(name for name in names if name in self._lines and self._lines[name].quota_taken())
+    def quota_taken(self, names: Collection[str], free: FreeOf) -> bool:
+        """One of these queues, relatives of each other, borrows more than before: others might evict its workloads.
+
+        True if there is somebody worth a look now.
+        """
+        free, risen = self._afterwards(names, free), False
+        for name in names:
+            if (line := self._lines.get(name)) is not None and line.quota_taken(partial(free, name)):
+                self._ready.add(name)
+                risen = True
+        return risen
+
+    def _afterwards(self, names: Collection[str], free: FreeOf) -> FreeOf:
+        """Where victims are to leave, what will be free for those who may evict is more than what is now: nobody knows."""
+        if any(self._promised.awaited(name) for name in names):
+            return lambda name, fr, priority: LARGEST if priority is not None else free(name, fr, None)
+        return free
 
     def room_came(self, flavors: Collection[str]) -> None:
         """The nodes of these flavors may have more room than before."""
@@ -235,15 +254,15 @@ class PendingQueues:
             self._tell(self._items[other].workload, reason, BYPASSED)
         return line.strict and not overtaken
 
-    def sleeps_on(self, key: str, available: Callable[[FlavorResource], int]) -> bool:
+    def sleeps_on(self, key: str, free: Free) -> bool:
         """True if the head of its queue still lacks the quota that its equals were refused for: they sleep on, unheard.
 
         So do those behind it of whom that is true as well. One that never had an answer is to be heard.
         """
-        line, slept, free = self._lines[self._items[key].workload.cluster_queue], False, _looked_up(available)
+        line, slept, free = self._lines[self._items[key].workload.cluster_queue], False, _looked_up(free)
         while (order := line.head()) is not None:
             group = self._items[order[-1]].group
-            if group is None or group.short is None or order[-1] in group.untold or eased(group.short[1], free):
+            if group is None or group.short is None or order[-1] in group.untold or group.short[1].eased(free):
                 break
             reason, lack = group.short
             self.refuse(order[-1], reason, group.again, lack=lack)
@@ -412,13 +431,13 @@ class PendingQueues:
         return sorted(found, key=order_of)
 
 
-def _looked_up(available: Callable[[FlavorResource], int]) -> Callable[[FlavorResource], int]:
+def _looked_up(free: Free) -> Free:
     """The same, asked once for each while nothing changes."""
-    known: dict[FlavorResource, int] = {}
+    known: dict[tuple[FlavorResource, int | None], int] = {}
 
-    def look_up(fr: FlavorResource) -> int:
-        if fr not in known:
-            known[fr] = available(fr)
-        return known[fr]
+    def look_up(fr: FlavorResource, priority: int | None) -> int:
+        if (fr, priority) not in known:
+            known[fr, priority] = free(fr, priority)
+        return known[fr, priority]
 
     return look_up

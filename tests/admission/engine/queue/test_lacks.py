@@ -1,15 +1,16 @@
-"""Nobody sleeps who could start: whoever is not woken by what came free would be refused again."""
+"""Nobody sleeps who could start or evict: whoever is not woken by what came free would be refused again."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.books import Books
 from admission.engine.cycle.cycle import run_cycle
-from admission.engine.decision import Admit, Decision
+from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     BoundPod,
@@ -18,11 +19,13 @@ from admission.engine.model import (
     Event,
     Gone,
     PodSet,
+    PreemptionPolicy,
     Quota,
     Removed,
     TopologyAsk,
     Workload,
 )
+from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.queue.queues import PendingQueues
 from tests.admission.engine.making import BEST, CPU, RACK, STRICT, group, host, racks
 
@@ -119,3 +122,127 @@ def test_nobody_sleeps_who_could_start(specs: tuple[ClusterQueue, ...], history:
         if isinstance(event, Workload | Gone):
             of.queues.wake(QUEUES)
             assert not [decision for decision in run(of) if isinstance(decision, Admit)]
+
+
+# ---- where queues may evict
+
+COHORTS = ("x", "y", "z")
+policies = st.builds(
+    PreemptionPolicy,
+    st.sampled_from(("Never", "LowerPriority", "Any", "Any")),
+    st.sampled_from(("Never", "LowerPriority", "LowerPriority", "LowerOrNewerEqualPriority", "Any")),
+    st.sampled_from(("Never", "Never", "Never", "LowerPriority")),
+)
+few = st.integers(0, 6).map(lambda n: n * CPU)
+resources = st.sampled_from((("cpu",), ("cpu",), ("cpu", "memory")))
+
+
+@st.composite
+def evicting_specs(draw: st.DrawFn, name: str) -> ClusterQueue:
+    quotas = {r: Quota(draw(few), draw(st.none() | few), draw(st.none() | few)) for r in draw(resources)}
+    cohort = draw(st.sampled_from(("x", "x", "y")))
+    return ClusterQueue(
+        name,
+        (group({"one": quotas}),),
+        cohort,
+        draw(st.sampled_from((BEST, BEST, STRICT))),
+        preemption=draw(policies),
+    )
+
+
+@st.composite
+def simple(draw: st.DrawFn) -> Workload:
+    """A workload that only quota holds back: of several hundred cpus on the nodes nobody uses a tenth."""
+    number, to = draw(st.integers(0, 30)), draw(st.sampled_from(QUEUES))
+    requests = {"cpu": draw(st.integers(1, 2)) * CPU, "memory": draw(st.integers(0, 1)) * CPU}
+    pod_set = PodSet("main", draw(st.integers(1, 4)), requests, topology=TopologyAsk(unconstrained=True))
+    key = f"w{number:02d}"
+    priority = draw(st.integers(0, 2))
+    return Workload(key, key, f"ns/{to}", to, (pod_set,), priority, float(number), gated=draw(st.integers(0, 9)) == 0)
+
+
+class End:
+    """Of one of the admitted, whichever this number means."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"End({self.number})"
+
+
+happenings: st.SearchStrategy[Workload | ClusterQueue | Cohort | End] = st.one_of(
+    simple(),
+    simple(),
+    simple(),
+    *[st.integers(0, 30).map(End)] * 3,
+    st.sampled_from(QUEUES).flatmap(evicting_specs),
+    st.builds(lambda name, parent: Cohort(name, parent), st.sampled_from(COHORTS), st.sampled_from((None, *COHORTS))),
+)
+
+
+def decide(of: Books) -> list[Decision]:
+    """Cycles until there is nothing more to decide; whoever is to go is on its way out then."""
+    found: list[Decision] = []
+    more = True
+    while more:
+        report = run_cycle(of.ledger, of.queues, 0.0, 100, Preemptor(of.ledger, 0.0))
+        found += report.decisions
+        more = report.more
+        for decision in report.decisions:
+            for victim in decision.victims if isinstance(decision, Preempt) else ():
+                booked = of.ledger.workload(victim.workload)
+                assert booked is not None
+                of.apply(replace(booked, evicted=True))
+    return found
+
+
+def happen(of: Books, what: Event | End) -> None:
+    if not isinstance(what, End):
+        of.apply(what)
+    elif running := sorted(of.ledger.admissions):
+        of.apply(Gone(Removed.WORKLOAD, running[what.number % len(running)]))
+
+
+def let_go(of: Books) -> None:
+    """The evicted have left for good; whoever waited for them is decided on."""
+    while evicted := [k for k in sorted(of.ledger.admissions) if (w := of.ledger.workload(k)) and w.evicted]:
+        for key in evicted:
+            of.apply(Gone(Removed.WORKLOAD, key))
+        decide(of)
+
+
+def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | End, bool]]) -> None:
+    of = books()
+    for number in range(3):
+        of.apply(host(f"one-{number}", "one-r0", 100, "one"))
+    for what, leave in (*((spec, True) for spec in specs), *history):
+        happen(of, what)
+        decide(of)
+        if leave:
+            let_go(of)
+        if any(of.queues.promises()):
+            continue  # to wake everybody breaks promises: then there is more to be had
+        of.queues.wake(QUEUES)
+        assert not [one for one in decide(of) if isinstance(one, Admit | Preempt)]
+
+
+histories = st.lists(st.tuples(happenings, st.booleans()), min_size=10, max_size=40)
+scenes = st.tuples(st.tuples(*map(evicting_specs, QUEUES)), histories)
+
+
+@given(scenes)
+@settings(deadline=None, max_examples=30)
+def test_nobody_sleeps_who_could_start_or_evict(
+    scene: tuple[tuple[ClusterQueue, ...], list[tuple[Event | End, bool]]],
+) -> None:
+    check_evicting(*scene)
+
+
+@pytest.mark.long
+@given(scenes)
+@settings(deadline=None, max_examples=1500)
+def test_nobody_sleeps_who_could_start_or_evict_in_many_histories(
+    scene: tuple[tuple[ClusterQueue, ...], list[tuple[Event | End, bool]]],
+) -> None:
+    check_evicting(*scene)
