@@ -35,8 +35,8 @@ from api.meta import find_condition, is_true
 from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
 
-_REST = 20.0
-"""For each second of explaining so many of rest: a twentieth of the loop's time at most."""
+_REST = 50.0
+"""For each second of explaining so many of rest: a fiftieth of the loop's time at most."""
 
 
 @dataclass(frozen=True, slots=True)
