@@ -36,8 +36,8 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
         outcome = search.run()
         return Solved(outcome, _of_one(tree, ask, outcome))
     asked = numbers[ask.level].slice
-    one = len(asked) > 0 and int(asked.max()) >= ask.need
-    if one or ask.required or int(asked.sum()) < ask.need:
+    simple = ask.required or not len(asked) or int(asked.max()) >= ask.need
+    if simple or int(asked.sum()) < ask.need:
         outcome = search.run()
         return Solved(outcome, _HELD if isinstance(outcome, Found) else Certificate(Proof.INFEASIBLE))
     problem = _problem(tree, ask, numbers)

@@ -131,3 +131,12 @@ def test_a_leader_is_placed_as_compatible_does(sizes: tuple[int, ...], workers: 
     assert exact.failures == compatible.failures
     certificate = exact.certificates.get("workers")
     assert (None if certificate is None else certificate.proof) is proof
+
+
+def test_a_flavor_without_nodes_fails_as_compatible_does() -> None:
+    """Even for a gang that is smaller than a slice and so needs none."""
+    case = Case({("b", "h"): 1}, 0, 0, 2, 1, preferred=True)
+    ledger = case.ledger(order=[])
+    exact, compatible = (ledger.place([case.request(profile)]) for profile in (Profile.EXACT, Profile.COMPATIBLE))
+    assert exact.failures == compatible.failures
+    assert exact.certificates["main"].proof is Proof.INFEASIBLE
