@@ -3,8 +3,8 @@
 It watches, asks `plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by unit
 (`pod:ns/name`, `group:ns/name`), one worker a key. Pods of a group come one by one: while it is not complete it is looked
 at once a second at most, and afterwards its pods' changes are taken together, for longer the more there are, so that the cost
-of a group of ten thousand grows with their number and not with its square. Only the leader runs it (admission/app.py builds
-it).
+of a group of ten thousand grows with their number and not with its square. A gang of one costs a look to make its Workload, one
+to start it, and one for all steps of its pod afterwards (changes.py). Only the leader runs it (admission/app.py builds it).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from admission.controllers.actions import Event
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import Expected, Latest, View, controller_of
 from admission.controllers.pods.actions import Plan
+from admission.controllers.pods.changes import has_turned, is_fresh, is_nothing, is_step
 from admission.controllers.pods.executor import PodExecutor
 from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.gang import is_gang
@@ -66,6 +67,8 @@ INCOMPLETE: Final = 1.0
 """Seconds between two looks at a group that pods are still being created for, at least."""
 BATCH: Final = 0.1
 """Seconds for which changes of a group's pods are collected, at least."""
+ON_ITS_WAY: Final = 5.0
+"""Seconds for which the steps of pods that were rightly started are collected: they ask for nothing (changes.py)."""
 _LOOKED_AT_A_SECOND: Final = 10_000.0
 """Pods of one group."""
 _OWNERS_ASKED: Final = 8
@@ -105,6 +108,7 @@ class PodController:
         )
         self._told: dict[str, tuple[Event, ...]] = {}
         self._missing: dict[str, float] = {}
+        self._held_up: set[str] = set()  # until the Workload that was made for them is seen
         self._classless: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("pods", self.reconcile, workers=workers)
@@ -134,22 +138,37 @@ class PodController:
         self._workloads.add_handler(self._workload_changed)
         self._workload_classes.add_handler(self._class_changed)
         self._priority_classes.add_handler(self._class_changed)
-        self._gangs.add_handler(
-            lambda key: self.queue.add(f"{GROUP}:{key}") if self._pods.count(BY_GROUP, key) else None
-        )
+        self._gangs.add_handler(self._gang_changed)
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         pod, key = change.object, unit_key(change.object)
         if change.type is ChangeType.DELETED or pod.deleted:
             self._going.seen(pod)
-        if key is None or (change.old is not None and change.type is ChangeType.MODIFIED and _alike(change.old, pod)):
+        if key is None or is_nothing(change):
             return
+        ours = pod.metadata.uid in self._act.starting
+        step = not self._options.wait_for_pods_ready and is_step(change, ours=ours) and self._is_admitted(key)
         if not pod.group:
-            self.queue.add(key)
+            self.queue.add_after(key, ON_ITS_WAY if step else 0.0)
             return
         count = self._pods.count(BY_GROUP, key.partition(":")[2])
-        wait = INCOMPLETE if self._is_short(pod, key, count) else BATCH
+        wait = ON_ITS_WAY if step else INCOMPLETE if self._is_short(pod, key, count) else BATCH
         self.queue.add_after(key, max(wait, count / _LOOKED_AT_A_SECOND))
+
+    def _gang_changed(self, name: str) -> None:
+        key = f"{GROUP}:{name}"
+        if self._pods.count(BY_GROUP, name):
+            self.queue.add_after(key, INCOMPLETE if self._is_admitted(key) else BATCH)
+
+    def _is_admitted(self, key: str) -> bool:
+        """Whether pods of the unit are rightly on their way."""
+        kind, _, name = key.partition(":")
+        if kind == GROUP:
+            found = [self._workloads.objects[name]] if name in self._workloads.objects else []
+        else:
+            found = self._workloads.by_index(BY_POD, name)
+        states = [workload.status.conditions for workload in found]
+        return bool(states) and all(is_true(each, ADMITTED) and not is_true(each, EVICTED) for each in states)
 
     def _is_short(self, pod: QueuedPod, key: str, count: int) -> bool:
         """Whether pods of a group that has no Workload are still to come."""
@@ -171,8 +190,12 @@ class PodController:
         if not keys:
             keys = [f"{POD}:{pod.key}" for pod in self._pods.by_index(BY_PREBUILT, change.key)]
         for key in (*keys, *self._joined(keys)):
+            made = change.key in self._act.making or self._expected.remaining(key) is not None
             self._expected.seen(key, change.key)
-            self.queue.add(key, urgent=_turned(change))
+            if made and is_fresh(change) and key not in self._held_up:
+                self.queue.add_after(key, ON_ITS_WAY)
+            else:
+                self.queue.add(key, urgent=has_turned(change))
 
     def _joined(self, keys: Sequence[str]) -> list[str]:
         """The gangs that pods with a Workload of their own have joined late."""
@@ -227,7 +250,9 @@ class PodController:
     async def _with_pods(self, key: str, pods: list[QueuedPod], workloads: list[Workload]) -> float | None:
         waiting = None if workloads else self._expected.remaining(key)
         if waiting is not None:
+            self._held_up.add(key)
             return waiting
+        self._held_up.discard(key)
         unit = Unit.of(pods)
         made = self._planned(key, unit, workloads)
         if made.events != self._told.get(key, ()):
@@ -298,19 +323,3 @@ def _of_pods(workloads: Sequence[Workload]) -> list[Workload]:
 def _controller_uid(workload: Workload) -> str:
     owner = controller_of(workload.metadata.owner_references)
     return owner.uid if owner else ""
-
-
-def _alike(old: QueuedPod, new: QueuedPod) -> bool:
-    """Whether nothing has changed that a plan looks at."""
-    return all(getattr(old, name) == getattr(new, name) for name in _LOOKED_AT) and old.metadata.uid == new.metadata.uid
-
-
-_LOOKED_AT: Final = tuple(name for name in QueuedPod.__dataclass_fields__ if name not in ("metadata", "spec"))
-
-
-def _turned(change: Change[Workload]) -> bool:
-    """Whether pods must start or stop for it: that goes before what is only to queue up."""
-    if change.old is None or change.type is ChangeType.DELETED:
-        return False
-    was, now = change.old.status.conditions, change.object.status.conditions
-    return any(is_true(was, kind) != is_true(now, kind) for kind in (ADMITTED, EVICTED))

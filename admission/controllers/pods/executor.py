@@ -13,8 +13,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from admission.controllers.actions import CreateWorkload, Event, WorkloadAction
 from admission.controllers.pods.actions import (
     Action,
@@ -65,6 +63,10 @@ class PodExecutor:
         self._workloads, self._wall = workloads, wall
         self._slots = asyncio.Semaphore(at_once)
         self._read = QueuedPodReader(labels)
+        self.starting: set[str] = set()
+        """The uids of the pods whose gates are being opened."""
+        self.making: set[str] = set()
+        """The keys of the Workloads that are being created."""
 
     async def perform(self, key: str, first: QueuedPod | None, made: Plan) -> float | None:
         """Seconds after which to look again, as the plan says or because it was cut short. Raises other ApiErrors.
@@ -106,7 +108,12 @@ class PodExecutor:
         """What the action's events are about, where it is not the first pod."""
         if isinstance(action, AdoptWorkload):
             return ref_to(WORKLOADS, await self._workloads.patch(action.workload, action.patch))
-        await self._workloads.perform(key, action)
+        made = {action.workload.key} if isinstance(action, CreateWorkload) else set()
+        self.making |= made
+        try:
+            await self._workloads.perform(key, action)
+        finally:
+            self.making -= made
         return None
 
     # ---- pods
@@ -133,7 +140,11 @@ class PodExecutor:
         pod = action.pod
         match action:
             case StartPod(patch=patch):
-                await self._patch(pod, patch)
+                self.starting.add(pod.metadata.uid)
+                try:
+                    await self._patch(pod, patch)
+                finally:
+                    self.starting.discard(pod.metadata.uid)
             case StopPod(reason=reason, message=message):
                 target = {"type": TERMINATION_TARGET, "status": "True", "reason": reason, "message": message}
                 target["lastTransitionTime"] = rfc3339(self._wall())
@@ -161,8 +172,9 @@ class PodExecutor:
             kind=PatchKind.STRATEGIC,
             subresource=subresource,
             repeatable=True,
+            decode=self._read,
         )
-        self._pods.observe(self._read(msgspec.json.encode(answer)))
+        self._pods.observe(answer)
 
     async def _delete(self, pod: QueuedPod) -> None:
         await self._kube.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)

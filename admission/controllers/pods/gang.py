@@ -86,7 +86,8 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> Terms:
         policy=policy,
         groups=groups,
         timeout=_timeout(first, pod_group),
-        uid=(pod_group.metadata.uid if pod_group is not None else "") or key,
+        # One that we made tells nothing of its own: its uid would only have each Workload that waits written once more.
+        uid=key if pod_group is None or _is_made(pod_group) else pod_group.metadata.uid or key,
         since=first.created,
         placement=said_of(group_says),
         profile=None if names.PLACEMENT_PROFILE in first.annotations else group_says.get(names.PLACEMENT_PROFILE),
@@ -106,8 +107,12 @@ def _timeout(pod: QueuedPod, pod_group: PodGroup | None) -> float | None:
         return float(pod_group.spec.schedule_timeout_seconds)
     if pod.labels.get(names.QUEUE_NAME_LABEL, names.GANG_QUEUE) != names.GANG_QUEUE:
         return None
-    made = pod_group is None or names.GANG_MADE in pod_group.metadata.labels
-    return DEFAULT_TIMEOUT if made else None
+    return DEFAULT_TIMEOUT if pod_group is None or _is_made(pod_group) else None
+
+
+def _is_made(pod_group: PodGroup) -> bool:
+    """Whether it was made of the labels of pods (podgroups.py)."""
+    return names.GANG_MADE in pod_group.metadata.labels
 
 
 def counted(pods: Iterable[QueuedPod], policy: MatchPolicy) -> int:

@@ -26,7 +26,7 @@ from api.groups import PodGroup
 from api.kube.client import Kube, PatchKind
 from api.kube.reconcile import Reconciler
 from api.kube.resources import POD_GROUPS, Resource
-from api.kube.store import Change
+from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
 from api.meta import split_key
 from api.names import GANG_MADE
@@ -35,10 +35,13 @@ from api.workloads import Workload
 log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT: Final = 120.0
-BATCH: Final = 0.2
-"""Seconds for which changes of a gang are collected; of a large one for longer."""
+BATCH: Final = 1.0
+"""Seconds for which changes of a gang are collected; of a large one for longer. Nobody waits for what is written here, and a
+gang that starts goes through most of its phases within one: written one by one they cost the API server more than its start."""
 _LOOKED_AT_A_SECOND: Final = 5000.0
 ORPHAN_GRACE: Final = 2.0
+_READ: Final = ("uid", "labels", "annotations")
+"""Of a PodGroup's metadata, what the terms of its gang are read from (gang.py)."""
 
 Informers = Mapping[Resource, View[dict[str, Any]]]
 
@@ -76,12 +79,16 @@ class PodGroups:
         found = self.of(key)
         return found[1].spec.min_member if found else None
 
-    def add_handler(self, fn: Callable[[str], None]) -> None:
-        """Told the keys of gangs whose PodGroup or ConfigMap changes."""
+    def has(self, key: str) -> bool:
+        """Whether the gang has a PodGroup, readable or not."""
+        return any(key in informer.objects for informer in self._informers.values())
+
+    def add_handler(self, fn: Callable[[str], None], *, status: bool = False) -> None:
+        """Told the keys of gangs whose PodGroup or ConfigMap says something else; with `status` also in its status."""
         if self._sakkara is not None:
             self._sakkara.add_handler(fn)
         for informer in self._informers.values():
-            informer.add_handler(lambda change: fn(change.key))
+            informer.add_handler(lambda change: fn(change.key) if status or _says_else(change) else None)
 
     async def synced(self, seconds: float) -> None:
         """Until the first lists are there."""
@@ -89,6 +96,15 @@ class PodGroups:
             await self._sakkara.synced(seconds)
         for informer in self._informers.values():
             await informer.synced(seconds)
+
+
+def _says_else(change: Change[dict[str, Any]]) -> bool:
+    """Whether more has changed than the status."""
+    if change.old is None or change.type is ChangeType.DELETED:
+        return True
+    old, new = change.old, change.object
+    was, now = old["metadata"], new["metadata"]
+    return old.get("spec") != new.get("spec") or any(was.get(part) != now.get(part) for part in _READ)
 
 
 class PodGroupController:
@@ -105,9 +121,10 @@ class PodGroupController:
     ) -> None:
         self._kube, self._pods, self._groups, self._workloads, self._wall = kube, pods, groups, workloads, wall
         self._alone: dict[str, float] = {}
-        self.queue = Reconciler("pod groups", self.reconcile, workers=4)
+        # Few: when the API server is busy what starts pods goes before this.
+        self.queue = Reconciler("pod groups", self.reconcile, workers=2)
         pods.add_handler(self._pod_changed)
-        groups.add_handler(self.queue.add)
+        groups.add_handler(lambda key: self.queue.add_after(key, BATCH), status=True)
         workloads.add_handler(self._workload_changed)
 
     async def run(self) -> None:
@@ -123,7 +140,7 @@ class PodGroupController:
                 self.queue.add_after(key, max(BATCH, self._pods.count(BY_GROUP, key) / _LOOKED_AT_A_SECOND))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        if self._groups.of(change.key) is not None:
+        if self._groups.has(change.key):
             self.queue.add_after(change.key, BATCH)
 
     async def reconcile(self, key: str) -> float | None:

@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from admission.controllers.actions import CreateWorkload, Event
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import Expected, Latest, View, job_key, owner_key, owner_uid
@@ -233,12 +231,18 @@ class SetController:
         async with self._slots:
             try:
                 answer = await self._kube.patch(
-                    PODS, meta.name, action.patch, meta.namespace, kind=PatchKind.STRATEGIC, repeatable=True
+                    PODS,
+                    meta.name,
+                    action.patch,
+                    meta.namespace,
+                    kind=PatchKind.STRATEGIC,
+                    repeatable=True,
+                    decode=self._read,
                 )
             except (Conflict, NotFound) as error:
                 log.debug("changed meanwhile", extra={"set": key, "error": str(error)})
                 return False
-        self._pods.observe(self._read(msgspec.json.encode(answer)))
+        self._pods.observe(answer)
         return True
 
     def _record(self, ref: ObjectRef | None, events: Iterable[Event]) -> None:

@@ -11,7 +11,7 @@ from admission.integrations.gang import Gang, MatchPolicy
 from admission.integrations.podgroup import UnlikePods
 from api.groups import PodGroup
 from api.meta import find_condition
-from api.names import EVICTED, FINISHED, QUOTA_RESERVED
+from api.names import EVICTED, FINISHED, GANG_MADE, QUOTA_RESERVED
 from tests.admission.controllers.pods.gangworld import World
 
 A = Gang("a", 3)
@@ -192,6 +192,15 @@ def test_a_pod_group_goes_before_what_the_pods_say() -> None:
     terms = terms_of(list(world.pods.values()), told)
     assert (terms.minimum, terms.groups, terms.policy) == (2, BOTH, MatchPolicy.ONLY_WAITING)
     assert (terms.timeout, terms.uid, terms.since) == (60.0, "g", world.now)
+
+
+def test_a_pod_group_made_of_labels_changes_nothing_for_a_gang_that_waits() -> None:
+    world = World(8)
+    world.create(A)
+    meta = {"name": "a", "namespace": "ns", "uid": "g", "labels": {GANG_MADE: "true"}}
+    made = PodGroup.from_wire({"metadata": meta, "spec": {"minMember": A.minimum}})
+    pods = list(world.pods.values())
+    assert terms_of(pods, made) == terms_of(pods, None)
 
 
 def test_pods_that_contradict_each_other_are_told_apart_by_name() -> None:

@@ -1,0 +1,55 @@
+"""What of a PodGroup wakes whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admission.controllers.pods.podgroups import PodGroups
+from api.kube.resources import POD_GROUPS
+from api.kube.store import Store
+
+GROUP: dict[str, Any] = {
+    "metadata": {"name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "1"},
+    "spec": {"minMember": 2},
+}
+
+
+class Seen(Store[dict[str, Any]]):
+    """An informer that has listed."""
+
+    has_synced = True
+
+    async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - the informer's own signature
+        """At once."""
+
+
+@pytest.mark.parametrize(
+    ("change", "says_else"),
+    [
+        ({"spec": {"minMember": 3}}, True),
+        ({"metadata": {**GROUP["metadata"], "annotations": {"a": "b"}}}, True),
+        ({"metadata": {**GROUP["metadata"], "labels": {"a": "b"}}}, True),
+        ({"metadata": {**GROUP["metadata"], "managedFields": [{"manager": "somebody"}]}}, False),
+        ({"status": {"phase": "Running"}}, False),
+    ],
+    ids=["minimum", "annotations", "labels", "bookkeeping", "status"],
+)
+def test_gangs_are_looked_at_for_what_holds_and_not_for_a_status(change: dict[str, Any], says_else: bool) -> None:
+    informer = Seen("podgroups")
+    groups = PodGroups({POD_GROUPS: informer})
+    told: list[str] = []
+    with_status: list[str] = []
+    groups.add_handler(told.append)
+    groups.add_handler(with_status.append, status=True)
+    informer.upsert(GROUP)
+    assert told == with_status == ["ns/g"]
+    merged = {**GROUP, **change}
+    informer.upsert({**merged, "metadata": {**merged["metadata"], "resourceVersion": "2"}})
+    assert told[1:] == (["ns/g"] if says_else else [])
+    assert with_status[1:] == ["ns/g"]
+    informer.delete(informer.objects["ns/g"])
+    assert told[-1:] == ["ns/g"]
+    assert len(told) == (3 if says_else else 2)
+    assert not groups.has("ns/g")
