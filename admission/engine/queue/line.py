@@ -226,6 +226,8 @@ class Line:
     def room_came(self, flavors: Collection[str]) -> bool:
         """There may be more room on the nodes of these flavors. True if somebody is awake for it."""
         self.wakes += 1
+        if not self._by_room and self.parked is None:
+            return False
         risen = [group for group in self._by_room if _wants_room(group.lack, flavors)]
         for group in risen:
             self._rise(group)

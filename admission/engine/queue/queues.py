@@ -416,6 +416,8 @@ class PendingQueues:
 
     def _break_promises(self, name: str) -> None:
         """Whoever waited for victims is a head again, and looks at what there is now."""
+        if not self._promised.awaited(name):
+            return
         for item in self._promised.end(name):
             if item.group is None:
                 self._enlist(item)
