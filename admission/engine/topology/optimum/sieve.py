@@ -61,6 +61,7 @@ class Sieve:
         self._slots, self._home = losses.slots[order], home[order]
         self._number = below[self._slots]
         # Two digits have room for all that can be opened; the worth, above them, is counted from the least that a way can have.
+        # Where a parent used twice carries over, a bound is looser and still one.
         self._bits = int(self._number.sum()).bit_length()
         self._below = (1 << self._bits) - 1
         self._wide = self._bits + len(self._slots).bit_length()
