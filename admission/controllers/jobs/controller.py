@@ -1,8 +1,9 @@
 """The job controller: keeps jobs and their Workloads in step, for every registered kind of job.
 
 It watches, asks `plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by job
-(`batch/job:ns/name`), one worker a key. A job that looks as it did when there was nothing to do is not planned again, so
-that the many status updates of a running job cost next to nothing. A write that meets somebody else's change ends the
+(`batch/job:ns/name`), one worker a key. That pods of a running job become ready or end is collected for a while, and a job
+that looks as it did when there was nothing to do is not planned again, so that the many status updates of a running job cost
+next to nothing. A write that meets somebody else's change ends the
 round: the change itself brings the key back. Only the leader runs it (admission/app.py builds it).
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import CreateWorkload
+from admission.controllers.jobs.changes import has_turned, is_progress
 from admission.controllers.jobs.endings import plan_orphaned
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.family import Family, about_to_start, children_of
@@ -39,8 +41,7 @@ from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.store import Change, ChangeType
-from api.meta import is_true, parse_time, split_key
-from api.names import ADMITTED, EVICTED
+from api.meta import parse_time, split_key
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import Workload
@@ -51,6 +52,9 @@ SYNC_TIMEOUT: Final = 120.0
 # The garbage collector is usually faster; and a job that only our copy does not know yet must not lose its Workload.
 ORPHAN_GRACE: Final = 1.0
 EXPECTATION: Final = 5.0
+PROGRESS: Final = 5.0
+"""Seconds for which the ends of a running job's pods are collected before its Workload says how many need no quota any more:
+mostly the others end soon after, and each time costs as much as an admission."""
 # Seconds until a job of a kind that is not listed yet is looked at again.
 _UNLISTED: Final = 1.0
 _ORPHAN: Final = "workload"
@@ -122,7 +126,8 @@ class JobController:
             if change.type is ChangeType.DELETED:
                 self._latest_jobs.forget(key)
                 self._settled.pop(key, None)
-            self.queue.add(key)
+            collected = not self._options.wait_for_pods_ready and is_progress(change, self._adapters[framework])
+            self.queue.add_after(key, PROGRESS if collected else 0.0)
 
         return changed
 
@@ -132,7 +137,7 @@ class JobController:
         key = owner_key(change.object, self._frameworks)
         if key:
             self._expected.seen(key, change.key)
-            self.queue.add(key, urgent=_turned(change))
+            self.queue.add(key, urgent=has_turned(change))
         elif is_orphan(change.object):
             self.queue.add(job_key(_ORPHAN, change.key))
         for framework, view in self._jobs.items():
@@ -281,14 +286,6 @@ class JobController:
             return None
         workload = self._latest_workloads.of(name, copy)
         return await self._act.perform(job_key(_ORPHAN, name), None, None, plan_orphaned([workload], self._wall()))
-
-
-def _turned(change: Change[Workload]) -> bool:
-    """Whether its job must start or stop for it: that goes before jobs that are only to queue up."""
-    if change.old is None or change.type is ChangeType.DELETED:
-        return False
-    was, now = change.old.status.conditions, change.object.status.conditions
-    return any(is_true(was, kind) != is_true(now, kind) for kind in (ADMITTED, EVICTED))
 
 
 def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:

@@ -10,8 +10,6 @@ from typing import Final
 
 from admission.integrations.pod import QueuedPod
 from api.kube.store import Change, ChangeType
-from api.meta import is_true
-from api.names import ADMITTED, EVICTED
 from api.workloads import Workload
 
 _LOOKED_AT: Final = tuple(part for part in QueuedPod.__dataclass_fields__ if part not in ("metadata", "spec"))
@@ -45,11 +43,3 @@ def _is_alike(change: Change[QueuedPod], parts: tuple[str, ...]) -> bool:
 def is_fresh(change: Change[Workload]) -> bool:
     """Whether it was created and no more yet. One that we made is as its pods ask, and its admission is what comes next."""
     return change.type is ChangeType.ADDED and not change.object.status.conditions
-
-
-def has_turned(change: Change[Workload]) -> bool:
-    """Whether pods must start or stop for it: that goes before what is only to queue up."""
-    if change.old is None or change.type is ChangeType.DELETED:
-        return False
-    was, now = change.old.status.conditions, change.object.status.conditions
-    return any(is_true(was, kind) != is_true(now, kind) for kind in (ADMITTED, EVICTED))

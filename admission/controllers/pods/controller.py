@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import Event
+from admission.controllers.jobs.changes import has_turned
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import Expected, Latest, View, controller_of
 from admission.controllers.pods.actions import Plan
-from admission.controllers.pods.changes import has_turned, is_fresh, is_nothing, is_step
+from admission.controllers.pods.changes import is_fresh, is_nothing, is_step
 from admission.controllers.pods.executor import PodExecutor
 from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.gang import is_gang

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.pods.changes import has_turned, is_fresh, is_nothing, is_step
+from admission.controllers.pods.changes import is_fresh, is_nothing, is_step
 from admission.integrations.pod import PodMeta, QueuedPod
 from api.kube.store import Change, ChangeType
-from api.names import ADMITTED, EVICTED, QUOTA_RESERVED
+from api.names import ADMITTED, QUOTA_RESERVED
 from api.workloads import Workload
 
 GATED = QueuedPod(PodMeta("p", "ns", "u", "1"), held=True, gated=True, phase="Pending", spec=b"{}")
@@ -95,18 +95,3 @@ def test_a_workload_is_fresh_until_anything_is_said_of_it() -> None:
     assert is_fresh(Change(ChangeType.ADDED, "ns/w", workload(), None))
     assert not is_fresh(Change(ChangeType.ADDED, "ns/w", workload(QUOTA_RESERVED, ADMITTED), None))
     assert not is_fresh(Change(ChangeType.MODIFIED, "ns/w", workload(), workload()))
-
-
-@pytest.mark.parametrize(
-    ("was", "now", "turned"),
-    [
-        ((), (QUOTA_RESERVED,), False),
-        ((QUOTA_RESERVED,), (QUOTA_RESERVED, ADMITTED), True),
-        ((ADMITTED,), (ADMITTED, EVICTED), True),
-        ((ADMITTED,), (ADMITTED,), False),
-    ],
-    ids=["quota", "admitted", "evicted", "nothing"],
-)
-def test_what_starts_or_stops_pods_is_urgent(was: tuple[str, ...], now: tuple[str, ...], turned: bool) -> None:
-    assert has_turned(Change(ChangeType.MODIFIED, "ns/w", workload(*now), workload(*was))) is turned
-    assert not has_turned(Change(ChangeType.ADDED, "ns/w", workload(*now), None))

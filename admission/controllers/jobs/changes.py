@@ -1,0 +1,32 @@
+"""What a change of a job or a Workload is to the controllers: how soon they look at it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from admission.integrations.base import JobKind
+from api.kube.store import Change, ChangeType
+from api.meta import is_true
+from api.names import ADMITTED, EVICTED
+from api.workloads import Workload
+
+_TOLD: Final = ("uid", "labels", "annotations", "deletionTimestamp", "ownerReferences")
+
+
+def is_progress(change: Change[dict[str, Any]], kind: JobKind) -> bool:
+    """Whether pods of a job that runs on came, became ready or ended, and nothing else happened."""
+    old, new = change.old, change.object
+    if old is None or change.type is ChangeType.DELETED or kind.is_suspended(new):
+        return False
+    if kind.is_active(old) != kind.is_active(new) or kind.finished(new):
+        return False
+    was, now = old["metadata"], new["metadata"]
+    return old.get("spec") == new.get("spec") and all(was.get(part) == now.get(part) for part in _TOLD)
+
+
+def has_turned(change: Change[Workload]) -> bool:
+    """Whether pods must start or stop for the Workload: that goes before what is only to queue up."""
+    if change.old is None or change.type is ChangeType.DELETED:
+        return False
+    was, now = change.old.status.conditions, change.object.status.conditions
+    return any(is_true(was, kind) != is_true(now, kind) for kind in (ADMITTED, EVICTED))
