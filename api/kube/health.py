@@ -6,6 +6,7 @@ unless its settings say so. Started by process.serve.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Self
 
@@ -25,6 +26,7 @@ class HealthServer:
         self.host, self.port = host, port
         self._ready = ready
         self._pages = pages if pages is not None else {}
+        self._scraping = asyncio.Lock()
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
@@ -53,7 +55,10 @@ class HealthServer:
         return web.Response(text="ok\n") if reason is None else web.Response(text=f"{reason}\n", status=503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        # With hundreds of queues it takes seconds: in a thread, or each scrape would keep everybody from the loop.
+        async with self._scraping:
+            body = await asyncio.to_thread(generate_latest)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _page(self, request: web.Request) -> web.Response:
         page = self._pages.get(request.match_info["page"])

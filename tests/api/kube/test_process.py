@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -170,3 +171,27 @@ async def test_an_answer_on_a_closed_connection_is_no_error_and_anything_else_un
     async with child(body) as running:
         assert (await running.line("an answer came on a closed connection"))["level"] == "INFO"
         assert (await running.line("nobody awaited this"))["level"] == "ERROR"
+
+
+async def test_a_scrape_keeps_nobody_from_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    # With hundreds of queues the page takes seconds; the Lease has to be renewed meanwhile.
+    begun, answered = threading.Event(), threading.Event()
+
+    def page() -> bytes:
+        begun.set()
+        return b"all\n" if answered.wait(30) else b"the loop stood still\n"
+
+    monkeypatch.setattr("api.kube.health.generate_latest", page)
+    async with HealthServer("127.0.0.1", 0, lambda: None) as health, aiohttp.ClientSession() as session:
+        here = f"http://127.0.0.1:{health.port}"
+
+        async def scraped() -> str:
+            async with session.get(f"{here}/metrics") as answer:
+                return await answer.text()
+
+        scrape = asyncio.create_task(scraped())
+        assert await asyncio.to_thread(begun.wait, 30)
+        async with session.get(f"{here}/healthz") as answer:
+            assert answer.status == 200
+        answered.set()
+        assert await scrape == "all\n"
