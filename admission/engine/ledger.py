@@ -125,9 +125,10 @@ class Ledger:
         elif booked is None or booked.admission != workload.admission or _takes(booked.workload) != _takes(workload):
             self.charge(workload, workload.admission)
         else:
-            usage = booked.admission.usage()
-            self.ranks.add(booked.admission.cluster_queue, booked.workload.priority, usage, -1)
-            self.ranks.add(booked.admission.cluster_queue, workload.priority, usage)
+            if booked.workload.priority != workload.priority:
+                usage = booked.admission.usage()
+                self.ranks.add(booked.admission.cluster_queue, booked.workload.priority, usage, -1)
+                self.ranks.add(booked.admission.cluster_queue, workload.priority, usage)
             self._bookings.renew(workload)
 
     # ---- what explains a decision; to be read only

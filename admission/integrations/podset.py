@@ -22,9 +22,7 @@ Strings = Mapping[str, str]
 OWN_ANNOTATIONS: Final = frozenset(
     (names.WORKLOAD_ANNOTATION, names.WORKLOAD_SLICE_NAME, names.TOPOLOGY_WORKLOAD, names.TOPOLOGY_PODSET)
 )
-OWN_LABELS: Final = frozenset(
-    (names.PODSET_LABEL, names.LOCAL_QUEUE_LABEL, names.CLUSTER_QUEUE_LABEL, names.OPENED_LABEL)
-)
+OWN_LABELS: Final = frozenset((names.PODSET_LABEL, names.LOCAL_QUEUE_LABEL, names.CLUSTER_QUEUE_LABEL))
 
 
 class PodSetConflict(StowageError):

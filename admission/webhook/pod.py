@@ -60,9 +60,8 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
         if names.MANAGED_FINALIZER not in kept:
             pod["metadata"]["finalizers"] = [*kept, names.MANAGED_FINALIZER]
     gangs.schedule(pod, gang)
-    (pod["metadata"].get("labels") or {}).pop(
-        names.OPENED_LABEL, None
-    )  # copied from a pod that came open; this one does not
+    # Copied from a pod that came open, the mark would hide this one, which does not, from the ungater.
+    (pod["metadata"].get("labels") or {}).pop(names.OPENED_LABEL, None)
     _gate(pod, names.ADMISSION_GATE)
     if rules.topology_aware:
         source = annotations_of(pod).get(names.POD_GROUP_INDEX_SOURCE)

@@ -6,29 +6,22 @@ import asyncio
 import contextlib
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from admission.cli.install import install
 from admission.controllers.queues import QueueController, patience
 from admission.controllers.views import make_views
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
-from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube
 from api.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
-    MUTATING_WEBHOOKS,
-    NAMESPACES,
-    VALIDATING_WEBHOOKS,
     WORKLOADS,
 )
-from api.kube.settings import ClientSettings
 from api.names import API_VERSION
 from api.queues import LocalQueue
-from tests.builders import pod_template
+from tests.admission.controllers.installed import installed, small_workload
 from tests.scenarios.site import eventually
 
 
@@ -44,14 +37,7 @@ def test_a_status_waits_longer_where_many_queues_change(period: float, planned: 
 async def test_a_burst_of_workloads_costs_one_status_of_its_queue_in_a_period(tmp_path: Path) -> None:
     # Our own write comes back by the watch; looked at at once, it was followed by the next one without any pause.
     period, burst = 0.5, 150
-    async with FakeServer(FakeSettings(tls=False)) as server, contextlib.AsyncExitStack() as stack:
-        settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
-        kube = await stack.enter_async_context(await Kube.connect(settings))
-        await install(kube, "https://127.0.0.1:1")
-        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-            for item in (await kube.list(resource)).items:
-                await kube.delete(resource, item["metadata"]["name"])
-        await kube.create(NAMESPACES, {"metadata": {"name": "ns"}})
+    async with installed(tmp_path) as kube, contextlib.AsyncExitStack() as stack:
         queue = {"apiVersion": API_VERSION, "kind": "ClusterQueue", "metadata": {"name": "cq"}, "spec": {}}
         await kube.create(CLUSTER_QUEUES, queue)
         local = {"apiVersion": API_VERSION, "kind": "LocalQueue", "metadata": {"name": "lq", "namespace": "ns"}}
@@ -74,16 +60,10 @@ async def test_a_burst_of_workloads_costs_one_status_of_its_queue_in_a_period(tm
         await eventually("the first status", lambda: _conditioned(kube))
         told, began = len(statuses), time.monotonic()
         for number in range(burst):
-            await kube.create(WORKLOADS, _workload(f"w{number}"))
+            await kube.create(WORKLOADS, small_workload(f"w{number}"))
         await eventually("all counted", lambda: counted(burst))
         assert len(statuses) - told <= (time.monotonic() - began) / period + 2
 
 
 async def _conditioned(kube: Kube) -> bool:
     return bool((await kube.get(LOCAL_QUEUES, "lq", "ns", decode=LocalQueue)).status.conditions)
-
-
-def _workload(name: str) -> dict[str, Any]:
-    pod_set = {"name": "main", "count": 1, "template": pod_template()}
-    made = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": {"name": name, "namespace": "ns"}}
-    return {**made, "spec": {"queueName": "lq", "podSets": [pod_set]}}

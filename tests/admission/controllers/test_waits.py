@@ -7,23 +7,21 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from admission.cli.install import install
 from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
-from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder
 from api.kube.informer import Informer
-from api.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS, WORKLOADS
-from api.kube.settings import ClientSettings
+from api.kube.resources import WORKLOADS
 from api.meta import find_condition
-from api.names import API_VERSION, QUOTA_RESERVED
+from api.names import QUOTA_RESERVED
 from api.workloads import Workload
-from tests.builders import condition, pod_template
+from tests.admission.controllers.installed import installed, small_workload
+from tests.builders import condition
 from tests.scenarios.site import eventually, never
 
 NO_ROOM = WaitReason("TopologyPlacementFailed", "no rack is free", {})
@@ -64,27 +62,8 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with FakeServer(FakeSettings(tls=False)) as server, contextlib.AsyncExitStack() as stack:
-        settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
-        kube = await stack.enter_async_context(await Kube.connect(settings))
-        await install(kube, "https://127.0.0.1:1")
-        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-            for item in (await kube.list(resource)).items:
-                await kube.delete(resource, item["metadata"]["name"])
-        await kube.create(NAMESPACES, {"metadata": {"name": "ns"}})
-        spec: dict[str, Any] = {
-            "queueName": "lq",
-            "podSets": [{"name": "main", "count": 1, "template": pod_template()}],
-        }
-        await kube.create(
-            WORKLOADS,
-            {
-                "apiVersion": API_VERSION,
-                "kind": "Workload",
-                "metadata": {"name": "wl", "namespace": "ns"},
-                "spec": spec,
-            },
-        )
+    async with installed(tmp_path) as kube, contextlib.AsyncExitStack() as stack:
+        await kube.create(WORKLOADS, small_workload("wl"))
         workloads = Informer(kube, WORKLOADS, Workload)
         reporter = WaitReporter(kube, cast("Views", _Views(workloads)), EventRecorder(kube, "test"), period=0.01)
         for run in (workloads.run, reporter.reconciler.run):

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 
 from admission.engine.topology.optimum import solver
 from admission.engine.topology.optimum.objective import Problem
+from admission.engine.topology.optimum.sieve import Sieve
+from admission.engine.topology.tree.level import Ints
 from tests.admission.engine.topology.optimum.test_exact import check
 from tests.admission.engine.topology.trees import Case, cases
 
@@ -41,6 +43,22 @@ def test_the_answer_is_the_tables(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(by_sieve.slots.tolist()) == sorted(by_table.slots.tolist())
     assert by_sieve.certificate.cost == by_table.certificate.cost
     assert by_sieve.certificate.proof == by_table.certificate.proof
+
+
+def test_it_answers_often_enough_to_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[object] = []
+    run = Sieve.run
+
+    def counted(self: Sieve) -> Ints | None:
+        found = run(self)
+        answers.append(found)
+        return found
+
+    monkeypatch.setattr(Sieve, "run", counted)
+    monkeypatch.setattr(solver, "_MANY", 0)
+    for seed in range(40):
+        solver.solve(drawn(seed), 200_000)
+    assert sum(found is not None for found in answers) >= 5
 
 
 def _check(case: Case) -> None:
