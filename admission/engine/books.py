@@ -21,7 +21,7 @@ from admission.engine.model import (
     Removed,
     Workload,
 )
-from admission.engine.preemption.reach import within_reach
+from admission.engine.preemption.outlook import reach_beside
 from admission.engine.queue.queues import PendingQueues
 
 
@@ -32,6 +32,7 @@ class Books:
         self.ledger, self.queues = ledger, queues
         self._known: set[str] = set()
         self._generations: dict[str, int] = {}
+        self._beside = partial(reach_beside, ledger)
 
     def apply(self, event: Event) -> bool:
         """Take an object as it is now, or that it is gone."""
@@ -67,10 +68,14 @@ class Books:
 
     def _set_workload(self, workload: Workload) -> bool:
         if workload.admission is not None:
-            before = self.ledger.admission(workload.key)
+            before, known = self.ledger.admission(workload.key), self.ledger.workload(workload.key)
             self.queues.remove(workload.key)
             self.ledger.apply(workload)
-            return before is not None and self._wake_if_less(before, workload.admission)
+            stays = known is not None and known.evicted and not workload.evicted
+            if stays:
+                self.queues.stays(workload.key)
+            less = before is not None and self._wake_if_less(before, workload.admission)
+            return stays or less
         self.release(workload.key)
         self.queues.put(workload)
         return True
@@ -89,12 +94,11 @@ class Books:
         if booked is None:
             return False
         self.ledger.apply(Gone(Removed.WORKLOAD, key))
-        self._given_back(booked.cluster_queue)
+        self._given_back(booked.cluster_queue, key)
         return True
 
-    def _given_back(self, queue: str) -> None:
-        quota = self.ledger.quota
-        self.queues.quota_freed(quota.relatives(queue) | {queue}, partial(within_reach, self.ledger))
+    def _given_back(self, queue: str, left: str = "") -> None:
+        self.queues.quota_freed(self.ledger.quota.relatives(queue) | {queue}, self._beside, left)
         self._wake_if_room()
 
     def _gone(self, gone: Gone) -> bool:
@@ -127,5 +131,5 @@ class Books:
                 self._generations[name] = generation
                 grown.append(name)
         if grown:
-            self.queues.room_came(grown)
+            self.queues.room_came(grown, self._beside)
         return bool(grown)

@@ -206,11 +206,14 @@ class Ledger:
             self._bookings.drop_pod(pod)
 
     @contextmanager
-    def away(self, keys: frozenset[str]) -> Iterator[None]:
-        """A trial in which these workloads and their pods have left the nodes and hold nothing. Quota is not touched."""
+    def away(self, keys: frozenset[str], *, nodes: bool = True) -> Iterator[None]:
+        """A trial in which these workloads and their pods have left the nodes and hold nothing. Quota is not touched.
+
+        `nodes` False, where nobody will ask for room: the nodes are not touched either.
+        """
         before = self._away
         with self.journal.trial():
-            for key in keys & self.admissions.keys():
+            for key in keys & self.admissions.keys() if nodes else ():
                 if self._bookings.by_workload[key].shares or self._bookings.pods_of(key):
                     self.lift(key)
             self._away = before | keys

@@ -38,6 +38,7 @@ class Lacking(msgspec.Struct, frozen=True):
     quota: tuple[tuple[FlavorResource, int], ...] | None = None
     rooms: tuple[str, ...] | None = None
     priority: int | None = None
+    promised: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -99,12 +100,14 @@ def lacking(lack: Lack | None) -> Lacking | None:
     """As a record."""
     if lack is None:
         return None
-    return Lacking(lack.quota, None if lack.rooms is None else tuple(sorted(lack.rooms)), lack.priority)
+    rooms = None if lack.rooms is None else tuple(sorted(lack.rooms))
+    return Lacking(lack.quota, rooms, lack.priority, lack.promised)
 
 
 def lack_of(record: Lacking) -> Lack:
     """From its record."""
-    return Lack(record.quota, None if record.rooms is None else frozenset(record.rooms), record.priority)
+    rooms = None if record.rooms is None else frozenset(record.rooms)
+    return Lack(record.quota, rooms, record.priority, record.promised)
 
 
 def promised(workload: Workload, promise: Promise) -> Promised:

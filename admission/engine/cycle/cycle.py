@@ -41,7 +41,8 @@ from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
-from admission.engine.model import LARGEST, Assignment, ClusterQueue, FlavorResource, StopPolicy, Workload
+from admission.engine.model import Assignment, ClusterQueue, FlavorResource, StopPolicy, Workload
+from admission.engine.preemption.outlook import reach_beside
 from admission.engine.preemption.reach import within_reach
 from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Free, Lack, lack_of, lack_of_evicting
 from admission.engine.queue.queues import Notice, PendingQueues
@@ -135,7 +136,7 @@ class _Cycle:
         finally:
             self._promises.end()
             for relatives in {self._ledger.quota.relatives(name) for name in self._borrowers}:
-                self._woke |= self._queues.quota_taken(relatives, partial(within_reach, self._ledger))
+                self._woke |= self._queues.quota_taken(relatives, partial(reach_beside, self._ledger))
         return decisions
 
     def _settle(self, head: Head) -> None:
@@ -167,7 +168,7 @@ class _Cycle:
             return self._wait(head, queue, *closed, lack=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
-        if self._queues.sleeps_on(workload.key, self._free(queue)):
+        if self._queues.sleeps_on(workload.key, self._free(queue), promised=bool(self._promises)):
             self._settle(head)
             return None
         assignment = self._assign(head, queue)
@@ -178,12 +179,13 @@ class _Cycle:
         return self._place(head, queue, assignment)
 
     def _free(self, queue: ClusterQueue) -> Free:
-        """Where something is promised, whoever may evict may have more afterwards than now: it is looked at."""
+        """What is free for the queue; for those who may evict, when others' victims have left and promises are kept."""
 
         def free(fr: FlavorResource, priority: int | None) -> int:
-            if priority is not None and self._promises:
-                return LARGEST
-            return within_reach(self._ledger, queue.name, fr, priority)
+            if priority is None or not self._promises:
+                return within_reach(self._ledger, queue.name, fr, priority)
+            with self._promises.outlook.held(queue.name):
+                return within_reach(self._ledger, queue.name, fr, priority)
 
         return free
 
@@ -313,20 +315,21 @@ class _Cycle:
         if assignment.mode < Mode.FIT and not fewer and not may_help:
             lack = self._lack(workload, queue, assignment) or (USAGE_MAY_HELP if _evicts(queue) else None)
             return self._wait(head, queue, assignment.reason, assignment.message(), lack=lack)
-        known = None if head.refused or self._promises or not _evicts(queue) else assignment
-        with self._promises.afterwards():
+        known, beyond = (None, False) if head.refused or not _evicts(queue) else self._by_quota(head, queue, assignment)
+        with self._promises.afterwards(nodes=fewer or not beyond):
             found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
         if not found.starts:
             told = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
             reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else told.reason
-            lack = None if known is None or found.homeless or fewer else self._lack_in_vain(workload, queue, known)
+            lack = None if known is None or fewer or found.homeless else self._lack_in_vain(head, queue, known, beyond)
             return self._wait(head, queue, reason, told.message(), lack=lack)
         if self._turns.yields(head, found.assignment.level):
             return None
+        needs = None if head.refused or fewer or self._fair else lack_of(queue, assignment)
         if found.victims:
-            return self._preempt(head, queue, found)
+            return self._preempt(head, queue, found, needs)
         if self._promises.must_wait(found):
-            self._promise(head, found, self._promises.leaving)
+            self._promise(head, found, self._promises.leaving, needs=needs)
             return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
         return self._start(head, queue, found)
 
@@ -335,28 +338,46 @@ class _Cycle:
             return lack_of(queue, found)
         return None if self._fair else lack_of_evicting(queue, found, workload.priority)
 
-    def _lack_in_vain(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment) -> Lack | None:
-        """There is nobody, or not enough, to evict for it: what must come free first, however full the nodes are."""
-        lack = self._lack(workload, queue, found)
-        if found.mode is Mode.NO_CANDIDATES and len(found.usage) == 1:
-            return lack or USAGE_MAY_HELP
-        return None if lack is None or lack.eased(self._free(queue)) else lack
+    def _by_quota(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> tuple[FlavorAssignment, bool]:
+        """Its flavors beside what is promised; and whether quota would not suffice whomever it may evict, on whatever nodes."""
+        known, workload = assignment, head.workload
+        with self._promises.afterwards(nodes=False):
+            if self._promises:
+                about, scope = self._preemptions.about(workload), Scope(fair=self._fair)
+                known = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, about, scope).assign(workload)
+            lack = self._lack(workload, queue, known)
+            return known, lack is not None and not lack.eased(partial(within_reach, self._ledger, queue.name))
 
-    def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+    def _lack_in_vain(self, head: Head, queue: ClusterQueue, found: FlavorAssignment, beyond: bool) -> Lack | None:
+        """There is nobody, or not enough, to evict for it: what must come free first, however full the nodes are."""
+        lack = self._lack(head.workload, queue, found)
+        if found.mode is Mode.NO_CANDIDATES and len(found.usage) == 1 and not self._promises:
+            return lack or USAGE_MAY_HELP
+        return replace(lack, promised=bool(self._promises)) if lack is not None and beyond else None
+
+    def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: Lack | None) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:
             return self._wait(head, queue, BEHIND, why)
         if head.workload.gated:
             return replace(self._wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
         victims = frozenset(victim.workload for victim in found.victims)
-        self._promise(head, found, victims)
+        self._promise(head, found, victims, needs=needs)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
     def _promise(
-        self, head: Head, found: Nomination, victims: frozenset[str], others: Sequence[Nomination] = ()
+        self,
+        head: Head,
+        found: Nomination,
+        victims: frozenset[str],
+        others: Sequence[Nomination] = (),
+        needs: Lack | None = None,
     ) -> None:
-        """It gets this once the victims have left; until then nobody behind it does. `others` start together with it."""
-        self._promises.make(head.workload.key, found, victims, others)
+        """It gets this once the victims have left; until then nobody behind it does. `others` start together with it.
+
+        `needs`: quota without which it cannot start while they are there.
+        """
+        self._promises.make(head.workload.key, found, victims, others, needs)
         self._settle(head)
         self._turns.taken(head.queue)
 
@@ -383,7 +404,7 @@ class _Cycle:
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
 
     def _free_again(self, name: str) -> None:
-        """What was promised to its head is free: whoever was refused because of that is worth another look."""
+        """What was promised to it is free: whoever was refused because of that is worth another look."""
         self._queues.wake_others(name)
         self._woke = True
 

@@ -15,27 +15,25 @@ from dataclasses import replace
 from admission.engine.cycle.nominate import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
-from admission.engine.model import Admission, FlavorResource, Workload
+from admission.engine.model import Admission, Workload
+from admission.engine.preemption.outlook import Outlook
+from admission.engine.queue.lacks import Lack
 from admission.engine.queue.line import Order, order_of
 from admission.engine.queue.pending import Promise
 from admission.engine.queue.queues import PendingQueues
 
 
 class Promises:
-    """The promises of one cycle. `leaving`: the victims (by key) of all of them.
-
-    `_shift` is by how much each queue's usage will have changed afterwards.
-    """
+    """The promises of one cycle. `outlook`: what becomes of the quota when the victims of all of them have left."""
 
     def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
         self._ledger, self._queues = ledger, queues
-        self.leaving: frozenset[str] = frozenset()
-        self._shift: dict[str, dict[FlavorResource, int]] = {}
+        self.outlook = Outlook(ledger)
         self._held: dict[str, Admission] = {}
         self._names: dict[str, list[str]] = {}
         self._due: list[tuple[int, Order, Workload, Admission]] = []
         for workload, promise in queues.promises():
-            self._count_out(promise.victims)
+            self.outlook.leave(promise.victims)
             beside = [(one, got) for key, got in promise.beside if (one := queues.workload(key)) is not None]
             order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
             self._due.append((promise.level, order, workload, promise.admission))
@@ -45,7 +43,12 @@ class Promises:
 
     def __bool__(self) -> bool:
         """Whether any promise is kept, so that afterwards differs from now."""
-        return bool(self._shift)
+        return bool(self.outlook)
+
+    @property
+    def leaving(self) -> frozenset[str]:
+        """The victims, by key."""
+        return self.outlook.leaving
 
     def keep_until(self, level: int, order: Order) -> None:
         """Keep what was promised to those whose turn is before this one."""
@@ -61,12 +64,22 @@ class Promises:
         *_, workload, admission = self._due.pop()
         self._keep(workload, admission)
 
-    def make(self, key: str, found: Nomination, victims: frozenset[str], others: Sequence[Nomination] = ()) -> None:
-        """The pending workload of that key gets this once the victims have left, and `others` with it what they get."""
-        self._count_out(victims)
+    def make(
+        self,
+        key: str,
+        found: Nomination,
+        victims: frozenset[str],
+        others: Sequence[Nomination] = (),
+        lack: Lack | None = None,
+    ) -> None:
+        """The pending workload of that key gets this once the victims have left, and `others` with it what they get.
+
+        `lack`: the quota that it would need to start before.
+        """
+        self.outlook.leave(victims)
         admission = found.admission()
         beside = tuple((other.workload.key, other.admission()) for other in others)
-        self._queues.promise(key, Promise(admission, victims, found.assignment.level, beside))
+        self._queues.promise(key, Promise(admission, victims, found.assignment.level, beside, lack))
         self._names[key] = [found.workload.key, *(_beside(other.workload).key for other in others)]
         self._keep(found.workload, admission)
         for other in others:
@@ -76,18 +89,7 @@ class Promises:
         places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
         self._ledger.hold(workload, replace(admission, pod_sets=places))
         self._held[workload.key] = admission
-        self._count(admission, +1)
-
-    def _count_out(self, victims: frozenset[str]) -> None:
-        for key in victims - self.leaving:
-            if (admission := self._ledger.admission(key)) is not None:
-                self._count(admission, -1)
-        self.leaving |= victims
-
-    def _count(self, admission: Admission, sign: int) -> None:
-        shift = self._shift.setdefault(admission.cluster_queue, {})
-        for fr, amount in admission.usage().items():
-            shift[fr] = shift.get(fr, 0) + sign * amount
+        self.outlook.take(admission)
 
     def drop(self, key: str) -> None:
         """The workload is considered anew, whatever it was promised: nothing is kept for it, and those beside it, any more.
@@ -99,30 +101,25 @@ class Promises:
         for name in names:
             if (admission := self._held.pop(name, None)) is not None:
                 self._ledger.unhold(name)
-                self._count(admission, -1)
+                self.outlook.take(admission, -1)
 
     @contextmanager
-    def afterwards(self) -> Iterator[None]:
-        """Inside, the ledger is as it will be when all promises so far are kept."""
-        with self._ledger.away(self.leaving):
-            self._shift_quota()
+    def afterwards(self, *, nodes: bool = True) -> Iterator[None]:
+        """Inside, the ledger is as it will be when all promises so far are kept. `nodes` False: but for the room on nodes."""
+        with self._ledger.away(self.leaving, nodes=nodes):
+            self.outlook.apply()
             yield
 
     def leave_quota_for(self, queue: str, assignment: FlavorAssignment) -> bool:
         """Whether the quota suffices afterwards as well."""
-        if not self._shift:
+        if not self:
             return True
-        with self._ledger.trial():
-            self._shift_quota()
+        with self.outlook.held(queue):
             return self._ledger.quota.fits(queue, assignment.usage)
-
-    def _shift_quota(self) -> None:
-        for name, shift in self._shift.items():
-            self._ledger.quota.add(name, shift)
 
     def must_wait(self, found: Nomination) -> bool:
         """Whether what fits afterwards does not fit now, because of those that are still to leave."""
-        if not self._shift:
+        if not self:
             return False
         if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
             return True

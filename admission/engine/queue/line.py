@@ -137,6 +137,7 @@ class Line:
     )
     _by_usage: dict[EqualClass, None] = field(default_factory=dict)
     _by_room: dict[EqualClass, None] = field(default_factory=dict)
+    _by_promise: dict[EqualClass, None] = field(default_factory=dict)
 
     def head(self) -> Order | None:
         """Whom to consider next; None while everybody sleeps or the line is parked."""
@@ -186,6 +187,27 @@ class Line:
         self._lay_down(group, lack)
         untold, group.untold = group.untold, set()
         return untold
+
+    def park(self, order: Order, group: EqualClass, lack: Lack | None) -> None:
+        """The head of a StrictFIFO line waits for its victims; `lack`: unless that comes free before they leave."""
+        group.untold.discard(order[-1])
+        group.short = None
+        self.parked, self.parked_lack = (order, Reason.WAITING_FOR_PREEMPTED), lack
+
+    def unpark(self, key: str) -> None:
+        """If that one parks the line, it is worth considering again."""
+        if self.parked is not None and self.parked[0][-1] == key:
+            self.parked = None
+
+    def promise_ended(self) -> bool:
+        """Whoever sleeps because of what was promised to others is worth considering again. True if there is somebody."""
+        risen = list(self._by_promise)
+        for group in risen:
+            self._rise(group)
+        if self.parked is None or self.parked_lack is None or not self.parked_lack.promised:
+            return bool(risen)
+        self.parked = None
+        return True
 
     def wake(self, room_only: bool) -> None:
         """Everybody is worth considering again; with `room_only` just those whom more room could help."""
@@ -251,6 +273,8 @@ class Line:
             self._by_usage[group] = None
         if lack.rooms is None or lack.rooms:
             self._by_room[group] = None
+        if lack.promised:
+            self._by_promise[group] = None
         for fr, amount in lack.quota or ():
             heap = self._short.setdefault((fr, lack.priority), [])
             if len(heap) > 2 * len(self.classes):
@@ -267,6 +291,7 @@ class Line:
         group.lack = None
         self._by_usage.pop(group, None)
         self._by_room.pop(group, None)
+        self._by_promise.pop(group, None)
 
     def _offer(self, group: EqualClass) -> None:
         first = group.first()

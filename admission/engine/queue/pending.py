@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from admission.engine.model import Admission, Workload
+from admission.engine.queue.lacks import Lack
 from admission.engine.queue.line import EqualClass, order_of, shape_of
 
 
@@ -13,13 +14,15 @@ from admission.engine.queue.line import EqualClass, order_of, shape_of
 class Promise:
     """What a workload gets once its victims (by key) have left; `level` is how far it borrows then.
 
-    `beside`: what others get then that start together with it, by their keys.
+    `beside`: what others get then that start together with it, by their keys. `lack`: of which quota there is too little for it
+    to start while they are there; None: anything that changes may let it.
     """
 
     admission: Admission
     victims: frozenset[str]
     level: int = 0
     beside: tuple[tuple[str, Admission], ...] = ()
+    lack: Lack | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,31 @@
 """Who waits for victims to leave: the promises made to pending workloads, and who has lost one and is to be looked at first.
 
-A promise ends when one of its queues is woken: the workload's own, or that of one that starts together with it. Called by
-queues.py, which knows when a queue is woken, and puts who has lost a promise back in line.
+A promise ends when one of its queues is woken: the workload's own, or that of one that starts together with it. Others' usage
+that comes free, or room on nodes, does not end one whose workload would still lack quota while some of its victims are there:
+the search would only name those again who are on their way out. It ends at the latest when the last of them has left, or when
+one does not leave after all. Called by queues.py, which knows when that is, and puts who has lost a promise back in line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from admission.engine.model import Workload
+from admission.engine.queue.lacks import FreeOf
 from admission.engine.queue.line import order_of
 from admission.engine.queue.pending import Item, Promise
 
 
 class Promised:
-    """Keys by the queue whose waking ends the promise (`_ends`); of those that came back by their own (`_returning`)."""
+    """Keys by the queue whose waking ends the promise (`_ends`) and by victim (`_waiting`); of those that came back by queue
+    (`_returning`).
+    """
 
     def __init__(self, items: Mapping[str, Item]) -> None:
         self._items = items
         self._ends: dict[str, set[str]] = {}
+        self._waiting: dict[str, set[str]] = {}
         self._returning: dict[str, set[str]] = {}
 
     def make(self, item: Item, promise: Promise) -> None:
@@ -26,28 +33,56 @@ class Promised:
         item.promise, item.lapsed = promise, False
         for name in _ending(item, promise):
             self._ends.setdefault(name, set()).add(item.workload.key)
+        for victim in promise.victims:
+            self._waiting.setdefault(victim, set()).add(item.workload.key)
 
     def forget(self, item: Item) -> bool:
         """The workload is gone; whether something was promised to it."""
         if item.promise is None:
             return False
         for name in _ending(item, item.promise):
-            self._ends.get(name, set()).discard(item.workload.key)
+            _discard(self._ends, name, item.workload.key)
+        for victim in item.promise.victims:
+            _discard(self._waiting, victim, item.workload.key)
         return True
 
-    def end(self, name: str) -> Iterator[Item]:
-        """The queue is woken: those that are promised nothing any more, by key."""
-        if name not in self._ends:
-            return
-        for key in sorted(self._ends.pop(name)):
+    def end(self, name: str, free: FreeOf | None = None) -> Iterator[Item]:
+        """The queue is woken: those that are promised nothing any more, by key.
+
+        With `free`, because usage or room came free: not those that the quota does not let start before their victims leave.
+        """
+        for key in sorted(self._ends.get(name, ())):
+            item = self._items[key]
+            if free is None or not _stands(item, free):
+                yield self._broken(item)
+
+    def left(self, victim: str) -> Iterator[Item]:
+        """The workload has left: those that waited for nobody else are promised nothing any more, by key."""
+        for key in sorted(self._waiting.pop(victim, ())):
             item = self._items[key]
             if item.promise is None:
                 continue
-            for other in _ending(item, item.promise) - {name}:
-                self._ends.get(other, set()).discard(key)
-            item.promise = None
-            self.came_back(item)
-            yield item
+            item.promise = replace(item.promise, victims=item.promise.victims - {victim})
+            if not item.promise.victims:
+                yield self._broken(item)
+
+    def stays(self, victim: str) -> Iterator[Item]:
+        """The workload does not leave after all: those that waited for it are promised nothing any more, by key."""
+        for key in sorted(self._waiting.get(victim, ())):
+            yield self._broken(self._items[key])
+
+    def of(self, names: Collection[str]) -> Iterator[tuple[Workload, Promise]]:
+        """What is promised to whom that one of these queues can end, by key."""
+        for key in sorted({key for name in names for key in self._ends.get(name, ())}):
+            item = self._items[key]
+            if item.promise is not None:
+                yield item.workload, item.promise
+
+    def _broken(self, item: Item) -> Item:
+        self.forget(item)
+        item.promise = None
+        self.came_back(item)
+        return item
 
     def came_back(self, item: Item) -> None:
         """It waited for its victims, and was not considered since."""
@@ -65,10 +100,6 @@ class Promised:
         ready = [item.workload for item in found.values() if item.group is not None and item.group.refused is None]
         return min(ready, key=order_of, default=None)
 
-    def awaited(self, queue: str) -> bool:
-        """Whether the waking of this queue ends a promise."""
-        return bool(self._ends.get(queue))
-
     def count(self, queue: str) -> int:
         """How many workloads of the queue wait for victims."""
         return sum(self._items[key].workload.cluster_queue == queue for key in self._ends.get(queue, ()))
@@ -80,6 +111,21 @@ class Promised:
                 item = self._items[key]
                 if item.promise is not None and item.workload.cluster_queue == name:
                     yield item.workload, item.promise
+
+
+def _stands(item: Item, free: FreeOf) -> bool:
+    """Whether the workload has to wait for its victims all the same."""
+    promise, queue = item.promise, item.workload.cluster_queue
+    if promise is None or promise.lack is None or not promise.victims:
+        return False
+    return not promise.lack.eased(lambda fr, _: free(queue, fr, None))
+
+
+def _discard(keys: dict[str, set[str]], name: str, key: str) -> None:
+    if (found := keys.get(name)) is not None:
+        found.discard(key)
+        if not found:
+            del keys[name]
 
 
 def _ending(item: Item, promise: Promise) -> set[str]:

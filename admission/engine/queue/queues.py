@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
 from admission.engine.decision import Reason
-from admission.engine.model import LARGEST, ClusterQueue, FlavorResource, QueueingStrategy, Workload
-from admission.engine.queue.lacks import Free, Lack
+from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
+from admission.engine.queue.lacks import Free, FreeOf, Lack
 from admission.engine.queue.line import EqualClass, Line, order_of
 from admission.engine.queue.memory import Memory, refusals, remembered
 from admission.engine.queue.pending import Item, Promise, Reservation, same_standing
@@ -29,8 +29,8 @@ from admission.engine.queue.promised import Promised
 from admission.engine.queue.sharing import Sharing
 from admission.engine.queue.standing import Standing, standing
 
-FreeOf = Callable[[str, FlavorResource, int | None], int]
-"""`Free` for the queue of this name."""
+Beside = Callable[[Iterable[tuple[Workload, Promise]]], FreeOf]
+"""How much is free for whom as things stand, beside these promises."""
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
@@ -137,42 +137,43 @@ class PendingQueues:
             if (line := self._lines.get(name)) is not None:
                 line.wake(room_only)
                 self._ready.add(name)
-                self._break_promises(name)
+                self._break(self._promised.end(name))
 
-    def quota_freed(self, names: Collection[str], free: FreeOf) -> None:
-        """Usage was given back among these queues, relatives of each other; `free` is what is free now for a queue."""
-        free = self._afterwards(names, free)
+    def stays(self, key: str) -> None:
+        """An admitted workload that was to leave does not: whoever waits for it looks at what there is now."""
+        self._break(self._promised.stays(key))
+
+    def quota_freed(self, names: Collection[str], beside: Beside, left: str = "") -> None:
+        """Usage was given back among these queues, relatives of each other. `left`: the admitted workload that is gone."""
+        now = beside(())
+        self._take_back(self._promised.left(left))
         for name in names:
-            if (line := self._lines.get(name)) is not None:
-                if line.quota_freed(partial(free, name)):
-                    self._ready.add(name)
-                self._break_promises(name)
+            self._take_back(self._promised.end(name, now))
+        free = beside(self._promised.of(names))
+        for name in names:
+            if (line := self._lines.get(name)) is not None and line.quota_freed(partial(free, name)):
+                self._ready.add(name)
 
-    def quota_taken(self, names: Collection[str], free: FreeOf) -> bool:
+    def quota_taken(self, names: Collection[str], beside: Beside) -> bool:
         """One of these queues, relatives of each other, borrows more than before: others might evict its workloads.
 
         True if there is somebody worth a look now.
         """
-        free, risen = self._afterwards(names, free), False
+        free, risen = beside(self._promised.of(names)), False
         for name in names:
             if (line := self._lines.get(name)) is not None and line.quota_taken(partial(free, name)):
                 self._ready.add(name)
                 risen = True
         return risen
 
-    def _afterwards(self, names: Collection[str], free: FreeOf) -> FreeOf:
-        """Where victims are to leave, what will be free for those who may evict is more than what is now: nobody knows."""
-        if any(self._promised.awaited(name) for name in names):
-            return lambda name, fr, priority: LARGEST if priority is not None else free(name, fr, None)
-        return free
-
-    def room_came(self, flavors: Collection[str]) -> None:
+    def room_came(self, flavors: Collection[str], beside: Beside) -> None:
         """The nodes of these flavors may have more room than before."""
+        now = beside(())
         for name in self.queues_of(flavors):
             if (line := self._lines.get(name)) is not None:
                 if line.room_came(flavors):
                     self._ready.add(name)
-                self._break_promises(name)
+                self._break(self._promised.end(name, now))
 
     def wake_others(self, name: str) -> None:
         """What was kept for a workload of the queue is free again: quota and nodes, these maybe of flavors with other names."""
@@ -254,10 +255,11 @@ class PendingQueues:
             self._tell(self._items[other].workload, reason, BYPASSED)
         return line.strict and not overtaken
 
-    def sleeps_on(self, key: str, free: Free) -> bool:
+    def sleeps_on(self, key: str, free: Free, *, promised: bool) -> bool:
         """True if the head of its queue still lacks the quota that its equals were refused for: they sleep on, unheard.
 
-        So do those behind it of whom that is true as well. One that never had an answer is to be heard.
+        So do those behind it of whom that is true as well. One that never had an answer is to be heard. `promised`: it might
+        have more but for what was promised to others.
         """
         line, slept, free = self._lines[self._items[key].workload.cluster_queue], False, _looked_up(free)
         while (order := line.head()) is not None:
@@ -265,7 +267,7 @@ class PendingQueues:
             if group is None or group.short is None or order[-1] in group.untold or group.short[1].eased(free):
                 break
             reason, lack = group.short
-            self.refuse(order[-1], reason, group.again, lack=lack)
+            self.refuse(order[-1], reason, group.again, lack=replace(lack, promised=promised))
             slept |= order[-1] == key
         return slept
 
@@ -290,7 +292,7 @@ class PendingQueues:
         return ((self._items[key].workload, reservation) for key, reservation in self._reserved.values())
 
     def promise(self, key: str, promise: Promise) -> None:
-        """The workload, head of its queue, waits for its victims to leave; until its queue is woken it is no head.
+        """The workload, head of its queue, waits for its victims to leave; until the promise ends it is no head.
 
         In a StrictFIFO queue nobody overtakes it; in a BestEffortFIFO queue the next ones are considered. Where others start
         together with it, their queues' waking counts as well.
@@ -301,7 +303,7 @@ class PendingQueues:
         if item.group is None:
             return
         if line.strict:
-            line.refuse(order_of(item.workload), item.group, Reason.WAITING_FOR_PREEMPTED)
+            line.park(order_of(item.workload), item.group, promise.lack)
         else:
             line.leave(key, item.group)
             item.group = None
@@ -414,13 +416,22 @@ class PendingQueues:
             item.group.untold.discard(item.workload.key)
             self._tell(item.workload, item.group.refused, BYPASSED)
 
-    def _break_promises(self, name: str) -> None:
-        """Whoever waited for victims is a head again, and looks at what there is now."""
-        if not self._promised.awaited(name):
-            return
-        for item in self._promised.end(name):
+    def _break(self, broken: Iterable[Item]) -> None:
+        """As `_take_back`; and what was kept for them may be free for those who sleep because of it."""
+        if self._take_back(broken):
+            self._ready.update(name for name, line in self._lines.items() if line.promise_ended())
+
+    def _take_back(self, broken: Iterable[Item]) -> bool:
+        """Whoever waited for victims is a head again, and looks at what there is now. True if there is one."""
+        found = False
+        for item in broken:
+            found = True
             if item.group is None:
                 self._enlist(item)
+            else:
+                self._line(item.workload.cluster_queue).unpark(item.workload.key)
+                self._ready.add(item.workload.cluster_queue)
+        return found
 
     def _tell(self, workload: Workload, reason: Reason, message: str) -> None:
         self._notices[workload.key] = Notice(workload, reason, message)

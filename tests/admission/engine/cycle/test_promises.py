@@ -1,0 +1,108 @@
+"""What is promised stands until it can be had or has come to nothing: whoever waits for victims is not asked in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from admission.engine.books import Books
+from admission.engine.cycle.cycle import run_cycle
+from admission.engine.decision import Decision, Preempt
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, Gone, PodSetAdmission, QueueingStrategy, Removed, Workload
+from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.queue.queues import PendingQueues
+from tests.admission.engine.cycle.evicting import evicting
+from tests.admission.engine.making import BEST, CPU, STRICT, queue, racks, workload
+
+strategies = pytest.mark.parametrize("strategy", [BEST, STRICT], ids=str)
+
+
+def runs(key: str, cpus: int, priority: int) -> Workload:
+    got = PodSetAdmission(name="main", flavors={"cpu": "tas"}, usage={"cpu": cpus * CPU}, count=1)
+    return replace(asks(key, cpus, priority), admission=Admission("q", (got,)), reserved=0.0)
+
+
+def asks(key: str, cpus: int, priority: int) -> Workload:
+    return workload(key, 1, cpus, priority=priority)
+
+
+def decide(of: Books) -> list[tuple[str, str]]:
+    """Cycles until there is nothing more to decide; the victims are on their way out then."""
+    found: list[Decision] = []
+    more = True
+    while more:
+        report = run_cycle(of.ledger, of.queues, 0.0, 100, Preemptor(of.ledger, 0.0))
+        found += report.decisions
+        more = report.more
+    for decision in found:
+        for victim in decision.victims if isinstance(decision, Preempt) else ():
+            booked = of.ledger.workload(victim.workload)
+            assert booked is not None
+            of.apply(replace(booked, evicted=True))
+    return [(type(decision).__name__, decision.workload) for decision in found]
+
+
+def ends(of: Books, key: str) -> list[tuple[str, str]]:
+    """What is decided when that one is gone."""
+    of.apply(Gone(Removed.WORKLOAD, key))
+    return decide(of)
+
+
+def promised(strategy: QueueingStrategy = BEST) -> Books:
+    """Eight cpus, of which one of low priority has four, three betters one each, and one is free; five are promised."""
+    of = Books(Ledger(), PendingQueues())
+    of.apply(replace(racks(), topology=None, levels=()))
+    of.apply(evicting(queue(strategy=strategy, tas=8)))
+    for each in (runs("low", 4, 0), *(runs(f"better{n}", 1, 9) for n in range(3))):
+        of.apply(each)
+    of.apply(asks("high", 5, 5))
+    assert decide(of) == [("Preempt", "high")]
+    return of
+
+
+@strategies
+def test_an_end_that_is_not_enough_changes_nothing_and_one_that_is_lets_it_start(strategy: QueueingStrategy) -> None:
+    of = promised(strategy)
+    for n in range(3):
+        assert ends(of, f"better{n}") == [], f"{2 + n} of 5 are free, and the victim is still there"
+    of.apply(runs("low", 3, 0))
+    assert decide(of) == [("Admit", "high")], "a pod of the victim has ended: five are free before all of it is gone"
+
+
+@strategies
+def test_it_is_asked_again_when_its_last_victim_has_left_and_another_took_what_was_promised(
+    strategy: QueueingStrategy,
+) -> None:
+    of = promised(strategy)
+    of.apply(asks("higher", 1, 7))
+    assert decide(of) == [("Admit", "higher")]
+    assert ends(of, "low") == [("Wait", "high")]
+    assert ends(of, "higher") == [("Admit", "high")]
+
+
+@strategies
+def test_it_is_asked_again_when_its_victim_does_not_leave_after_all(strategy: QueueingStrategy) -> None:
+    of = promised(strategy)
+    assert of.apply(runs("low", 4, 0)), "a cycle has something to do"
+    assert decide(of) == [("Preempt", "high")]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "after"),
+    [pytest.param(1, 1, id="as soon as one is free beside the five"), pytest.param(2, 2, id="as soon as two are")],
+)
+def test_who_waits_because_of_the_promise_is_heard_when_there_is_enough_beside_it(cpus: int, after: int) -> None:
+    of = promised()
+    of.apply(asks("small", cpus, 1))
+    assert decide(of) == [("Wait", "small")]
+    for n in range(after):
+        assert ends(of, f"better{n}") == ([("Admit", "small")] if n == after - 1 else [])
+
+
+def test_who_waits_because_of_the_promise_is_heard_when_it_comes_to_nothing() -> None:
+    of = promised()
+    of.apply(asks("small", 1, 1))
+    assert decide(of) == [("Wait", "small")]
+    assert ends(of, "high") == [("Admit", "small")]
