@@ -316,8 +316,10 @@ class _Cycle:
             lack = self._lack(workload, queue, assignment) or (USAGE_MAY_HELP if _evicts(queue) else None)
             return self._wait(head, queue, assignment.reason, assignment.message(), lack=lack)
         known, beyond = (None, False) if head.refused or not _evicts(queue) else self._by_quota(head, queue, assignment)
-        with self._promises.afterwards(nodes=fewer or not beyond):
-            found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
+        found = self._nominator.at_once(workload, queue, known) if known is not None else None
+        if found is None:
+            with self._promises.afterwards(queue.name, nodes=fewer or not beyond):
+                found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
         if not found.starts:
             told = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
             reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else told.reason
@@ -341,7 +343,7 @@ class _Cycle:
     def _by_quota(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> tuple[FlavorAssignment, bool]:
         """Its flavors beside what is promised; and whether quota would not suffice whomever it may evict, on whatever nodes."""
         known, workload = assignment, head.workload
-        with self._promises.afterwards(nodes=False):
+        with self._promises.afterwards(queue.name, nodes=False):
             if self._promises:
                 about, scope = self._preemptions.about(workload), Scope(fair=self._fair)
                 known = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, about, scope).assign(workload)

@@ -99,6 +99,14 @@ class Nominator:
             return full
         return self._fewer(workload, queue, scope) or full
 
+    def at_once(self, workload: Workload, queue: ClusterQueue, known: FlavorAssignment) -> Nomination | None:
+        """With these flavors, on nodes as they are; None where there is no room or that is not the question."""
+        if known.mode is not Mode.FIT:
+            return None
+        requests = placement_requests(workload, queue, known, self._ledger.flavors, self._now)
+        placed = self._ledger.place(requests) if requests else PlacementResult({}, {})
+        return Nomination(workload, known, placed.assignments) if placed.fits else None
+
     def _fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope) -> Nomination | None:
         deltas = [0 if p.min_count is None else max(0, p.count - p.min_count) for p in workload.pod_sets]
         total = sum(deltas)

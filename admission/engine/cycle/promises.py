@@ -104,10 +104,13 @@ class Promises:
                 self.outlook.take(admission, -1)
 
     @contextmanager
-    def afterwards(self, *, nodes: bool = True) -> Iterator[None]:
-        """Inside, the ledger is as it will be when all promises so far are kept. `nodes` False: but for the room on nodes."""
+    def afterwards(self, queue: str | None = None, *, nodes: bool = True) -> Iterator[None]:
+        """Inside, the ledger is as it will be when all promises so far are kept.
+
+        `queue`: of quota only what that queue's tree has is asked for. `nodes` False: no room is asked for.
+        """
         with self._ledger.away(self.leaving, nodes=nodes):
-            self.outlook.apply()
+            self.outlook.apply(queue)
             yield
 
     def leave_quota_for(self, queue: str, assignment: FlavorAssignment) -> bool:

@@ -63,17 +63,18 @@ class Outlook:
     def _shift(self, queue: str) -> _Shift:
         return self._trees.setdefault(self._ledger.quota.tree_of(queue), _Shift())
 
-    def apply(self) -> None:
-        """Book it, in a trial."""
-        for shift in self._trees.values():
-            shift.apply(self._ledger)
+    def apply(self, queue: str | None = None) -> None:
+        """Book it, in a trial; with `queue`, only in the tree of that one."""
+        tree = None if queue is None else self._ledger.quota.tree_of(queue)
+        for name, shift in self._trees.items():
+            if tree is None or name == tree:
+                shift.apply(self._ledger)
 
     @contextmanager
     def held(self, queue: str) -> Iterator[None]:
         """Inside, the ledger's quota is as it will be in that queue's tree."""
         with self._ledger.trial():
-            if (shift := self._trees.get(self._ledger.quota.tree_of(queue))) is not None:
-                shift.apply(self._ledger)
+            self.apply(queue)
             yield
 
 
