@@ -73,7 +73,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             admission_checks=checks.objects,
             namespace_labels=labels_of,
             elastic_quotas=quotas_of,
-            gang_pods=lambda key: members.by_index(_BY_GANG, key),
+            gang_pods=lambda key: members.filed(_BY_GANG, key),
         )
         tls, loaded, listening = Serving(), asyncio.Event(), asyncio.Event()
         certificates = _certificates(kube, settings, tls)

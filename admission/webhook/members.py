@@ -85,5 +85,5 @@ def read_member(data: bytes) -> GangPod:
 
 
 def gang_keys(pod: GangPod) -> Iterable[str]:
-    """The index of pods by their gang."""
-    return () if pod.gang is None else (object_key(pod.metadata.namespace, pod.gang.name),)
+    """The index of pods by their gang; those that are over are no longer its members."""
+    return () if pod.gang is None or pod.over else (object_key(pod.metadata.namespace, pod.gang.name),)

@@ -105,6 +105,10 @@ class Store(Generic[T]):
         """The objects filed under the value."""
         return [self._objects[key] for key in self._indexes[name].keys(value)]
 
+    def filed(self, name: str, value: str) -> Iterator[T]:
+        """The same one by one, for whoever needs but a few of many; the store must not change meanwhile."""
+        return (self._objects[key] for key in self._indexes[name].keys(value))
+
     def count(self, name: str, value: str) -> int:
         """How many objects are filed under the value."""
         return len(self._indexes[name].keys(value))
