@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar, cast
 
@@ -116,6 +116,10 @@ class Informer(Generic[T]):
     def by_index(self, name: str, value: str) -> list[T]:
         """The objects under that value."""
         return self._store.by_index(name, value)
+
+    def filed(self, name: str, value: str) -> Iterator[T]:
+        """The same one by one, for whoever needs but a few of many; only until the next await."""
+        return self._store.filed(name, value)
 
     def count(self, name: str, value: str) -> int:
         """How many objects are under that value."""
