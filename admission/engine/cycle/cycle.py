@@ -31,6 +31,7 @@ from admission.engine.cycle.backfill import BEHIND, Backfill, running
 from admission.engine.cycle.gangfit import Refused
 from admission.engine.cycle.gangroom import Room
 from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, is_grouped, turn_of
+from admission.engine.cycle.lacking import Lacking
 from admission.engine.cycle.late import beside_its_gang
 from admission.engine.cycle.nominate import DEFERRED, Nomination, Nominator
 from admission.engine.cycle.promises import Promises
@@ -41,10 +42,9 @@ from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
-from admission.engine.model import Assignment, ClusterQueue, FlavorResource, StopPolicy, Workload
+from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.outlook import reach_beside
-from admission.engine.preemption.reach import within_reach
-from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Free, Lack, lack_of, lack_of_evicting
+from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Lack
 from admission.engine.queue.queues import Notice, PendingQueues
 
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
@@ -110,6 +110,7 @@ class _Cycle:
         self._nominator = Nominator(ledger, preemptions, now)
         self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger)
         self._promises = Promises(ledger, queues)
+        self._lacking = Lacking(ledger, self._promises, preemptions, fair=fair)
         self._backfill = Backfill(ledger, queues, now, fair=fair)
         if fair:
             self._promises.keep_all()
@@ -168,7 +169,7 @@ class _Cycle:
             return self._wait(head, queue, *closed, lack=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
-        if self._queues.sleeps_on(workload.key, self._free(queue), promised=bool(self._promises)):
+        if self._queues.sleeps_on(workload.key, self._lacking.free(queue), promised=bool(self._promises)):
             self._settle(head)
             return None
         assignment = self._assign(head, queue)
@@ -177,17 +178,6 @@ class _Cycle:
         if self._turns.yields(head, assignment.level):
             return None
         return self._place(head, queue, assignment)
-
-    def _free(self, queue: ClusterQueue) -> Free:
-        """What is free for the queue; for those who may evict, when others' victims have left and promises are kept."""
-
-        def free(fr: FlavorResource, priority: int | None) -> int:
-            if priority is None or not self._promises:
-                return within_reach(self._ledger, queue.name, fr, priority)
-            with self._promises.outlook.held(queue.name):
-                return within_reach(self._ledger, queue.name, fr, priority)
-
-        return free
 
     def _closed(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
         """Why the workload cannot be considered, whatever room there is."""
@@ -313,9 +303,11 @@ class _Cycle:
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
         may_help = _evicts(queue) and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:
-            lack = self._lack(workload, queue, assignment) or (USAGE_MAY_HELP if _evicts(queue) else None)
+            lack = self._lacking.of(workload, queue, assignment) or (USAGE_MAY_HELP if _evicts(queue) else None)
             return self._wait(head, queue, assignment.reason, assignment.message(), lack=lack)
-        known, beyond = (None, False) if head.refused or not _evicts(queue) else self._by_quota(head, queue, assignment)
+        known, beyond = None, False
+        if _evicts(queue) and not head.refused:
+            known, beyond = self._lacking.beside_promises(workload, queue, assignment)
         found = self._nominator.at_once(workload, queue, known) if known is not None else None
         if found is None:
             with self._promises.afterwards(queue.name, nodes=fewer or not beyond):
@@ -323,39 +315,19 @@ class _Cycle:
         if not found.starts:
             told = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
             reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else told.reason
-            lack = None if known is None or fewer or found.homeless else self._lack_in_vain(head, queue, known, beyond)
+            lack = None
+            if known is not None and not fewer and not found.homeless:
+                lack = self._lacking.in_vain(workload, queue, known, beyond)
             return self._wait(head, queue, reason, told.message(), lack=lack)
         if self._turns.yields(head, found.assignment.level):
             return None
-        needs = None if head.refused or fewer or self._fair else lack_of(queue, assignment)
+        needs = None if head.refused or fewer else self._lacking.until_then(queue, assignment)
         if found.victims:
             return self._preempt(head, queue, found, needs)
         if self._promises.must_wait(found):
             self._promise(head, found, self._promises.leaving, needs=needs)
             return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
         return self._start(head, queue, found)
-
-    def _lack(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment) -> Lack | None:
-        if not _evicts(queue):
-            return lack_of(queue, found)
-        return None if self._fair else lack_of_evicting(queue, found, workload.priority)
-
-    def _by_quota(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> tuple[FlavorAssignment, bool]:
-        """Its flavors beside what is promised; and whether quota would not suffice whomever it may evict, on whatever nodes."""
-        known, workload = assignment, head.workload
-        with self._promises.afterwards(queue.name, nodes=False):
-            if self._promises:
-                about, scope = self._preemptions.about(workload), Scope(fair=self._fair)
-                known = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, about, scope).assign(workload)
-            lack = self._lack(workload, queue, known)
-            return known, lack is not None and not lack.eased(partial(within_reach, self._ledger, queue.name))
-
-    def _lack_in_vain(self, head: Head, queue: ClusterQueue, found: FlavorAssignment, beyond: bool) -> Lack | None:
-        """There is nobody, or not enough, to evict for it: what must come free first, however full the nodes are."""
-        lack = self._lack(head.workload, queue, found)
-        if found.mode is Mode.NO_CANDIDATES and len(found.usage) == 1 and not self._promises:
-            return lack or USAGE_MAY_HELP
-        return replace(lack, promised=bool(self._promises)) if lack is not None and beyond else None
 
     def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: Lack | None) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:
