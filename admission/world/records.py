@@ -38,7 +38,6 @@ class Lacking(msgspec.Struct, frozen=True):
     quota: tuple[tuple[FlavorResource, int], ...] | None = None
     rooms: tuple[str, ...] | None = None
     priority: int | None = None
-    promised: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -101,13 +100,13 @@ def lacking(lack: Lack | None) -> Lacking | None:
     if lack is None:
         return None
     rooms = None if lack.rooms is None else tuple(sorted(lack.rooms))
-    return Lacking(lack.quota, rooms, lack.priority, lack.promised)
+    return Lacking(lack.quota, rooms, lack.priority)
 
 
 def lack_of(record: Lacking) -> Lack:
     """From its record."""
     rooms = None if record.rooms is None else frozenset(record.rooms)
-    return Lack(record.quota, rooms, record.priority, record.promised)
+    return Lack(record.quota, rooms, record.priority)
 
 
 def promised(workload: Workload, promise: Promise) -> Promised:

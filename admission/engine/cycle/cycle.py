@@ -169,7 +169,7 @@ class _Cycle:
             return self._wait(head, queue, *closed, lack=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
-        if self._queues.sleeps_on(workload.key, self._lacking.free(queue), promised=bool(self._promises)):
+        if self._queues.sleeps_on(workload.key, self._lacking.free(queue)):
             self._settle(head)
             return None
         assignment = self._assign(head, queue)

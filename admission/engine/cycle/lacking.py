@@ -7,7 +7,6 @@ by cycle.py; how much evicting could bring is preemption/reach.py's to say.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from admission.engine.cycle.promises import Promises
@@ -61,7 +60,7 @@ class Lacking:
         lack = self.of(workload, queue, found)
         if found.mode is Mode.NO_CANDIDATES and len(found.usage) == 1 and not self._promises:
             return lack or USAGE_MAY_HELP
-        return replace(lack, promised=bool(self._promises)) if lack is not None and beyond else None
+        return lack if beyond else None
 
     def until_then(self, queue: ClusterQueue, found: FlavorAssignment) -> Lack | None:
         """The quota without which it cannot start while the victims of what it is promised are there."""

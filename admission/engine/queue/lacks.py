@@ -36,13 +36,11 @@ class Lack:
 
     `rooms`: flavors of which one has to get more room on its nodes; None: any. With neither, only a change of the queue, of its
     cohort or of a flavor helps, and that wakes everybody. `priority`: of a workload that may evict others, as `Free` takes it.
-    `promised`: it lacks that because of what was promised to others, and the end of a promise may help too.
     """
 
     quota: tuple[tuple[FlavorResource, int], ...] | None = None
     rooms: frozenset[str] | None = None
     priority: int | None = None
-    promised: bool = False
 
     def eased(self, free: Free) -> bool:
         """Whether what is free for the queue may be enough."""

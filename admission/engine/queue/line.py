@@ -20,7 +20,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from admission.engine.decision import Reason
-from admission.engine.model import FlavorResource, PodSet, Workload
+from admission.engine.model import LARGEST, FlavorResource, PodSet, Workload
 from admission.engine.queue.lacks import Free, Lack
 
 Order = tuple[int, float, str, str]
@@ -122,11 +122,13 @@ class Line:
 
     `parked`: the head that was refused in a StrictFIFO line, and why; `parked_lack`: what it waits for. `wakes` counts how
     often the line was woken. `timed`: how long workloads run makes a difference here; `aged`: who came first may evict more.
+    `beside_promises`: some sleep on that might have been woken but for what was promised to others.
     """
 
     strict: bool = False
     timed: bool = False
     aged: bool = False
+    beside_promises: bool = False
     classes: dict[Hashable, EqualClass] = field(default_factory=dict)
     awake: list[tuple[Order, int, EqualClass]] = field(default_factory=list)
     parked: tuple[Order, Reason] | None = None
@@ -137,7 +139,6 @@ class Line:
     )
     _by_usage: dict[EqualClass, None] = field(default_factory=dict)
     _by_room: dict[EqualClass, None] = field(default_factory=dict)
-    _by_promise: dict[EqualClass, None] = field(default_factory=dict)
 
     def head(self) -> Order | None:
         """Whom to consider next; None while everybody sleeps or the line is parked."""
@@ -200,14 +201,11 @@ class Line:
             self.parked = None
 
     def promise_ended(self) -> bool:
-        """Whoever sleeps because of what was promised to others is worth considering again. True if there is somebody."""
-        risen = list(self._by_promise)
-        for group in risen:
-            self._rise(group)
-        if self.parked is None or self.parked_lack is None or not self.parked_lack.promised:
-            return bool(risen)
-        self.parked = None
-        return True
+        """Whoever may sleep because of what was promised to others is worth considering again. True if there is somebody."""
+        if not self.beside_promises:
+            return False
+        self.beside_promises = False
+        return self._raise_eased(lambda fr, priority: LARGEST, evicting=True)
 
     def wake(self, room_only: bool) -> None:
         """Everybody is worth considering again; with `room_only` just those whom more room could help."""
@@ -273,8 +271,6 @@ class Line:
             self._by_usage[group] = None
         if lack.rooms is None or lack.rooms:
             self._by_room[group] = None
-        if lack.promised:
-            self._by_promise[group] = None
         for fr, amount in lack.quota or ():
             heap = self._short.setdefault((fr, lack.priority), [])
             if len(heap) > 2 * len(self.classes):
@@ -291,7 +287,6 @@ class Line:
         group.lack = None
         self._by_usage.pop(group, None)
         self._by_room.pop(group, None)
-        self._by_promise.pop(group, None)
 
     def _offer(self, group: EqualClass) -> None:
         first = group.first()

@@ -28,6 +28,10 @@ class Promised:
         self._waiting: dict[str, set[str]] = {}
         self._returning: dict[str, set[str]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anything is promised to anybody."""
+        return bool(self._ends)
+
     def make(self, item: Item, promise: Promise) -> None:
         """The workload waits for its victims to leave."""
         item.promise, item.lapsed = promise, False

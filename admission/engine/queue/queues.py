@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
@@ -149,22 +149,14 @@ class PendingQueues:
         self._take_back(self._promised.left(left))
         for name in names:
             self._take_back(self._promised.end(name, now))
-        free = beside(self._promised.of(names))
-        for name in names:
-            if (line := self._lines.get(name)) is not None and line.quota_freed(partial(free, name)):
-                self._ready.add(name)
+        self._raise(names, beside, Line.quota_freed)
 
     def quota_taken(self, names: Collection[str], beside: Beside) -> bool:
         """One of these queues, relatives of each other, borrows more than before: others might evict its workloads.
 
         True if there is somebody worth a look now.
         """
-        free, risen = beside(self._promised.of(names)), False
-        for name in names:
-            if (line := self._lines.get(name)) is not None and line.quota_taken(partial(free, name)):
-                self._ready.add(name)
-                risen = True
-        return risen
+        return self._raise(names, beside, Line.quota_taken)
 
     def room_came(self, flavors: Collection[str], beside: Beside) -> None:
         """The nodes of these flavors may have more room than before."""
@@ -251,15 +243,15 @@ class PendingQueues:
         if again is not None and item.group.again != again:
             heappush(self._steps, (again, next(self._sequence), name, item.group))
         item.group.again = again
+        line.beside_promises |= bool(self._promised)
         for other in line.refuse(order_of(item.workload), item.group, reason, overtaken=overtaken, lack=lack):
             self._tell(self._items[other].workload, reason, BYPASSED)
         return line.strict and not overtaken
 
-    def sleeps_on(self, key: str, free: Free, *, promised: bool) -> bool:
+    def sleeps_on(self, key: str, free: Free) -> bool:
         """True if the head of its queue still lacks the quota that its equals were refused for: they sleep on, unheard.
 
-        So do those behind it of whom that is true as well. One that never had an answer is to be heard. `promised`: it might
-        have more but for what was promised to others.
+        So do those behind it of whom that is true as well. One that never had an answer is to be heard.
         """
         line, slept, free = self._lines[self._items[key].workload.cluster_queue], False, _looked_up(free)
         while (order := line.head()) is not None:
@@ -267,7 +259,7 @@ class PendingQueues:
             if group is None or group.short is None or order[-1] in group.untold or group.short[1].eased(free):
                 break
             reason, lack = group.short
-            self.refuse(order[-1], reason, group.again, lack=replace(lack, promised=promised))
+            self.refuse(order[-1], reason, group.again, lack=lack)
             slept |= order[-1] == key
         return slept
 
@@ -391,6 +383,8 @@ class PendingQueues:
                     item.group.short = memory.short[key]
             if key in memory.returning:
                 self._promised.came_back(item)
+        for line in self._lines.values():
+            line.beside_promises = True  # as far as anybody knows
 
     # ---- within
 
@@ -415,6 +409,18 @@ class PendingQueues:
         if item.group.refused is not None:
             item.group.untold.discard(item.workload.key)
             self._tell(item.workload, item.group.refused, BYPASSED)
+
+    def _raise(self, names: Collection[str], beside: Beside, how: Callable[[Line, Free], bool]) -> bool:
+        """Whoever has enough beside what is promised, in each of these queues. True if there is somebody."""
+        promises, risen = list(self._promised.of(names)), False
+        free = beside(promises)
+        for name in names:
+            if (line := self._lines.get(name)) is not None:
+                line.beside_promises |= bool(promises)
+                if how(line, partial(free, name)):
+                    self._ready.add(name)
+                    risen = True
+        return risen
 
     def _break(self, broken: Iterable[Item]) -> None:
         """As `_take_back`; and what was kept for them may be free for those who sleep because of it."""
