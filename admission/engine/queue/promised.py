@@ -50,15 +50,14 @@ class Promised:
             _discard(self._waiting, victim, item.workload.key)
         return True
 
-    def end(self, name: str, free: FreeOf | None = None) -> Iterator[Item]:
-        """The queue is woken: those that are promised nothing any more, by key.
+    def end(self, names: Collection[str], free: FreeOf | None = None) -> Iterator[Item]:
+        """These queues are woken: those that are promised nothing any more, by key.
 
         With `free`, because usage or room came free: not those that the quota does not let start before their victims leave.
         """
-        for key in sorted(self._ends.get(name, ())):
-            item = self._items[key]
-            if free is None or not _stands(item, free):
-                yield self._broken(item)
+        for key in self._ended_by(names):
+            if free is None or not _stands(self._items[key], free):
+                yield self._broken(self._items[key])
 
     def left(self, victim: str) -> Iterator[Item]:
         """The workload has left: those that waited for nobody else are promised nothing any more, by key."""
@@ -77,10 +76,13 @@ class Promised:
 
     def of(self, names: Collection[str]) -> Iterator[tuple[Workload, Promise]]:
         """What is promised to whom that one of these queues can end, by key."""
-        for key in sorted({key for name in names for key in self._ends.get(name, ())}):
+        for key in self._ended_by(names):
             item = self._items[key]
             if item.promise is not None:
                 yield item.workload, item.promise
+
+    def _ended_by(self, names: Collection[str]) -> list[str]:
+        return sorted({key for name in self._ends.keys() & names for key in self._ends[name]})
 
     def _broken(self, item: Item) -> Item:
         self.forget(item)

@@ -127,7 +127,7 @@ class PendingQueues:
             del self._reserved[name]
             self.wake({name} | self.sharing_flavors(name))  # what was kept is free, and its queue has another head
 
-    def wake(self, names: Iterable[str], *, room_only: bool = False) -> None:
+    def wake(self, names: Collection[str], *, room_only: bool = False) -> None:
         """Something changed that could help these queues' workloads.
 
         `room_only`: quota or nodes became free, or nodes came; whoever lacks more than that (no flavor suits it, it asks
@@ -137,7 +137,7 @@ class PendingQueues:
             if (line := self._lines.get(name)) is not None:
                 line.wake(room_only)
                 self._ready.add(name)
-                self._break(self._promised.end(name))
+        self._break(self._promised.end(names))
 
     def stays(self, key: str) -> None:
         """An admitted workload that was to leave does not: whoever waits for it looks at what there is now."""
@@ -147,8 +147,7 @@ class PendingQueues:
         """Usage was given back among these queues, relatives of each other. `left`: the admitted workload that is gone."""
         now = beside(())
         self._take_back(self._promised.left(left))
-        for name in names:
-            self._take_back(self._promised.end(name, now))
+        self._take_back(self._promised.end(names, now))
         self._raise(names, beside, Line.quota_freed)
 
     def quota_taken(self, names: Collection[str], beside: Beside) -> bool:
@@ -160,12 +159,11 @@ class PendingQueues:
 
     def room_came(self, flavors: Collection[str], beside: Beside) -> None:
         """The nodes of these flavors may have more room than before."""
-        now = beside(())
-        for name in self.queues_of(flavors):
-            if (line := self._lines.get(name)) is not None:
-                if line.room_came(flavors):
-                    self._ready.add(name)
-                self._break(self._promised.end(name, now))
+        names = self.queues_of(flavors)
+        for name in names:
+            if (line := self._lines.get(name)) is not None and line.room_came(flavors):
+                self._ready.add(name)
+        self._break(self._promised.end(names, beside(())))
 
     def wake_others(self, name: str) -> None:
         """What was kept for a workload of the queue is free again: quota and nodes, these maybe of flavors with other names."""
