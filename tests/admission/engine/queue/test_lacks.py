@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from admission.engine.books import Books
 from admission.engine.cycle.cycle import run_cycle
 from admission.engine.decision import Admit, Decision, Preempt
+from admission.engine.explain.turn import Scene, decided
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     BoundPod,
@@ -26,6 +28,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.queue.line import order_of
 from admission.engine.queue.queues import PendingQueues
 from tests.admission.engine.making import BEST, CPU, RACK, STRICT, group, host, racks
 
@@ -212,6 +215,15 @@ def let_go(of: Books) -> None:
         decide(of)
 
 
+def first_to_be_asked(of: Books) -> Iterator[Workload]:
+    """Who waits without a promise: of a StrictFIFO queue only the first, and nobody behind one that has a promise."""
+    for name in QUEUES:
+        spec = of.ledger.quota.spec(name)
+        waiting = sorted((one for one in of.queues.workloads() if one.cluster_queue == name), key=order_of)
+        only_first = spec is not None and spec.strategy is STRICT
+        yield from (one for one in (waiting[:1] if only_first else waiting) if not of.queues.promised(one.key))
+
+
 def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | End, bool]]) -> None:
     of = books()
     for number in range(3):
@@ -221,8 +233,10 @@ def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | 
         decide(of)
         if leave:
             let_go(of)
-        if any(of.queues.promises()):
-            continue  # to wake everybody breaks promises: then there is more to be had
+        if any(of.queues.promises()):  # to wake everybody breaks promises: then there is more to be had
+            for asks in first_to_be_asked(of):
+                assert not isinstance(decided(of.ledger, asks, 0.0, Scene(of.queues)), Admit | Preempt)
+            continue
         of.queues.wake(QUEUES)
         assert not [one for one in decide(of) if isinstance(one, Admit | Preempt)]
 
