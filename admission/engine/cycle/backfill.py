@@ -107,14 +107,20 @@ class Backfill:
         self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
         self._searches = _SEARCHES
 
-    def taken(self, workload: Workload, admission: Admission) -> bool:
-        """The workload, as it is booked, is admitted: the ends are others now. Whether it had the reservation of its queue."""
+    def taken(self, workload: Workload, admission: Admission, level: int) -> bool:
+        """The workload, as it is booked, is admitted: the ends are others now. Whether it had the reservation of its queue.
+
+        Nobody has asked whether one that comes before a head delays it: what it took of the quota may be missing then.
+        """
         self._known = None
         self._leaving.clear()
         for head, reservation in tuple(self._queues.reservations()):
             if workload.ends is not None and workload.ends <= reservation.start:
                 continue
-            if reservation.firm and head.key != workload.key and not _apart(reservation.admission, admission):
+            if not reservation.firm or head.key == workload.key:
+                continue
+            asked = self._binds(head, reservation, workload, level) or not self._related(head, workload)
+            if not asked or not _apart(reservation.admission, admission):
                 self._queues.reserve(head.key, replace(reservation, firm=False))
         held = self._queues.reservation(workload.cluster_queue)
         return held is not None and held[0].key == workload.key
@@ -191,6 +197,10 @@ class Backfill:
             if bound and not self._holds(head, reservation, queue, found):
                 return f"would delay {head.key}, which comes before it and is {expected(reservation.start)}"
         return None
+
+    def _related(self, one: Workload, other: Workload) -> bool:
+        tree_of = self._ledger.quota.tree_of
+        return tree_of(one.cluster_queue) == tree_of(other.cluster_queue)
 
     def _binds(self, head: Workload, reservation: Reservation, workload: Workload, level: int) -> bool:
         if head.key == workload.key:

@@ -107,7 +107,7 @@ class _Cycle:
         self._ledger, self._queues, self._now, self._preemptions = ledger, queues, now, preemptions
         self._fair, self._startable, self._woke = fair, startable, False
         self._nobody = NoPreemption(ledger.quota)
-        self._nominator = Nominator(ledger, preemptions, now)
+        self._nominator = Nominator(ledger, preemptions, now, thorough=True)
         self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger)
         self._promises = Promises(ledger, queues)
         self._lacking = Lacking(ledger, self._promises, preemptions, fair=fair)
@@ -238,7 +238,7 @@ class _Cycle:
         workload, admission = found.workload, found.admission()
         booked = running(workload, queue, self._now)
         self._ledger.charge(booked, admission)
-        self._woke |= self._backfill.taken(booked, admission)
+        self._woke |= self._backfill.taken(booked, admission, found.assignment.level)
         self._queues.remove(workload.key)
         self._settle(head)
         self._taken(found)
@@ -284,6 +284,9 @@ class _Cycle:
     def _fetched(self, found: Nomination) -> Admit:
         """It starts, from wherever it stood in its line; it is charged already."""
         workload, name = found.workload, found.workload.cluster_queue
+        if (queue := self._ledger.quota.spec(name)) is not None:
+            booked = running(workload, queue, self._now)
+            self._woke |= self._backfill.taken(booked, found.admission(), found.assignment.level)
         first = self._queues.head(name)
         self._queues.remove(workload.key)
         if first is not None and first.key == workload.key:

@@ -5,7 +5,9 @@
    others to leave; if not even a cluster without admitted workloads would hold it, it fits nowhere.
 3. *victims*: whom the preemption engine would evict; and the domains that the workload would take then. Where nobody can be
    evicted these are the domains of an empty cluster: to keep them free of later workloads, if the cycle wants that.
-4. *fewer pods*: where none of it helped, pod sets with a `minCount` give pods up, evenly, the fewest that suffice, found by
+4. *other flavors*: where quota might have done but nobody can go for it, or nodes are in the way whoever goes, the flavors that
+   failed are passed over and the rest is looked through. The peer comes to them in its next cycles.
+5. *fewer pods*: where none of it helped, pod sets with a `minCount` give pods up, evenly, the fewest that suffice, found by
    bisection (cycle.md 4.7).
 
 Nothing is changed: cycle.py and round.py book what they take. Source: cycle.md 4.2, 4.5, 4.7.
@@ -39,7 +41,8 @@ class Nomination:
     """What a workload would get. `workload` has the pod counts that this is for; `victims` have to leave first.
 
     `places`: domains by pod set; of a nomination that is no Fit, those that it would take once others have left.
-    `homeless`: not even nodes without any workload hold it.
+    `homeless`: not even nodes without any workload hold it. `failed`: by pod set and flavor, why that is in vain if nobody can
+    go, where quota might have done.
     """
 
     workload: Workload
@@ -47,6 +50,7 @@ class Nomination:
     places: Mapping[str, Assignment] = field(default_factory=dict)
     victims: tuple[Victim, ...] = ()
     homeless: bool = False
+    failed: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
@@ -78,10 +82,13 @@ class Nomination:
 
 
 class Nominator:
-    """Nominates against the ledger as it stands. `partial`: pod sets may start with fewer pods."""
+    """Nominates against the ledger as it stands. `partial`: pod sets may start with fewer pods; `thorough`: step 4 is made."""
 
-    def __init__(self, ledger: Ledger, preemptions: Preemptions, now: float, *, partial: bool = True) -> None:
-        self._ledger, self._preemptions, self._now, self._partial = ledger, preemptions, now, partial
+    def __init__(
+        self, ledger: Ledger, preemptions: Preemptions, now: float, *, partial: bool = True, thorough: bool = False
+    ) -> None:
+        self._ledger, self._preemptions, self._now = ledger, preemptions, now
+        self._partial, self._thorough = partial, thorough
 
     def nominate(
         self,
@@ -95,9 +102,20 @@ class Nominator:
         `known`: what a search for all pods finds in this scope, where it was made already.
         """
         full = self._attempt(workload, queue, scope, known)
+        if not full.starts and self._thorough:
+            full = self._elsewhere(full, workload, queue, scope) or full
         if full.starts or not self._partial:
             return full
         return self._fewer(workload, queue, scope) or full
+
+    def _elsewhere(self, first: Nomination, workload: Workload, queue: ClusterQueue, scope: Scope) -> Nomination | None:
+        refused, found = dict(scope.refused), first
+        while found.failed.keys() - refused.keys():
+            refused.update(found.failed)
+            found = self._attempt(workload, queue, replace(scope, refused=dict(refused)))
+            if found.starts:
+                return found
+        return None
 
     def at_once(self, workload: Workload, queue: ClusterQueue, known: FlavorAssignment) -> Nomination | None:
         """With these flavors, on nodes as they are; None where there is no room or that is not the question."""
@@ -149,13 +167,15 @@ class Nominator:
         preemption: Preemption,
     ) -> Nomination:
         """It fits only when others leave: whom, and what it would take then."""
+        failed = _failed(found)
         empty = self._ledger.place(requests, simulate_empty=True) if requests else PlacementResult({}, {})
         if not empty.fits:
-            return Nomination(workload, _unplaced(found, empty.failures, Mode.NO_FIT), homeless=True)
+            found = _unplaced(found, empty.failures, Mode.NO_FIT)
+            return Nomination(workload, found, homeless=True, failed=_failed(found) if failed else {})
         found = _all_placed_preempt(found)
         victims = tuple(preemption.targets(workload, found))
         places = self._places_without(victims, requests) if victims and requests else empty.assignments
-        return Nomination(workload, found, places, victims)
+        return Nomination(workload, found, places, victims, failed=failed)
 
     def _places_without(
         self, victims: Sequence[Victim], requests: Sequence[PlacementRequest]
@@ -164,6 +184,18 @@ class Nominator:
             for victim in victims:
                 self._ledger.lift(victim.workload)
             return self._ledger.place(requests).assignments
+
+
+def _failed(found: FlavorAssignment) -> dict[tuple[str, str], str]:
+    """Which flavors are in vain if nobody can go; none where quota has no candidates, so that no other flavor has any."""
+    if found.mode is Mode.NO_CANDIDATES:
+        return {}
+    return {
+        (pod_set.name, pick.flavor): pod_set.unplaced or "; ".join(pod_set.reasons)
+        for pod_set in found.pod_sets
+        for pick in pod_set.picks.values()
+        if pick.mode < Mode.FIT
+    }
 
 
 def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode: Mode) -> FlavorAssignment:

@@ -29,7 +29,7 @@ class Promise:
 class Reservation:
     """When (epoch seconds) the head of a queue with backfill starts at the latest, what it gets then, how far it borrows.
 
-    `found`: when that was found out. `firm`: nobody has taken of the places since.
+    `found`: when that was found out. `firm`: nobody has taken of the places since, nor of the quota without being asked.
     """
 
     start: float

@@ -119,6 +119,12 @@ def test_no_head_starts_later_than_it_was_told_first_long(
     kept(jobs, strategy, quota)
 
 
+def test_who_is_next_after_one_that_took_of_its_quota_is_told_anew() -> None:
+    """Nobody could say when the seven pods would start, so the six CPUs were told the end of the first job."""
+    first, soon, seven, six = (26, 6, 1, 0, 9), (0, 1, 1, 40, 0), (26, 7, 1, 5, 0), (26, 2, 3, 0, 0)
+    kept([Job(*each, racked=False) for each in (soon, first, seven, six)], BEST, 12)
+
+
 def stream(limit: int) -> list[Job]:
     """A small job every five seconds, each for twenty: the hall is never quite empty. A gang of a whole rack comes second."""
     small = [Job(5 * n, 4, 1, limit, 0 if limit else 19, racked=True) for n in range(60)]

@@ -15,6 +15,7 @@ from admission.engine.decision import Admit, Preempt
 from admission.engine.model import (
     Cohort,
     Flavor,
+    Node,
     PodSet,
     PreemptionPolicy,
     QueueingStrategy,
@@ -160,6 +161,27 @@ def test_nobody_is_evicted_where_it_would_not_help() -> None:
     report = cluster.cycle()
     assert preempted(report) == {}
     assert waits(report)["wide"].startswith("TopologyPlacementFailed")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "others"),
+    [
+        pytest.param([], [], id="which has no node"),
+        pytest.param([host("two", "two-r", 2, "two")], [], id="whose node is too small even if it is empty"),
+        pytest.param([host("two", "two-r", 4, "two")], [("better", 9)], id="whose node is full of its betters"),
+    ],
+)
+def test_it_evicts_in_one_flavor_where_only_quota_is_free_in_the_next(
+    nodes: list[Node], others: list[tuple[str, int]]
+) -> None:
+    here, spec = host("one", "one-r", 4, "one"), evicting(queue(one=4, two=8))
+    cluster = running(racks("one"), racks("two"), here, *nodes, spec, first=[workload("low", 4)])
+    cluster.tell(*(workload(key, 4, priority=priority, queued=1) for key, priority in others))
+    assert len(admitted(cluster.cycle())) == len(others)
+    cluster.tell(workload("high", 4, priority=5, queued=9))
+    assert preempted(cluster.cycle()) == {"high": ["low"]}
+    cluster.finish("low")
+    assert admitted(cluster.cycle()) == ["high"]
 
 
 def waiting_behind() -> Evicting:

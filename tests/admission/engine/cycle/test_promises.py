@@ -14,7 +14,7 @@ from admission.engine.model import Admission, Gone, PodSetAdmission, QueueingStr
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.queue.queues import PendingQueues
 from tests.admission.engine.cycle.evicting import evicting
-from tests.admission.engine.making import BEST, CPU, STRICT, queue, racks, workload
+from tests.admission.engine.making import BEST, CPU, STRICT, host, queue, racks, workload
 
 strategies = pytest.mark.parametrize("strategy", [BEST, STRICT], ids=str)
 
@@ -106,3 +106,28 @@ def test_who_waits_because_of_the_promise_is_heard_when_it_comes_to_nothing() ->
     of.apply(asks("small", 1, 1))
     assert decide(of) == [("Wait", "small")]
     assert ends(of, "high") == [("Admit", "small")]
+
+
+def test_who_comes_before_it_is_heard_when_there_is_enough_with_what_was_promised() -> None:
+    of = promised()
+    of.apply(asks("wide", 6, 7))
+    assert decide(of) == [("Wait", "wide")], "one is free, and four can be had"
+    assert ends(of, "better0") == [("Wait", "wide")], "two and four are six: it waits for the same victim"
+    assert ends(of, "low") == [("Admit", "wide"), ("Wait", "high")]
+
+
+def test_who_waits_because_of_the_promise_is_heard_when_its_owner_starts_elsewhere() -> None:
+    of = Books(Ledger(), PendingQueues())
+    for flavor in ("one", "two"):
+        of.apply(racks(flavor))
+    of.apply(host("one-0", "one-r", 8, "one"))
+    of.apply(evicting(queue(one=6, two=4)))
+    of.apply(asks("low", 4, 0))
+    assert decide(of) == [("Admit", "low")]
+    of.apply(asks("high", 4, 5))
+    assert decide(of) == [("Preempt", "high")], "the second flavor has quota, but no node"
+    only_here = asks("small", 3, 1)
+    of.apply(replace(only_here, pod_sets=(replace(only_here.pod_sets[0], node_selector={"pool": "one"}),)))
+    assert decide(of) == [("Wait", "small")]
+    of.apply(host("two-0", "two-r", 4, "two"))
+    assert decide(of) == [("Admit", "high"), ("Preempt", "small")]
