@@ -102,7 +102,7 @@ class Nominator:
         `known`: what a search for all pods finds in this scope, where it was made already.
         """
         full = self._attempt(workload, queue, scope, known)
-        if not full.starts and self._thorough:
+        if not full.starts and self._thorough and len(queue.flavors) > 1:
             full = self._elsewhere(full, workload, queue, scope) or full
         if full.starts or not self._partial:
             return full

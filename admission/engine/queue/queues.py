@@ -145,9 +145,10 @@ class PendingQueues:
 
     def quota_freed(self, names: Collection[str], beside: Beside, left: str = "") -> None:
         """Usage was given back among these queues, relatives of each other. `left`: the admitted workload that is gone."""
-        now = beside(())
-        self._take_back(self._promised.left(left))
-        self._take_back(self._promised.end(names, now))
+        for item in self._promised.left(left):
+            # those of another cohort tree waited for its nodes, and nobody looks there for who slept because of them
+            (self._take_back if item.workload.cluster_queue in names else self._break)((item,))
+        self._take_back(self._promised.end(names, beside(())))
         self._raise(names, beside, Line.quota_freed)
 
     def quota_taken(self, names: Collection[str], beside: Beside) -> bool:

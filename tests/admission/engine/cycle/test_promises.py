@@ -12,6 +12,8 @@ from admission.engine.decision import Decision, Preempt
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Gone, PodSetAdmission, QueueingStrategy, Removed, Workload
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.queue.lacks import Lack
+from admission.engine.queue.pending import Promise
 from admission.engine.queue.queues import PendingQueues
 from tests.admission.engine.cycle.evicting import evicting
 from tests.admission.engine.making import BEST, CPU, STRICT, host, queue, racks, workload
@@ -19,9 +21,9 @@ from tests.admission.engine.making import BEST, CPU, STRICT, host, queue, racks,
 strategies = pytest.mark.parametrize("strategy", [BEST, STRICT], ids=str)
 
 
-def runs(key: str, cpus: int, priority: int) -> Workload:
+def runs(key: str, cpus: int, priority: int, *, to: str = "q") -> Workload:
     got = PodSetAdmission(name="main", flavors={"cpu": "tas"}, usage={"cpu": cpus * CPU}, count=1)
-    return replace(asks(key, cpus, priority), admission=Admission("q", (got,)), reserved=0.0)
+    return replace(asks(key, cpus, priority), admission=Admission(to, (got,)), cluster_queue=to, reserved=0.0)
 
 
 def asks(key: str, cpus: int, priority: int) -> Workload:
@@ -106,6 +108,25 @@ def test_who_waits_because_of_the_promise_is_heard_when_it_comes_to_nothing() ->
     of.apply(asks("small", 1, 1))
     assert decide(of) == [("Wait", "small")]
     assert ends(of, "high") == [("Admit", "small")]
+
+
+def test_who_waits_because_of_the_promise_is_heard_when_its_last_victim_leaves_in_another_cohort_tree() -> None:
+    """Whoever fits once others have left waits for all of them, whatever quota they use."""
+    of = Books(Ledger(), PendingQueues())
+    of.apply(replace(racks(), topology=None, levels=()))
+    for spec in (queue(tas=8), queue("other", tas=2)):
+        of.apply(evicting(spec))
+    of.apply(runs("better", 7, 9))
+    of.apply(runs("leaves", 2, 0, to="other"))
+    of.apply(asks("high", 5, 5))
+    kept = runs("high", 5, 5).admission
+    assert kept is not None
+    of.queues.promise(
+        "high", Promise(kept, frozenset({"leaves"}), lack=Lack(((("tas", "cpu"), 5 * CPU),), frozenset()))
+    )
+    of.apply(asks("small", 1, 1))
+    assert decide(of) == [("Wait", "small")]
+    assert ends(of, "leaves") == [("Wait", "high"), ("Admit", "small")]
 
 
 def test_who_comes_before_it_is_heard_when_there_is_enough_with_what_was_promised() -> None:
