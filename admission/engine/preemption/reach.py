@@ -7,7 +7,7 @@ evicts, the queue must stay within its own quota afterwards, whoever they are; a
 stays within anyhow. Where precedence can come from a cohort further down, where it may evict and borrow, and where policy is
 elastic, nothing is counted: there anything is within reach. Fair sharing is not asked here: its lacks are not told.
 
-Called by outlook.py and cycle/cycle.py.
+Called by outlook.py and cycle/lacking.py.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Where the queue may evict others, a change of usage in its cohort tree may help 
 or enough of them. It does not while there would be too little free even if all had gone that might ever have to
 (preemption/reach.py): how much that is depends on the workload's priority, so the lack names it.
 
-Called by cycle/cycle.py; line.py keeps what comes of it with the class of equal workloads.
+Called by cycle/lacking.py; line.py keeps what comes of it with the class of equal workloads.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from admission.engine.books import Books
 from admission.engine.cycle.cycle import CycleReport, run_cycle
-from admission.engine.decision import Admit, Preempt
+from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.model import ClusterQueue, Event, PreemptionPolicy, Workload
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota.fairness import FairSharing
@@ -50,3 +51,19 @@ def running(*events: Event, first: Iterable[Workload]) -> Evicting:
 def preempted(report: CycleReport) -> dict[str, list[str]]:
     """Who is evicted for whom, by name."""
     return {d.workload: sorted(v.workload for v in d.victims) for d in report.decisions if isinstance(d, Preempt)}
+
+
+def settle(of: Books) -> list[Decision]:
+    """Cycles until there is nothing more to decide; whoever is to go is on its way out then."""
+    found: list[Decision] = []
+    more = True
+    while more:
+        report = run_cycle(of.ledger, of.queues, 0.0, 100, Preemptor(of.ledger, 0.0))
+        found += report.decisions
+        more = report.more
+        for decision in report.decisions:
+            for victim in decision.victims if isinstance(decision, Preempt) else ():
+                booked = of.ledger.workload(victim.workload)
+                assert booked is not None
+                of.apply(replace(booked, evicted=True))
+    return found

@@ -7,15 +7,12 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.books import Books
-from admission.engine.cycle.cycle import run_cycle
-from admission.engine.decision import Decision, Preempt
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Gone, PodSetAdmission, QueueingStrategy, Removed, Workload
-from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.queue.lacks import Lack
 from admission.engine.queue.pending import Promise
 from admission.engine.queue.queues import PendingQueues
-from tests.admission.engine.cycle.evicting import evicting
+from tests.admission.engine.cycle.evicting import evicting, settle
 from tests.admission.engine.making import BEST, CPU, STRICT, host, queue, racks, workload
 
 strategies = pytest.mark.parametrize("strategy", [BEST, STRICT], ids=str)
@@ -31,19 +28,7 @@ def asks(key: str, cpus: int, priority: int) -> Workload:
 
 
 def decide(of: Books) -> list[tuple[str, str]]:
-    """Cycles until there is nothing more to decide; the victims are on their way out then."""
-    found: list[Decision] = []
-    more = True
-    while more:
-        report = run_cycle(of.ledger, of.queues, 0.0, 100, Preemptor(of.ledger, 0.0))
-        found += report.decisions
-        more = report.more
-    for decision in found:
-        for victim in decision.victims if isinstance(decision, Preempt) else ():
-            booked = of.ledger.workload(victim.workload)
-            assert booked is not None
-            of.apply(replace(booked, evicted=True))
-    return [(type(decision).__name__, decision.workload) for decision in found]
+    return [(type(decision).__name__, decision.workload) for decision in settle(of)]
 
 
 def ends(of: Books, key: str) -> list[tuple[str, str]]:

@@ -27,9 +27,9 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.queue.line import order_of
 from admission.engine.queue.queues import PendingQueues
+from tests.admission.engine.cycle.evicting import settle
 from tests.admission.engine.making import BEST, CPU, RACK, STRICT, group, host, racks
 
 FLAVORS, QUEUES = ("one", "two"), ("a", "b", "c")
@@ -184,22 +184,6 @@ happenings: st.SearchStrategy[Workload | ClusterQueue | Cohort | End] = st.one_o
 )
 
 
-def decide(of: Books) -> list[Decision]:
-    """Cycles until there is nothing more to decide; whoever is to go is on its way out then."""
-    found: list[Decision] = []
-    more = True
-    while more:
-        report = run_cycle(of.ledger, of.queues, 0.0, 100, Preemptor(of.ledger, 0.0))
-        found += report.decisions
-        more = report.more
-        for decision in report.decisions:
-            for victim in decision.victims if isinstance(decision, Preempt) else ():
-                booked = of.ledger.workload(victim.workload)
-                assert booked is not None
-                of.apply(replace(booked, evicted=True))
-    return found
-
-
 def happen(of: Books, what: Event | End) -> None:
     if not isinstance(what, End):
         of.apply(what)
@@ -212,7 +196,7 @@ def let_go(of: Books) -> None:
     while evicted := [k for k in sorted(of.ledger.admissions) if (w := of.ledger.workload(k)) and w.evicted]:
         for key in evicted:
             of.apply(Gone(Removed.WORKLOAD, key))
-        decide(of)
+        settle(of)
 
 
 def first_to_be_asked(of: Books) -> Iterator[Workload]:
@@ -230,7 +214,7 @@ def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | 
         of.apply(host(f"one-{number}", "one-r0", 100, "one"))
     for what, leave in (*((spec, True) for spec in specs), *history):
         happen(of, what)
-        decide(of)
+        settle(of)
         if leave:
             let_go(of)
         if any(of.queues.promises()):  # to wake everybody breaks promises: then there is more to be had
@@ -238,7 +222,7 @@ def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | 
                 assert not isinstance(decided(of.ledger, asks, 0.0, Scene(of.queues)), Admit | Preempt)
             continue
         of.queues.wake(QUEUES)
-        assert not [one for one in decide(of) if isinstance(one, Admit | Preempt)]
+        assert not [one for one in settle(of) if isinstance(one, Admit | Preempt)]
 
 
 histories = st.lists(st.tuples(happenings, st.booleans()), min_size=10, max_size=40)
