@@ -337,6 +337,26 @@ async def test_pods_deleted_one_by_one_while_gated_leave_nothing_behind(site: Ma
     await eventually("nothing is left that waits", empty)
 
 
+async def test_pods_that_come_in_the_place_of_all_that_were_deleted_stay_when_the_workload_is_collected(
+    site: MakeSite,
+) -> None:
+    here = site("exchanged")
+    await here.open({"b1": {"r1": 1}})
+    await create(here, *(a_pod(here, f"old-{i}", said("g", 2), gpus=3, queue="lq") for i in range(2)))
+    await here.waits("old-0", "TopologyPlacementFailed", "fit")
+    # Held, so that the new pods surely come while the collector has it.
+    (first,) = (await here.kube.list(WORKLOADS, here.name)).items
+    held = [*first["metadata"]["finalizers"], "example.com/held"]
+    await here.change(WORKLOADS, "g", {"metadata": {"finalizers": held}})
+    for index in range(2):
+        await here.remove(PODS, f"old-{index}")
+    await here.kube.delete(WORKLOADS, "g", here.name)  # as the collector does; the embedded API server has none
+    await create(here, *(a_pod(here, f"new-{i}", said("g", 2), queue="lq") for i in range(2)))
+    await stays(here, "new-", Gated=2)
+    await here.change(WORKLOADS, "g", {"metadata": {"finalizers": None}})
+    await are(here, "new-", Running=2)
+
+
 async def test_a_gang_that_is_not_bound_in_time_goes_back_whole(site: MakeSite) -> None:
     here = site("overdue")
     await here.open({"b1": {"r1": 1}})

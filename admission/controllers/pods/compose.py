@@ -90,6 +90,20 @@ def is_group_workload(workload: Workload) -> bool:
     return left or names.IS_GROUP_WORKLOAD in said or any(_is_pod(owner) for owner in owners)
 
 
+def ending_with(workload: Workload, pods: Sequence[QueuedPod]) -> tuple[QueuedPod, ...]:
+    """The pods that a Workload which is being deleted takes with it, its owners last.
+
+    All, unless it has lost every pod that owned it: then the garbage collector has it, and gated pods have come anew. As long
+    as an owner is left to be ended the others are known to be its fellows, also by whoever goes on with half of them ended.
+    """
+    uids = {owner.uid for owner in workload.metadata.owner_references if _is_pod(owner)}
+    owners = [pod for pod in pods if pod.metadata.uid in uids]
+    others = [pod for pod in pods if pod.metadata.uid not in uids]
+    if uids and all(pod.deleted for pod in owners):
+        others = [pod for pod in others if not pod.gated]
+    return (*others, *owners)
+
+
 def _is_pod(owner: OwnerReference) -> bool:
     return (owner.api_version, owner.kind) == (PODS.api_version, PODS.kind)
 

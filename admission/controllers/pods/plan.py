@@ -27,7 +27,7 @@ from admission.controllers.jobs.start import FLAVOR_RETRY
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key
 from admission.controllers.pods.actions import NOTHING, DeletePod, Plan, ReleasePod, StopPod
-from admission.controllers.pods.compose import adopt, composed, is_group_workload
+from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
 from admission.controllers.pods.following import corrected, followed, uncomposed, unlike
 from admission.controllers.pods.replacements import with_replacements
 from admission.controllers.pods.start import starts
@@ -241,11 +241,18 @@ class _Planner:
         return unlike(error)
 
     def _workload_goes(self, workload: Workload) -> Plan:
-        """The pods end with their Workload, gated ones too; once none takes up a node, it may go."""
-        stop = self._stopped("WorkloadDeleted", "Workload is deleted", gated=bool(self._unit.group))
+        """The pods end with their Workload, gated ones too; once none takes up a node, it may go.
+
+        One that has lost all its owners was not ended by anybody, but collected: who has come in their place gets the next.
+        """
+        ending = (
+            self._unit if not self._unit.group else replace(self._unit, pods=ending_with(workload, self._unit.pods))
+        )
+        inner = _Planner(ending, self._surroundings, self._now)
+        stop = inner._stopped("WorkloadDeleted", "Workload is deleted", gated=bool(self._unit.group))
         if stop.actions or self._unit.running:
             return stop
-        released = self._releases(self._unit.pods) if self._unit.group else NOTHING
+        released = self._releases(ending.pods) if self._unit.group else NOTHING
         return released.then(*let_go(workload))
 
     def _unlike_workload(self, workload: Workload) -> Plan:

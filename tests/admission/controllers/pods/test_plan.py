@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, PatchWorkload, SetStatus
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import MAX_OWNERS, adopt
@@ -111,6 +111,32 @@ def test_a_group_that_waits_lets_go_of_pods_that_were_deleted() -> None:
     assert [action.pod.metadata.name for action in made.actions if isinstance(action, ReleasePod)] == ["p1"]
     status = next(action.status for action in made.actions if isinstance(action, SetStatus))
     assert is_true(status.conditions, names.WAITING_FOR_REPLACEMENT_PODS)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["its owners are going", "its owners have gone"])
+def test_pods_that_came_in_the_place_of_all_others_do_not_end_with_the_collected_workload(gone: bool) -> None:
+    workload = created(unit(*(wire(f"old-{i}", group="g", total=2) for i in range(2))))
+    workload = workload.model_copy(
+        update={"metadata": workload.metadata.model_copy(update={"deletion_timestamp": "t"})}
+    )
+    going = [] if gone else [wire(f"old-{i}", group="g", total=2, deleted=True) for i in range(2)]
+    new = [wire(f"new-{i}", group="g", total=2) for i in range(2)]
+    made = plan(unit(*going, *new), [workload], AROUND, NOW)
+    assert isinstance(made.actions[-1], PatchWorkload), "it is let go"
+    released = [each.pod.metadata.name for each in made.actions if isinstance(each, ReleasePod)]
+    assert released == [pod["metadata"]["name"] for pod in going]
+    assert len(made.actions) == len(going) + 1
+
+
+def test_a_deleted_workload_takes_all_its_pods_with_it_its_owners_last() -> None:
+    workload = created(unit(wire("b", group="g", total=1)))
+    workload = workload.model_copy(
+        update={"metadata": workload.metadata.model_copy(update={"deletion_timestamp": "t"})}
+    )
+    made = plan(unit(*(wire(name, group="g", total=3) for name in "abc")), [workload], AROUND, NOW)
+    stopped = [each.pod.metadata.name for each in made.actions if isinstance(each, StopPod)]
+    assert stopped == ["a", "c", "b"]
+    assert len(made.actions) == len(stopped)
 
 
 def test_with_fast_admission_pods_that_nobody_made_yet_are_not_missing() -> None:
