@@ -24,7 +24,7 @@ from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.jobs.endings import let_go
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods.actions import NOTHING, Plan, ReleasePod
-from admission.controllers.pods.compose import is_group_workload
+from admission.controllers.pods.compose import adopt, is_group_workload
 from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.gang import GangUnit, LateUnit, Terms, counted, shortage
 from admission.controllers.pods.plan import RULES, plan
@@ -76,6 +76,10 @@ class _Gang:
             return self._pending(workload).followed(spare)
         return self._reserved(workload)
 
+    def _joined(self) -> list[QueuedPod]:
+        """The pods that came late and have a Workload each."""
+        return [pod for pod in self._unit.pods if self._lates.get(pod.key)]
+
     # ---- groups of exactly so many
 
     def _set_aside(self) -> Plan:
@@ -104,6 +108,19 @@ class _Gang:
     # ---- before it has quota
 
     def _without_workload(self) -> Plan:
+        """Its first one; or it was deleted, or has gone with those it was for, and late members go on with their own."""
+        joined, rest = self._joined(), self._unit.pods
+        if joined:
+            rest = tuple(pod for pod in rest if pod not in joined)
+            fresh = [pod for pod in rest if pod.lasting and not pod.terminated]
+            if not self._begins_anew(fresh):
+                gone = tuple(ReleasePod(pod) for pod in rest if pod.held and pod not in fresh)
+                return Plan(gone).followed(self._joining([*joined, *fresh]))
+            self._unit = self._unit.only(rest)
+            return self._first().followed(self._joining(joined))
+        return self._first()
+
+    def _first(self) -> Plan:
         if (why := self._short()) is not None:
             gone = tuple(ReleasePod(pod) for pod in self._unit.pods if pod.held and (pod.deleted or pod.terminated))
             return Plan(gone).followed(self._wait(why))
@@ -122,6 +139,12 @@ class _Gang:
         eviction = is_true(workload.status.conditions, names.EVICTED)
         if not unit.suspended or (eviction and unit.running) or workload.metadata.deletion_timestamp:
             return plan(unit, [workload], self._surroundings, self._now)
+        if joined := self._joined():
+            # They wait with the others again.
+            result = Plan()
+            for each in (own for pod in joined for own in self._lates[pod.key]):
+                result = result.then(*let_go(each), DeleteWorkload(each))
+            return result
         going = tuple(ReleasePod(pod) for pod in unit.pods if pod.held and not pod.lasting)
         why = self._short()
         status = self._with_shortage(workload, why)
@@ -188,6 +211,10 @@ class _Gang:
 
     def _reserved(self, workload: Workload) -> Plan:
         members, late = self._split(workload)
+        if adoption := self._adopted(workload):
+            return adoption
+        if not members and (over := self._unmanned(workload)):
+            return over
         unit = self._unit.only(members)
         if (overdue := self._overdue(workload, unit)) is not None:
             return overdue
@@ -209,10 +236,24 @@ class _Gang:
 
     def _split(self, workload: Workload) -> tuple[list[QueuedPod], list[QueuedPod]]:
         """The pods that the Workload is for, and those that came too late for it."""
-        apart = [pod for pod in self._unit.pods if self._lates.get(pod.key)]
+        apart = self._joined()
         rest = [pod for pod in self._unit.pods if not self._lates.get(pod.key)]
         found = sort_out(rest, {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
         return [*found.kept, *found.replaced], [*apart, *found.excess, *found.strange]
+
+    def _adopted(self, workload: Workload) -> Plan | None:
+        """Late members own the gang's Workload as well: it must not go with those who were there first."""
+        adoption = () if workload.metadata.deletion_timestamp else adopt(self._unit, workload, self._joined())
+        return Plan(adoption) if adoption else None
+
+    def _unmanned(self, workload: Workload) -> Plan | None:
+        """None of those it is for is left: what keeps it from going, or from giving its quota back, is over."""
+        if workload.metadata.deletion_timestamp:
+            return Plan(let_go(workload))
+        if not is_true(workload.status.conditions, names.EVICTED):
+            return None
+        given_back = conditions.released(workload.status, self._now, workload.metadata.generation)
+        return Plan((SetStatus(workload, given_back),))
 
     def _joining(self, late: Sequence[QueuedPod]) -> Plan:
         """Each late pod is a unit of its own, as soon as the policy lets it in."""
@@ -251,23 +292,25 @@ class _Gang:
             moments.append(parse_time(lacking.last_transition_time) or 0.0)
         return max(moments) + self._terms.timeout
 
-    def _bound(self, unit: GangUnit) -> int:
-        return sum(pod.succeeded or (pod.running and not pod.deleted) for pod in unit.pods)
+    def _bound(self) -> int:
+        """Of all its pods, those that joined it late among them."""
+        return sum(pod.succeeded or (pod.running and not pod.deleted) for pod in self._unit.pods)
 
     def _time_left(self, workload: Workload, unit: GangUnit) -> float | None:
         deadline = self._deadline(workload, unit)
-        if deadline is None or self._bound(unit) >= unit.minimum:
+        if deadline is None or self._bound() >= unit.minimum:
             return None
         return max(0.0, deadline - self._now)
 
     def _overdue(self, workload: Workload, unit: GangUnit) -> Plan | None:
-        if self._time_left(workload, unit) != 0.0 or unit.finished() is not None:
+        ended = bool(unit.pods) and unit.finished() is not None
+        if ended or self._time_left(workload, unit) != 0.0:
             return None
         status = workload.status
         times = ((status.requeue_state.count if status.requeue_state else 0) or 0) + 1
         again = self._now + BACKOFF.wait(times, workload.metadata.uid)
         status = status.model_copy(update={"requeue_state": RequeueState(count=times, requeue_at=rfc3339(again + 1))})
-        text = f"{self._bound(unit)} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
+        text = f"{self._bound()} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
         eviction = Eviction(names.Evicting.GANG_TIMEOUT, text)
         status = evicted(status, eviction, self._now, workload.metadata.generation)
         return Plan((SetStatus(workload, status, (Event(eviction.event, text, "Warning"),)),))
@@ -278,9 +321,9 @@ class _Gang:
         fresh = [pod for pod in self._unit.pods if not pod.terminated and pod.lasting]
         ended = [pod for pod in self._unit.pods if pod not in fresh and not self._lates.get(pod.key)]
         result = plan(self._unit.only(ended), [workload], self._surroundings, self._now) if ended else NOTHING
-        joined = [pod for pod in self._unit.pods if self._lates.get(pod.key)]
+        joined = self._joined()
         waiting = [pod for pod in fresh if pod not in joined]
-        if waiting and self._begins_anew(waiting):
+        if self._begins_anew(waiting):
             if workload.metadata.deletion_timestamp is None:
                 return result.then(*let_go(workload), DeleteWorkload(workload))
             return result.then(*let_go(workload))
@@ -289,7 +332,7 @@ class _Gang:
     def _begins_anew(self, waiting: Sequence[QueuedPod]) -> bool:
         """Whether the pods make another gang of the name, instead of joining the one that was."""
         once = self._terms.policy is MatchPolicy.ONCE_SATISFIED
-        return not once and shortage(len(waiting), self._terms) is None
+        return bool(waiting) and not once and shortage(len(waiting), self._terms) is None
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

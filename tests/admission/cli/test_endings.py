@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,15 @@ def test_ctrl_c_ends_with_the_code_of_a_signal(nowhere: Path, monkeypatch: pytes
     assert (done.exit_code, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Children hear Ctrl-C, also where these tests run in the background, which ignores it: what is caught is not inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_in_a_process_of_its_own(nowhere: Path) -> None:
     """While it reads what never comes."""
     command = [sys.executable, "-m", "admission.cli", "simulate", "-"]
@@ -152,7 +162,6 @@ def test_ctrl_c_in_a_process_of_its_own(nowhere: Path) -> None:
             assert time.monotonic() < deadline, "it never reads"
             time.sleep(0.05)  # the child needs the processor
         child.send_signal(signal.SIGINT)
-        child.stdin.close()
         assert child.wait(_PATIENCE) == 130
         assert child.stderr.read() == "interrupted\n"
 

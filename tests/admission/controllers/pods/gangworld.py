@@ -1,7 +1,7 @@
 """Gangs in a world of plain objects: pods and Workloads in dicts, the plans, the life of Workloads and the engine over them.
 
 Whoever would write to an API server writes here; a crash loses what was not written yet. Pods that are let through are bound
-at once, but for those that the scheduler does not like.
+at once, but for those that the scheduler does not like. The garbage collector takes Workloads whose pods have all gone.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class World:
         self.workloads: dict[str, Workload] = {}
         self.groups: dict[str, PodGroup] = {}
         self.disliked: set[str] = set()
+        self.taken: set[str] = set()
+        """The Workloads that a user deleted."""
+        self.wronged: list[str] = []
+        """Pods that were ended though they had not started, and nobody deleted their Workload."""
         self._local = LocalQueue.from_wire({"metadata": {"name": "q", "namespace": NS}, "spec": {"clusterQueue": "q"}})
         self._queue = _queue(cpus)
         self.restart()
@@ -112,6 +116,20 @@ class World:
         self.pods[name] = replace(pod, deleted=True)
         self._collect(name)
 
+    def exchange(self, gang: Gang, pods: int) -> None:
+        """All of its pods go at once and others come, while the collector is at work."""
+        for pod in [pod for pod in self.pods.values() if pod.group == gang.name]:
+            self.delete(pod.metadata.name)
+        self._look(gang.name)
+        for _ in range(pods):
+            self.create(gang)
+        self._collect_workloads()
+
+    def delete_workload(self, key: str) -> None:
+        """A user deletes it."""
+        self.taken.add(key)
+        self._go(key)
+
     def _collect(self, name: str) -> None:
         pod = self.pods[name]
         if pod.deleted and not pod.held:
@@ -119,6 +137,17 @@ class World:
         elif pod.deleted:
             # the kubelet ends what runs
             self.pods[name] = replace(pod, bound=False, phase="Failed" if pod.bound else pod.phase)
+
+    def _collect_workloads(self) -> None:
+        there = {pod.metadata.uid for pod in self.pods.values()}
+        for key, workload in list(self.workloads.items()):
+            owners = workload.metadata.owner_references
+            if owners and not any(owner.uid in there for owner in owners):
+                self._go(key)
+
+    def _go(self, key: str) -> None:
+        going = {"metadata": {"deletionTimestamp": rfc3339(self.now)}}
+        self._put(Workload.from_wire(merged(self.workloads[key].to_wire(), going)))
 
     # ---- one look of everybody
 
@@ -132,6 +161,7 @@ class World:
                 self._live(key)
             crash_after = self._cycle(crash_after)
             self._bind()
+            self._collect_workloads()
             if before == (self.pods, {key: w.to_wire() for key, w in self.workloads.items()}):
                 return
         raise AssertionError(f"never settles: {self.story()}")
@@ -179,6 +209,8 @@ class World:
                     self.pods[pod.metadata.name] = replace(self.pods[pod.metadata.name], gated=False)
                 case StopPod(pod=pod):
                     if pod.metadata.name in self.pods:
+                        if pod.gated and f"{NS}/{pod.group}" not in self.taken:
+                            self.wronged.append(pod.metadata.name)
                         self.delete(pod.metadata.name)
                 case ReleasePod(pod=pod) | DeletePod(pod=pod):
                     name = pod.metadata.name
@@ -201,7 +233,7 @@ class World:
 
     def _put(self, workload: Workload) -> None:
         if workload.metadata.deletion_timestamp and not workload.metadata.finalizers:
-            del self.workloads[workload.key]
+            self.workloads.pop(workload.key, None)
         else:
             self.workloads[workload.key] = workload
 

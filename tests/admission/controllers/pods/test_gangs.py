@@ -69,6 +69,75 @@ def test_who_comes_late_joins_as_long_as_there_is_room() -> None:
     assert world.running("a") == 5
 
 
+def test_late_members_count_where_the_gang_needs_its_minimum() -> None:
+    world = World(5)
+    world.groups["a"] = group(3, timeout=10)
+    first = [world.create(A) for _ in range(3)]
+    world.settle()
+    for _ in range(2):
+        world.create(A)
+    world.settle()
+    world.now += 11
+    world.delete(first[0])
+    world.settle()
+    world.now += 11
+    world.settle()
+    assert (reason(world, "a", EVICTED), world.running("a")) == (("", ""), 4)
+
+
+def test_a_gang_whose_first_members_were_forced_away_gives_their_quota_back_when_it_is_evicted() -> None:
+    world = World(5)
+    world.groups["a"] = group(3, timeout=10)
+    first = [world.create(A) for _ in range(3)]
+    world.settle()
+    late = world.create(A)
+    world.settle()
+    for name in first:
+        del world.pods[name]
+    world.settle()
+    assert (world.held(), world.pods[late].running) == (4, True)
+    world.now += 11
+    world.settle()
+    assert (world.held(), late in world.pods) == (0, False), "it goes back whole"
+
+
+def test_a_late_member_of_a_gang_whose_workload_was_deleted_goes_on_and_can_be_evicted() -> None:
+    world = World(4, high=["b"])
+    for _ in range(3):
+        world.create(A)
+    world.settle()
+    late = world.create(A)
+    world.settle()
+    world.delete_workload("ns/a")
+    world.settle()
+    assert [pod.metadata.name for pod in world.pods.values() if pod.running] == [late]
+    for _ in range(4):
+        world.create(Gang("b", 4))
+    world.settle()
+    assert (world.running("b"), world.held()) == (4, 4)
+
+
+def test_a_late_member_that_waits_does_so_with_the_others_again_when_they_go_back() -> None:
+    world = World(3)
+    world.groups["a"] = group(3, timeout=10)
+    world.disliked.add(world.create(A))
+    for _ in range(2):
+        world.create(A)
+    world.settle()
+    late = world.create(A)
+    world.settle()
+    assert len(world.workloads) == 2
+    world.now += 11
+    world.settle()
+    assert reason(world, "a", EVICTED)[0] == "GangTimeout"
+    assert list(world.workloads) == ["ns/a"], "it has none of its own any more"
+    for _ in range(2):
+        world.create(A)
+    world.now += 700
+    world.settle()
+    assert (world.running("a"), world.pods[late].running, list(world.workloads)) == (3, True, ["ns/a"])
+
+
 @pytest.mark.parametrize(
     ("policy", "joins"),
     [
