@@ -109,16 +109,16 @@ class _Gang:
 
     def _without_workload(self) -> Plan:
         """Its first one; or it was deleted, or has gone with those it was for, and late members go on with their own."""
-        joined, rest = self._joined(), self._unit.pods
-        if joined:
-            rest = tuple(pod for pod in rest if pod not in joined)
-            fresh = [pod for pod in rest if pod.lasting and not pod.terminated]
-            if not self._begins_anew(fresh):
-                gone = tuple(ReleasePod(pod) for pod in rest if pod.held and pod not in fresh)
-                return Plan(gone).followed(self._joining([*joined, *fresh]))
+        joined = self._joined()
+        if not joined:
+            return self._first()
+        rest = [pod for pod in self._unit.pods if not self._lates.get(pod.key)]
+        fresh = [pod for pod in rest if pod.lasting and not pod.terminated]
+        if self._begins_anew(fresh):
             self._unit = self._unit.only(rest)
             return self._first().followed(self._joining(joined))
-        return self._first()
+        gone = tuple(ReleasePod(pod) for pod in rest if pod.held and (pod.terminated or not pod.lasting))
+        return Plan(gone).followed(self._joining([*joined, *fresh]))
 
     def _first(self) -> Plan:
         if (why := self._short()) is not None:
