@@ -178,7 +178,7 @@ class _Controller:
             gangs=pod_groups,
             options=job_options(settings, views.namespaces.objects),
             workers=self._settings.job_workers,
-            at_once=self._settings.writes,
+            at_once=self._settings.pod_writes,
         )
         sets = SetController(
             writer,

@@ -224,6 +224,9 @@ class ControllerSection(Section):
     job_workers: int = Field(16, ge=1, description="jobs handled at once, per kind")
     workload_workers: int = Field(8, ge=1)
     writes: int = Field(32, ge=1, description="admissions written at once")
+    pod_writes: int = Field(
+        128, ge=1, description="writes on plain pods in flight at once: mostly gates that are opened"
+    )
     cycle_budget: int = Field(64, ge=1, description="admissions decided before the loop lets others run")
     open_templates: bool = Field(
         True,
