@@ -245,14 +245,13 @@ class _Planner:
 
         One that has lost all its owners was not ended by anybody, but collected: who has come in their place gets the next.
         """
-        ending = (
-            self._unit if not self._unit.group else replace(self._unit, pods=ending_with(workload, self._unit.pods))
-        )
-        inner = _Planner(ending, self._surroundings, self._now)
-        stop = inner._stopped("WorkloadDeleted", "Workload is deleted", gated=bool(self._unit.group))
-        if stop.actions or self._unit.running:
+        unit = self._unit
+        ending = ending_with(workload, unit.pods) if unit.group else unit.pods
+        inner = _Planner(replace(unit, pods=ending), self._surroundings, self._now)
+        stop = inner._stopped("WorkloadDeleted", "Workload is deleted", gated=bool(unit.group))
+        if stop.actions or unit.running:
             return stop
-        released = self._releases(ending.pods) if self._unit.group else NOTHING
+        released = self._releases(ending) if unit.group else NOTHING
         return released.then(*let_go(workload))
 
     def _unlike_workload(self, workload: Workload) -> Plan:
