@@ -9,7 +9,9 @@
 A Sakkara group (sakkara/unit.py) is of exactly its size: who is too many waits until a member fails or goes.
 
 Workloads of a gang carry its place in line and its GangGroup as annotations. The pods of late members are units of one pod
-each, so what is done about them is what is done about any pod (`plan`).
+each, so what is done about them is what is done about any pod (`plan`). They own the gang's Workload beside those it is for,
+so that it stays while they run, and count toward the minimum. If it is gone all the same they go on with their own; if the
+gang goes back, those that still wait do so with the others again.
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ class _Gang:
     def __init__(self, unit: GangUnit, terms: Terms, lates: Lates, surroundings: Surroundings, now: float) -> None:
         self._unit, self._terms, self._lates = unit, terms, lates
         self._surroundings, self._now = surroundings, now
+        self._joined = [pod for pod in unit.pods if lates.get(pod.key)]
+        """The pods that came late and have a Workload each."""
 
     def plan(self, workloads: Sequence[Workload]) -> Plan:
         own = [workload for workload in workloads if is_group_workload(workload)]
@@ -76,9 +80,11 @@ class _Gang:
             return self._pending(workload).followed(spare)
         return self._reserved(workload)
 
-    def _joined(self) -> list[QueuedPod]:
-        """The pods that came late and have a Workload each."""
-        return [pod for pod in self._unit.pods if self._lates.get(pod.key)]
+    def _others(self) -> Sequence[QueuedPod]:
+        """All but those; mostly all there are."""
+        if not self._joined:
+            return self._unit.pods
+        return [pod for pod in self._unit.pods if not self._lates.get(pod.key)]
 
     # ---- groups of exactly so many
 
@@ -109,16 +115,15 @@ class _Gang:
 
     def _without_workload(self) -> Plan:
         """Its first one; or it was deleted, or has gone with those it was for, and late members go on with their own."""
-        joined = self._joined()
-        if not joined:
+        if not self._joined:
             return self._first()
-        rest = [pod for pod in self._unit.pods if not self._lates.get(pod.key)]
+        rest = self._others()
         fresh = [pod for pod in rest if pod.lasting and not pod.terminated]
         if self._begins_anew(fresh):
             self._unit = self._unit.only(rest)
-            return self._first().followed(self._joining(joined))
+            return self._first().followed(self._joining(self._joined))
         gone = tuple(ReleasePod(pod) for pod in rest if pod.held and (pod.terminated or not pod.lasting))
-        return Plan(gone).followed(self._joining([*joined, *fresh]))
+        return Plan(gone).followed(self._joining([*self._joined, *fresh]))
 
     def _first(self) -> Plan:
         if (why := self._short()) is not None:
@@ -139,10 +144,10 @@ class _Gang:
         eviction = is_true(workload.status.conditions, names.EVICTED)
         if not unit.suspended or (eviction and unit.running) or workload.metadata.deletion_timestamp:
             return plan(unit, [workload], self._surroundings, self._now)
-        if joined := self._joined():
+        if self._joined:
             # They wait with the others again.
             result = Plan()
-            for each in (own for pod in joined for own in self._lates[pod.key]):
+            for each in (own for pod in self._joined for own in self._lates[pod.key]):
                 result = result.then(*let_go(each), DeleteWorkload(each))
             return result
         going = tuple(ReleasePod(pod) for pod in unit.pods if pod.held and not pod.lasting)
@@ -210,9 +215,9 @@ class _Gang:
     # ---- while it has quota
 
     def _reserved(self, workload: Workload) -> Plan:
-        members, late = self._split(workload)
         if adoption := self._adopted(workload):
             return adoption
+        members, late = self._split(workload)
         if not members and (over := self._unmanned(workload)):
             return over
         unit = self._unit.only(members)
@@ -236,14 +241,12 @@ class _Gang:
 
     def _split(self, workload: Workload) -> tuple[list[QueuedPod], list[QueuedPod]]:
         """The pods that the Workload is for, and those that came too late for it."""
-        apart = self._joined()
-        rest = [pod for pod in self._unit.pods if not self._lates.get(pod.key)]
-        found = sort_out(rest, {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
-        return [*found.kept, *found.replaced], [*apart, *found.excess, *found.strange]
+        found = sort_out(self._others(), {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+        return [*found.kept, *found.replaced], [*self._joined, *found.excess, *found.strange]
 
     def _adopted(self, workload: Workload) -> Plan | None:
         """Late members own the gang's Workload as well: it must not go with those who were there first."""
-        adoption = () if workload.metadata.deletion_timestamp else adopt(self._unit, workload, self._joined())
+        adoption = () if workload.metadata.deletion_timestamp else adopt(self._unit, workload, self._joined)
         return Plan(adoption) if adoption else None
 
     def _unmanned(self, workload: Workload) -> Plan | None:
@@ -321,13 +324,12 @@ class _Gang:
         fresh = [pod for pod in self._unit.pods if not pod.terminated and pod.lasting]
         ended = [pod for pod in self._unit.pods if pod not in fresh and not self._lates.get(pod.key)]
         result = plan(self._unit.only(ended), [workload], self._surroundings, self._now) if ended else NOTHING
-        joined = self._joined()
-        waiting = [pod for pod in fresh if pod not in joined]
+        waiting = [pod for pod in fresh if not self._lates.get(pod.key)]
         if self._begins_anew(waiting):
             if workload.metadata.deletion_timestamp is None:
                 return result.then(*let_go(workload), DeleteWorkload(workload))
             return result.then(*let_go(workload))
-        return result.followed(self._joining([*joined, *waiting]))
+        return result.followed(self._joining([*self._joined, *waiting]))
 
     def _begins_anew(self, waiting: Sequence[QueuedPod]) -> bool:
         """Whether the pods make another gang of the name, instead of joining the one that was."""

@@ -65,7 +65,7 @@ class World:
         self.groups: dict[str, PodGroup] = {}
         self.disliked: set[str] = set()
         self.taken: set[str] = set()
-        """The Workloads that a user deleted."""
+        """The Workloads that a user deleted, while they go."""
         self.wronged: list[str] = []
         """Pods that were ended though they had not started, and nobody deleted their Workload."""
         self._local = LocalQueue.from_wire({"metadata": {"name": "q", "namespace": NS}, "spec": {"clusterQueue": "q"}})
@@ -229,11 +229,15 @@ class World:
                     if workload.key in self.workloads:
                         self._status(workload.key, status)
                 case DeleteWorkload(workload=workload):
-                    self.workloads.pop(workload.key, None)
+                    self._forget(workload.key)
+
+    def _forget(self, key: str) -> None:
+        self.workloads.pop(key, None)
+        self.taken.discard(key)
 
     def _put(self, workload: Workload) -> None:
         if workload.metadata.deletion_timestamp and not workload.metadata.finalizers:
-            self.workloads.pop(workload.key, None)
+            self._forget(workload.key)
         else:
             self.workloads[workload.key] = workload
 

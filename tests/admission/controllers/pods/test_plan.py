@@ -38,6 +38,11 @@ def created(of: Unit) -> Workload:
     return action.workload
 
 
+def deleted(workload: Workload) -> Workload:
+    metadata = workload.metadata.model_copy(update={"deletion_timestamp": "2026-01-01T00:00:00Z"})
+    return workload.model_copy(update={"metadata": metadata})
+
+
 LEVELS = ("rack", names.HOSTNAME_LABEL)
 
 
@@ -115,10 +120,7 @@ def test_a_group_that_waits_lets_go_of_pods_that_were_deleted() -> None:
 
 @pytest.mark.parametrize("gone", [False, True], ids=["its owners are going", "its owners have gone"])
 def test_pods_that_came_in_the_place_of_all_others_do_not_end_with_the_collected_workload(gone: bool) -> None:
-    workload = created(unit(*(wire(f"old-{i}", group="g", total=2) for i in range(2))))
-    workload = workload.model_copy(
-        update={"metadata": workload.metadata.model_copy(update={"deletion_timestamp": "t"})}
-    )
+    workload = deleted(created(unit(*(wire(f"old-{i}", group="g", total=2) for i in range(2)))))
     going = [] if gone else [wire(f"old-{i}", group="g", total=2, deleted=True) for i in range(2)]
     new = [wire(f"new-{i}", group="g", total=2) for i in range(2)]
     made = plan(unit(*going, *new), [workload], AROUND, NOW)
@@ -129,10 +131,7 @@ def test_pods_that_came_in_the_place_of_all_others_do_not_end_with_the_collected
 
 
 def test_a_deleted_workload_takes_all_its_pods_with_it_its_owners_last() -> None:
-    workload = created(unit(wire("b", group="g", total=1)))
-    workload = workload.model_copy(
-        update={"metadata": workload.metadata.model_copy(update={"deletion_timestamp": "t"})}
-    )
+    workload = deleted(created(unit(wire("b", group="g", total=1))))
     made = plan(unit(*(wire(name, group="g", total=3) for name in "abc")), [workload], AROUND, NOW)
     stopped = [each.pod.metadata.name for each in made.actions if isinstance(each, StopPod)]
     assert stopped == ["a", "c", "b"]
