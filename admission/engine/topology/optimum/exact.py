@@ -88,8 +88,7 @@ def _problem(tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Problem:
 
 def _shares(tree: Tree, ask: Ask, numbers: Sequence[Numbers], slots: Ints) -> Taken:
     """All of them full but the smallest (of equal ones the last by name), which keeps what is over."""
-    capacity, label = numbers[ask.slice_level].slice[slots], tree.levels[ask.slice_level].label[slots]
-    order = np.lexsort((label, -capacity))
-    shares = capacity[order]
-    shares[-1] -= int(shares.sum()) - ask.need
-    return Taken(slots[order], shares)
+    shares, label = numbers[ask.slice_level].slice[slots], tree.levels[ask.slice_level].label
+    smallest = (shares == shares.min()).nonzero()[0]
+    shares[smallest[label[slots[smallest]].argmax()]] -= int(shares.sum()) - ask.need
+    return Taken(slots, shares)

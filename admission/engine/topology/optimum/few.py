@@ -20,12 +20,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from admission.engine.topology.optimum.flat import Kinds, Top, fewest
-from admission.engine.topology.optimum.inside import Inside
+from admission.engine.topology.optimum.inside import Inside, Priced
 from admission.engine.topology.optimum.numbers import kinds_of, largest, sum_of_largest
 from admission.engine.topology.optimum.objective import Problem, distinct, mask
 from admission.engine.topology.tree.level import Ints
 
 _PRICES = 6
+_NOTHING = np.zeros(0)
 _MANY = 2048
 """With more domains an answer that the levels above gave is not compared with those of plain orders."""
 
@@ -34,13 +35,15 @@ _MANY = 2048
 class Few:
     """Domains of the asked level; how many at it and at each level above, nearest first; and what no answer can beat.
 
-    `union`: domains among which lie all that an answer can have in the parents of these.
+    `union`: domains among which lie all that an answer can have in the parents of these. `inside`: of all that it can have, if
+    that was counted.
     """
 
     slots: Ints
     union: Ints
     counts: tuple[int, ...]
     bound: tuple[int, ...]
+    inside: Inside | None = None
 
 
 def few(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Few:
@@ -51,18 +54,19 @@ def few(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Few:
     if top.k == 1:
         return Few(largest(problem, problem.asked, among, 1), among, bound, bound)
     best: Few | None = None
-    for union, above in _unions(problem, kinds, top, among):
+    inside = Inside.of(problem, among, kinds, top)
+    for union, above in _unions(problem, inside, kinds, top):
         bound = max(bound, (top.k, *above))
         best = _better(problem, best, union, top.k)
         if best is not None and best.counts <= bound:
-            return replace(best, bound=best.counts)
+            return Few(best.slots, best.union, best.counts, best.counts, inside)
     if best is None or len(among) <= _MANY:
-        for union in _ordered(problem, top, among):
+        for union in _ordered(problem, top, inside):
             best = _better(problem, best, union, top.k)
     if best is None:
         slots = largest(problem, problem.asked, among, top.k)
-        best = Few(slots, among, _counts(problem, slots), ())
-    return replace(best, bound=min(bound, best.counts))
+        best = Few(slots, among, counts(problem, slots), ())
+    return replace(best, bound=min(bound, best.counts), inside=inside)
 
 
 def _better(problem: Problem, best: Few | None, union: Ints, k: int) -> Few | None:
@@ -71,60 +75,81 @@ def _better(problem: Problem, best: Few | None, union: Ints, k: int) -> Few | No
     slots = largest(problem, problem.asked, union, k)
     if int(problem.capacity[problem.asked][slots].sum()) < problem.need:
         return best
-    counts = _counts(problem, slots)
-    return Few(slots, union, counts, ()) if best is None or counts < best.counts else best
+    found = counts(problem, slots)
+    return Few(slots, union, found, ()) if best is None or found < best.counts else best
 
 
-def _counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
-    counts = [len(slots)]
+def counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
+    """How many these domains of the asked level are, and how many lie above them, nearest level first."""
+    found = [len(slots)]
     for level in range(problem.asked, 0, -1):
         slots = distinct(problem.parent[level][slots], len(problem.capacity[level - 1]))
-        counts.append(len(slots))
-    return tuple(counts)
+        found.append(len(slots))
+    return tuple(found)
 
 
-def _unions(problem: Problem, kinds: Kinds, top: Top, among: Ints) -> Iterator[tuple[Ints, tuple[int, ...]]]:
+def _unions(problem: Problem, inside: Inside, kinds: Kinds, top: Top) -> Iterator[tuple[Ints, tuple[int, ...]]]:
     """What lies in the parents that may be the best, and a lower bound for the levels above."""
     asked = problem.asked
-    parent, capacity = problem.parent[asked][among], problem.capacity[asked][among]
-    size = len(problem.capacity[asked - 1])
-    for worth, need in _projected(parent, capacity, kinds, top, problem.need, size):
+    for worth, need in _projected(inside, kinds, top, problem.need):
         wider = Problem([*problem.capacity[: asked - 1], worth], problem.parent, problem.label, asked - 1, need)
-        some = kinds_of(worth)
-        wider_top = fewest(some, need)
-        if wider_top is None:
-            continue
-        sub = few(wider, some, wider_top, np.flatnonzero(worth >= max(1, wider_top.last - wider_top.slack)))
-        yield among[mask(sub.slots, size)[parent]], sub.bound
+        found = _widest(wider) if asked == 1 else _wider(wider)
+        if found is not None:
+            parents, bound = found
+            yield inside.slots.take(mask(parents, inside.size).take(inside.parent).nonzero()[0]), bound
 
 
-def _projected(
-    parent: Ints, capacity: Ints, kinds: Kinds, top: Top, need: int, size: int
-) -> Iterator[tuple[Ints, int]]:
+def _widest(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
+    """The fewest of the widest level, and how many; None where all are not enough."""
+    worth = problem.capacity[0]
+    number = int(np.sort(worth)[::-1].cumsum().searchsorted(problem.need)) + 1
+    return None if number > len(worth) else (largest(problem, 0, np.arange(len(worth)), number), (number,))
+
+
+def _wider(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
+    """The same of a level that has others above it, and what no answer can beat for it and for them."""
+    worth = problem.capacity[problem.asked]
+    kinds = kinds_of(worth)
+    top = fewest(kinds, problem.need)
+    if top is None:
+        return None
+    found = few(problem, kinds, top, (worth >= max(1, top.last - top.slack)).nonzero()[0])
+    return found.slots, found.bound
+
+
+def _projected(inside: Inside, kinds: Kinds, top: Top, need: int) -> Iterator[tuple[Ints, int]]:
     """The parents' worth, and how much of it is needed."""
     good = top.k - _lesser(kinds, top)
-    if good > 0:
-        yield np.bincount(parent[capacity >= top.last], minlength=size), good
+    if 2 * good > top.k:
+        yield _large(inside, top), good
+    yield from _by_price(inside, kinds, top, need)
+    # With a small part of the domains alone this says little.
+    if 0 < 2 * good <= top.k:
+        yield _large(inside, top), good
+
+
+def _large(inside: Inside, top: Top) -> Ints:
+    """How many domains of t or more each parent has."""
+    return np.bincount(inside.parent[inside.capacity >= top.last], minlength=inside.size)
+
+
+def _by_price(inside: Inside, kinds: Kinds, top: Top, need: int) -> Iterator[tuple[Ints, int]]:
     # In halves: the best price may lie between two capacities, where two parents change places.
     prices = [*[2 * value for value in kinds.values if value <= top.last][:_PRICES], 0]
-    inside = Inside.of(parent, capacity, size, kinds, top)
-    priced = inside.priced(prices, top.k, need)
-    parents = priced.parents
-    best = 0
-    for other in range(1, len(prices)):
-        if parents[other] < parents[best]:
+    best, at = Priced(_NOTHING, 0, 0), 0
+    for index, priced in enumerate(inside.priced(prices, top.k, need)):
+        if priced.parents < best.parents:
             # The bound is good around one price.
             break
-        best = other if parents[other] > parents[best] else best
-    if not parents[best]:
+        if priced.parents > best.parents:
+            best, at = priced, index
+    if not best.parents:
         return
-    yield priced.worth[best], priced.need[best]
-    halves = {(prices[best] + price) // 2 for price in prices[max(0, best - 1) : best + 2]} - {*prices}
-    if halves:
-        between = inside.priced(sorted(halves), top.k, need)
-        for worth, left, number in zip(between.worth, between.need, between.parents, strict=True):
-            if number > parents[best]:
-                yield worth, left
+    yield best.worth.astype(np.int64), best.need
+    halves = {(prices[at] + price) // 2 for price in prices[max(0, at - 1) : at + 2]} - {*prices}
+    for priced in inside.priced(sorted(halves), top.k, need):
+        if priced.parents > best.parents:
+            yield priced.worth.astype(np.int64), priced.need
 
 
 def _lesser(kinds: Kinds, top: Top) -> int:
@@ -140,11 +165,9 @@ def _lesser(kinds: Kinds, top: Top) -> int:
 # ---- plain orders
 
 
-def _ordered(problem: Problem, top: Top, among: Ints) -> Iterator[Ints]:
+def _ordered(problem: Problem, top: Top, inside: Inside) -> Iterator[Ints]:
     """What lies in the first parents of several orders, as many as hold the need."""
-    asked = problem.asked
-    parent, capacity = problem.parent[asked][among], problem.capacity[asked][among]
-    size = len(problem.capacity[asked - 1])
+    asked, parent, capacity, size = problem.asked, inside.parent, inside.capacity, inside.size
     for worth in _worths(capacity, top):
         score = np.bincount(parent, weights=worth, minlength=size).astype(np.int64)
         keys = [problem.label[asked - 1], -score]
@@ -155,7 +178,7 @@ def _ordered(problem: Problem, top: Top, among: Ints) -> Iterator[Ints]:
         rank = np.empty(size, dtype=np.int64)
         rank[np.lexsort(keys)] = np.arange(size)
         first = _enough(rank[parent], capacity, top.k, problem.need)
-        yield among[rank[parent] <= first]
+        yield inside.slots[rank[parent] <= first]
 
 
 def _worths(capacity: Ints, top: Top) -> Iterator[Ints]:

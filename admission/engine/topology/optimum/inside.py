@@ -1,71 +1,115 @@
 """What lies in each parent: how many domains of which capacity, so that parents are weighed by kinds and not domain by domain.
 
 Counted once, a table of parents by kinds gives what every parent holds beyond any price by one product; where there are
-too many kinds for a table, each price goes through the domains. Called by few.py.
+too many kinds for a table, each price goes through the domains. few.py and losses.py look for prices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from admission.engine.topology.optimum.flat import Kinds, Top
+from admission.engine.topology.optimum.objective import Problem
 from admission.engine.topology.tree.level import Ints
 
 _CELLS = 1 << 16
+_BESIDE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """Domains that an answer can have, their parents' slots (below `size`), and the table by (parent, value) if there is."""
+    """Domains of the asked level that an answer can have, their parents' slots (below `size`) and capacities; their distinct
+    capacities, descending; and how many of which capacity lie in each parent, by (capacity, parent), if there is a table.
+    """
 
+    slots: Ints
     parent: Ints
     capacity: Ints
     size: int
     values: Ints
-    table: Ints | None
+    table: npt.NDArray[np.float64] | None
 
     @classmethod
-    def of(cls, parent: Ints, capacity: Ints, size: int, kinds: Kinds, top: Top) -> Inside:
+    def of(cls, problem: Problem, slots: Ints, kinds: Kinds, top: Top) -> Inside:
         """`kinds` and `top`: of all domains; those here hold no less than the last of the top less the slack."""
+        parent, capacity = problem.parent[problem.asked][slots], problem.capacity[problem.asked][slots]
+        size = len(problem.capacity[problem.asked - 1])
         least = top.last - top.slack
         values = np.array([value for value in kinds.values if value >= least])
         most = int(values[0])
         if max(size * len(values), most) > _CELLS:
-            return cls(parent, capacity, size, values, None)
+            return cls(slots, parent, capacity, size, values, None)
         place = np.zeros(most + 1, dtype=np.int64)
-        place[values] = np.arange(len(values))
-        cells = np.bincount(parent * len(values) + place[capacity], minlength=size * len(values))
-        return cls(parent, capacity, size, values, cells.reshape(size, len(values)))
-
-    def beyond(self, prices: Ints) -> Ints:
-        """By price and parent: twice what its domains hold beyond half the price each. Exact below 2^53."""
-        if self.table is None:
-            weights = (np.maximum(2 * self.capacity - price, 0) for price in prices.tolist())
-            sums = [np.bincount(self.parent, weights=some, minlength=self.size) for some in weights]
-            return np.array(sums).astype(np.int64)
+        place[values] = np.arange(0, size * len(values), size)
+        cells = np.bincount(place[capacity] + parent, minlength=size * len(values))
         # As floats a product is quick, and exact below 2^53.
-        over = np.maximum(2.0 * self.values - prices[:, None], 0)
-        found: Ints = (over @ self.table.T.astype(np.float64)).astype(np.int64)
-        return found
+        return cls(slots, parent, capacity, size, values, cells.reshape(len(values), size).astype(np.float64))
 
-    def priced(self, prices: Sequence[int], k: int, need: int) -> Priced:
+    def beyond(self, prices: Ints, unit: int) -> npt.NDArray[np.float64]:
+        """By price and parent: what its domains, each of them so many times, hold beyond the price. Exact below 2^53."""
+        if self.table is not None:
+            return np.maximum(unit * self.values - prices.astype(np.float64)[:, None], 0) @ self.table
+        weights = (np.maximum(unit * self.capacity - price, 0) for price in prices.tolist())
+        return np.array([np.bincount(self.parent, weights=some, minlength=self.size) for some in weights])
+
+    def priced(self, prices: Sequence[int], k: int, need: int) -> Iterator[Priced]:
         """What k domains that hold the need take beyond each price, all in halves."""
-        at = np.array(prices)
-        worth, left = self.beyond(at), 2 * need - k * at
-        sums = np.sort(worth, axis=1)[:, ::-1].cumsum(axis=1)
-        parents = (sums < left[:, None]).sum(axis=1) + 1
-        # Nothing is said where nothing is needed, or all is not enough.
-        parents[(left <= 0) | (sums[:, -1] < left)] = 0
-        return Priced(worth, left.tolist(), parents.tolist())
+        if not prices:
+            return
+        for price, worth in zip(prices, self.beyond(np.array(prices), 2), strict=True):
+            left = 2 * need - k * price
+            parents = int(np.sort(worth)[::-1].cumsum().searchsorted(left)) + 1
+            # Nothing is said where nothing is needed, or all is not enough.
+            yield Priced(worth, left, parents if left > 0 and parents <= self.size else 0)
+
+    def cheapest(self, top: Top, parents: int, near: int) -> Cheapest:
+        """The price for which k domains in so many parents are known to hold the least; it is looked for `near` a price first.
+
+        What they hold falls and then rises with the price; where several have the least, one between them is taken, so that few
+        domains are worth nothing.
+        """
+        prices = self.values[self.values <= top.last]
+        at = int(np.count_nonzero(prices > near))
+        low, high = max(0, at - _BESIDE), min(len(prices) - 1, at + _BESIDE)
+        worth, held = self._held(prices[low : high + 1], top.k, parents)
+        best = held.index(min(held))
+        if (low and not best) or (high < len(prices) - 1 and held[-1] == held[best]):
+            low, high = 0, len(prices) - 1
+            while high - low > _BESIDE:
+                middle = (low + high) // 2
+                _, (here, after) = self._held(prices[middle : middle + 2], top.k, parents)
+                low, high = (low, middle) if here <= after else (middle + 1, high)
+            worth, held = self._held(prices[low : high + 2], top.k, parents)
+            best = held.index(min(held))
+        price = int(prices[low + best])
+        if held.count(held[best]) > 1:
+            price, best = (price + int(prices[low + best + 1])) // 2, 0
+            worth, held = self._held(np.array([price]), top.k, parents)
+        return Cheapest(price, worth[best].astype(np.int64), int(held[best]))
+
+    def _held(self, prices: Ints, k: int, parents: int) -> tuple[npt.NDArray[np.float64], list[float]]:
+        """By price what each parent's domains hold beyond it, and the most that k domains in so many parents can hold."""
+        worth = self.beyond(prices, 1)
+        at = self.size - parents
+        return worth, (np.partition(worth, at, axis=1)[:, at:].sum(axis=1) + k * prices).tolist()
 
 
 class Priced(NamedTuple):
-    """By price: what each parent is worth, how much of that is needed, how many parents that takes (0: unknown)."""
+    """At a price: what each parent is worth, how much of that is needed, how many parents that takes (0: unknown)."""
 
+    worth: npt.NDArray[np.float64]
+    need: int
+    parents: int
+
+
+class Cheapest(NamedTuple):
+    """A price, what each parent's domains hold beyond it, and what no k domains in so many parents can hold more than."""
+
+    price: int
     worth: Ints
-    need: list[int]
-    parents: list[int]
+    most: int

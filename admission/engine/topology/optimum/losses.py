@@ -10,19 +10,20 @@ L is small however large the tree is: most domains and parents are decided at on
 
 Where no answer can leave out a domain below an opened one (all of these hold more than may be stranded), an opened domain costs
 what it costs with all below it, and the table gives the best answer. Else the search has fewer domains to look at.
-Called by solver.py.
+Called by solver.py and tight.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from admission.engine.topology.optimum.flat import Kinds, Top
+from admission.engine.topology.optimum.flat import Top
+from admission.engine.topology.optimum.inside import Inside
 from admission.engine.topology.optimum.objective import Problem, Scale
 from admission.engine.topology.optimum.trees import Choice, candidates, families, leaves
 from admission.engine.topology.tree.level import Ints
@@ -56,31 +57,16 @@ class Losses:
     undecided: int
 
     @classmethod
-    def of(cls, problem: Problem, kinds: Kinds, top: Top, among: Ints, parents: int) -> Losses:
-        """`among`: the domains that an answer can have; `parents`: how many parents at most, of which there is an answer."""
-        home, capacity = problem.parent[problem.asked][among], problem.capacity[problem.asked][among]
-        size = len(problem.capacity[problem.asked - 1])
-
-        def worth_at(price: int) -> Ints:
-            return np.bincount(home, weights=np.maximum(capacity - price, 0), minlength=size).astype(np.int64)
-
-        def bound(price: int) -> int:
-            return _best(worth_at(price), parents) + price * top.k
-
-        price = _lowest([value for value in kinds.values if top.last - top.slack <= value <= top.last], bound)
-        worth = worth_at(price)
-        rent = _rent(worth, parents)
-        most = _best(worth, parents) + price * top.k - problem.need
-        away = np.maximum(rent - worth, 0)[home] + np.maximum(price - capacity, 0)
-        undecided = int(np.count_nonzero((away <= most) & (np.abs(capacity - price) <= most)))
-        return cls(price, rent, most, among[away <= most], worth, undecided)
-
-
-def _best(worth: Ints, parents: int) -> int:
-    """What so many parents are worth at most."""
-    ordered = worth.copy()
-    ordered.partition(len(worth) - parents)
-    return int(ordered[len(worth) - parents :].sum())
+    def of(cls, inside: Inside, top: Top, need: int, parents: int, near: int) -> Losses:
+        """`inside`: of the domains that an answer can have; `parents`: how many at most, of which there is an answer; `near`:
+        where the price is looked for first.
+        """
+        price, worth, bound = inside.cheapest(top, parents, near)
+        rent, most = _rent(worth, parents), bound - need
+        away = np.maximum(rent - worth, 0).take(inside.parent) + np.maximum(price - inside.capacity, 0)
+        kept = (away <= most).nonzero()[0]
+        undecided = int(np.count_nonzero(np.abs(inside.capacity.take(kept) - price) <= most))
+        return cls(price, rent, most, inside.slots.take(kept), worth, undecided)
 
 
 def _rent(worth: Ints, parents: int) -> int:
@@ -90,27 +76,6 @@ def _rent(worth: Ints, parents: int) -> int:
     return (int(ordered[at]) + int(ordered[at - 1])) // 2 if at else 0
 
 
-def _lowest(prices: Sequence[int], bound: Callable[[int], int]) -> int:
-    """The price with the least bound, which falls and then rises with these descending prices: where several have it, between
-    them, so that few domains are worth nothing."""
-    known: dict[int, int] = {}
-
-    def at(index: int) -> int:
-        if index not in known:
-            known[index] = bound(prices[index])
-        return known[index]
-
-    low, high = 0, len(prices) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if at(middle) <= at(middle + 1):
-            high = middle
-        else:
-            low = middle + 1
-    beside = min(low + 1, len(prices) - 1)
-    return (prices[low] + prices[beside]) // 2 if at(beside) == at(low) else prices[low]
-
-
 class _SpentError(Exception):
     pass
 
@@ -118,12 +83,12 @@ class _SpentError(Exception):
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """An answer of so many domains, in so many parents at most, that holds no more than `waste` beyond the need and costs less
-    than `known`."""
+    than `known`, if one is."""
 
     domains: int
     parents: int
     waste: int
-    known: int
+    known: int | None
 
 
 class Table:
@@ -159,7 +124,9 @@ class Table:
         known, best = wanted.known, None
         for (worth, domains, parents), (cost, choice) in states.items():
             held = worth + losses.rent * parents + losses.price * domains
-            if domains == wanted.domains and need <= held <= need + wanted.waste and cost < known:
+            if domains != wanted.domains or not need <= held <= need + wanted.waste:
+                continue
+            if known is None or cost < known:
                 known, best = cost, choice
         return None if best is None else np.array(sorted(leaves(best)), dtype=np.int64)
 

@@ -8,7 +8,7 @@ it and the fewest that m - 1 ways need for the rest make u or less. So u is rais
 until what is left has an answer. It is looked for parent by parent; where that looks at too many ways, or finds equally good
 answers, the table of losses.py has to decide, which knows ways that can be exchanged.
 
-A way is one integer with the digits (worth, domains, below), so ways are added like numbers. Called by solver.py.
+A way is one integer with the digits (worth, domains, below), so ways are added like numbers. Called by tight.py.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from admission.engine.topology.optimum.losses import Losses
-from admission.engine.topology.optimum.objective import Figures, Problem, pairs
+from admission.engine.topology.optimum.objective import Problem, pairs
 from admission.engine.topology.tree.level import Ints
 
 _MOST_SUMS = 1 << 15
+_NOTHING = np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,24 @@ class _Ways(NamedTuple):
     last: Ints
 
 
+class _Sums(NamedTuple):
+    """Sums of ways, ascending, with different heads: the digits (worth, domains), and how many are below."""
+
+    keys: Ints
+    heads: Ints
+    below: Ints
+
+
 class Sieve:
     """One search. `below`: how many domains each domain of the asked level has below it; `budget`: ways to look at."""
 
     def __init__(self, problem: Problem, losses: Losses, below: Ints, known: Known, budget: int) -> None:
         self._losses, self._known, self._budget = losses, known, budget
         self._capacity = problem.capacity[problem.asked]
-        home = problem.parent[problem.asked][losses.slots]
-        order = np.argsort(home, kind="stable")
-        self._slots, self._home = losses.slots[order], home[order]
-        self._number = below[self._slots]
+        home = problem.parent[problem.asked].take(losses.slots)
+        order = home.argsort(kind="stable")
+        self._slots, self._home = losses.slots.take(order), home.take(order)
+        self._number = below.take(self._slots)
         # Two digits have room for all that can be opened; the worth, above them, is counted from the least that a way can have.
         # Where a parent used twice carries over, a bound is looser and still one.
         self._bits = int(self._number.sum()).bit_length()
@@ -79,13 +88,13 @@ class Sieve:
             ways = self._ways()
             rests = self._rests(ways.key)
             totals = self._totals(ways.key, rests[-1])
-            fewest = [
-                dict(zip((rest >> self._bits).tolist(), (rest & self._below).tolist(), strict=True)) for rest in rests
-            ]
-            for most in sorted(set(totals[totals <= self._known.below].tolist())):
-                found = self._walked(ways, np.flatnonzero(totals <= most), fewest, most)
+            fewest = [dict(zip(rest.heads.tolist(), rest.below.tolist(), strict=True)) for rest in rests[:-1]]
+            most = int(totals.min())
+            while most <= self._known.below:
+                found = self._walked(ways, (totals <= most).nonzero()[0], fewest, most)
                 if found is not None:
                     return found
+                most = int(totals[totals > most].min(initial=self._known.below + 1))
         except _GivenUpError:
             pass
         return None
@@ -93,80 +102,85 @@ class Sieve:
     def _ways(self) -> _Ways:
         """Of all parents: first the best way, with all that are worth something, then those one step away from it, two, ..."""
         losses, home = self._losses, self._home
-        own = self._capacity[self._slots] - losses.price
+        own = self._capacity.take(self._slots) - losses.price
         self._taken = taken = own > 0
         opened = self._number + (1 << self._bits)
         # To leave out what is worth something, and to take what is not, loses its worth either way.
         step = np.where(taken, -opened, opened) - (np.abs(own) << self._wide)
-        first = np.flatnonzero(np.concatenate(([True], home[1:] != home[:-1])))
-        worth = losses.worth[home[first]]
+        self._bounds = bounds = _runs(home)
+        first, end = bounds[:-1], bounds[1:]
+        worth = losses.worth.take(home.take(first))
         key = np.add.reduceat(np.where(taken, opened, 0), first) + (worth - self._least << self._wide)
         floor = np.maximum(worth - losses.rent, 0) << self._wide
-        end = np.append(first[1:], len(home))
-        self._ranges = np.array([first, end])
         family, none = np.arange(len(first)), np.full(len(first), -1)
         parts = [_Ways(key, family, none, none)]
         following, ends, number = first, end, 0
         while True:
             count = ends - following
-            total = int(count.sum())
+            until = count.cumsum()
+            total = int(until[-1])
             self._spend(total)
-            source = np.repeat(np.arange(len(key)), count)
-            last = np.arange(total) + np.repeat(following - (np.cumsum(count) - count), count)
-            key = key[source] + step[last]
-            able = np.flatnonzero(key >= floor[family[source]])
+            source = np.arange(len(key)).repeat(count)
+            last = np.arange(total) + (ends - until).take(source)
+            key, family = key.take(source) + step.take(last), family.take(source)
+            able = (key >= floor.take(family)).nonzero()[0]
             if not len(able):
                 return _Ways(*map(np.concatenate, zip(*parts, strict=True)))
-            source, last, key = source[able], last[able], key[able]
-            family = family[source]
+            source, last, key, family = source.take(able), last.take(able), key.take(able), family.take(able)
             parts.append(_Ways(key, family, number + source, last))
             number += len(count)
-            following, ends = last + 1, end[family]
+            following, ends = last + 1, end.take(family)
 
     def _spend(self, ways: int) -> None:
         self.expanded += ways
         if self.expanded > self._budget:
             raise _GivenUpError
 
-    def _rests(self, keys: Ints) -> list[Ints]:
+    def _rests(self, keys: Ints) -> list[_Sums]:
         """By number of parents, up to all but one: sums of so many ways, of equal ones the one with the fewest below."""
         single = self._unlike(keys)
-        found = [np.zeros(1, dtype=np.int64), single]
+        found = [_Sums(_NOTHING, _NOTHING, _NOTHING), single]
         for _ in range(self._known.parents - 2):
-            if len(found[-1]) * len(single) > _MOST_SUMS:
+            if len(found[-1].keys) * len(single.keys) > _MOST_SUMS:
                 raise _GivenUpError
-            found.append(self._unlike(np.add.outer(found[-1], single).ravel()))
+            sums = np.add.outer(found[-1].keys, single.keys).ravel()
+            # The ways that are still missing are no more than the largest, so many times.
+            least = self._target - (self._known.parents - len(found)) * int(single.keys[-1])
+            able = (sums >= least).nonzero()[0]
+            if not len(able):
+                raise _GivenUpError
+            found.append(self._unlike(sums.take(able)))
         return found[: self._known.parents]
 
-    def _unlike(self, keys: Ints) -> Ints:
+    def _unlike(self, keys: Ints) -> _Sums:
         keys = np.sort(keys)
         heads = keys >> self._bits
-        return keys[np.concatenate(([True], heads[1:] != heads[:-1]))]
+        first = _runs(heads)[:-1]
+        keys = keys.take(first)
+        return _Sums(keys, heads.take(first), keys & self._below)
 
-    def _totals(self, keys: Ints, rest: Ints) -> Ints:
+    def _totals(self, keys: Ints, rest: _Sums) -> Ints:
         """By way: how many are below in an answer with it, at least."""
-        heads, missing = rest >> self._bits, (self._target >> self._bits) - (keys >> self._bits)
-        at = np.minimum(np.searchsorted(heads, missing), len(heads) - 1)
-        fewest = (keys & self._below) + (rest[at] & self._below)
-        return np.where(heads[at] == missing, fewest, self._known.below + 1)
+        missing = (self._target >> self._bits) - (keys >> self._bits)
+        at = np.minimum(rest.heads.searchsorted(missing), len(rest.heads) - 1)
+        fewest = (keys & self._below) + rest.below.take(at)
+        return np.where(rest.heads.take(at) == missing, fewest, self._known.below + 1)
 
     def _walked(self, ways: _Ways, left: Ints, fewest: Sequence[Mapping[int, int]], most: int) -> Ints | None:
         """The best of all answers by the ways that are left, with at most so many below."""
         families: dict[int, list[tuple[int, int]]] = {}
-        for family, key, way in zip(ways.family[left].tolist(), ways.key[left].tolist(), left.tolist(), strict=True):
+        some = ways.family.take(left).tolist(), ways.key.take(left).tolist(), left.tolist()
+        for family, key, way in zip(*some, strict=True):
             families.setdefault(family, []).append((key, way))
-        best: tuple[int, Figures] | None = None
-        found: Ints | None = None
-        tied = False
-        walk = self._walk(list(families.values()), fewest, 0, self._known.parents, self._target + most)
-        for chosen, over in walk:
-            slots = self._slots[np.concatenate([self._opened(ways, way) for way in chosen])]
-            cost = (-over, (*pairs(Counter(self._capacity[slots].tolist())),))
-            if best is None or cost <= best:
-                tied, best, found = cost == best, cost, slots
-        if tied:
+        answers = list(self._walk(list(families.values()), fewest, 0, self._known.parents, self._target + most))
+        most_spare = max((spare for _, spare in answers), default=0)
+        best = [self._slots[self._all_opened(ways, chosen)] for chosen, spare in answers if spare == most_spare]
+        if len(best) > 1:
+            holes = [(*pairs(Counter(self._capacity[slots].tolist())),) for slots in best]
+            best = [slots for slots, some in zip(best, holes, strict=True) if some == min(holes)]
+        if len(best) > 1:
             raise _GivenUpError
-        return found
+        return best[0] if best else None
 
     def _walk(
         self,
@@ -180,21 +194,34 @@ class Sieve:
         if not parents:
             yield (), missing & self._below
             return
-        rests, spare = fewest[parents - 1], missing & self._below
+        # What the first way leaves has been looked up when ways were sieved.
+        rests, spare = fewest[parents - 1] if parents <= len(fewest) else None, missing & self._below
         for index in range(at, len(families) - parents + 1):
             self._spend(len(families[index]))
             for key, way in families[index]:
                 left = missing - key
-                if key & self._below <= spare and rests.get(left >> self._bits, spare + 1) <= left & self._below:
+                if rests is None or (
+                    key & self._below <= spare and rests.get(left >> self._bits, spare + 1) <= left & self._below
+                ):
                     for more, over in self._walk(families, fewest, index + 1, parents - 1, left):
                         yield (way, *more), over
 
-    def _opened(self, ways: _Ways, way: int) -> Ints:
+    def _all_opened(self, ways: _Ways, chosen: Sequence[int]) -> list[int]:
+        return [slot for way in chosen for slot in self._opened(ways, way)]
+
+    def _opened(self, ways: _Ways, way: int) -> list[int]:
         """Which domains a way opens."""
-        begin, end = self._ranges[:, ways.family[way]]
-        opened = self._taken[begin:end].copy()
-        while ways.source[way] >= 0:
-            opened[ways.last[way] - begin] ^= True
-            way = ways.source[way]
-        found: Ints = begin + np.flatnonzero(opened)
-        return found
+        family = ways.family.item(way)
+        begin, end = self._bounds[family : family + 2].tolist()
+        opened = set((begin + self._taken[begin:end].nonzero()[0]).tolist())
+        while (source := ways.source.item(way)) >= 0:
+            opened ^= {ways.last.item(way)}
+            way = source
+        return sorted(opened)
+
+
+def _runs(values: Ints) -> Ints:
+    """Where runs of equal values begin, and the end of the last."""
+    new = np.ones(len(values) + 1, dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=new[1:-1])
+    return new.nonzero()[0]

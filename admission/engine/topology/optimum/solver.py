@@ -1,10 +1,11 @@
 """A proved optimum where several domains are needed: a quick answer, lower bounds, and a search for what lies between.
 
-The answer's counts at the asked level and above come from few.py, with bounds; inside the domains that it opens above, flat.py
-chooses. If every figure meets its bound, that is the proof. Else what no better answer can have is left out, which may lift the
-bounds: first parents that are too small, then domains by their losses (losses.py), whose table may find the best answer. What
-is open then is for labels.py: it searches first among the domains beside the answer, then among all that are left.
-Called by exact.py. The objective is in objective.py.
+The answer's counts at the asked level and above come from few.py, with bounds. If there is an answer that is at its least in
+all that comes before the domains below, tight.py may find the best of these at once. Else flat.py chooses inside the domains
+that few.py opens above, and if every figure meets its bound, that is the proof. If not, what no better answer can have is left
+out, which may lift the bounds: first parents that are too small, then domains by their losses (losses.py), whose table may find
+the best answer. What is open then is for labels.py: it searches first among the domains beside the answer, then among all that
+are left. Called by exact.py. The objective is in objective.py.
 """
 
 from __future__ import annotations
@@ -18,17 +19,15 @@ from admission.engine.decision import Certificate, Proof
 from admission.engine.topology.optimum.bounds import fewest_below, fewest_of, flat, multiple
 from admission.engine.topology.optimum.few import Few, few
 from admission.engine.topology.optimum.flat import fewest
+from admission.engine.topology.optimum.inside import Inside
 from admission.engine.topology.optimum.labels import Labels
 from admission.engine.topology.optimum.losses import Losses, Table, Wanted
 from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
 from admission.engine.topology.optimum.objective import Figures, Name, Problem, Scale, mask, pairs
-from admission.engine.topology.optimum.sieve import Known, Sieve
+from admission.engine.topology.optimum.tight import Tight
 from admission.engine.topology.optimum.trees import candidates, children
 from admission.engine.topology.tree.level import Ints
 
-_MANY = 64
-"""So many undecided domains make the table worth a sieve."""
-_FEW_WAYS = 2_000
 _LEAST_PAIRS = 64
 """Pairs of labels that a candidate takes, about: where the budget has less for each, no search is begun."""
 
@@ -50,18 +49,29 @@ class _Solver:
     def __init__(self, problem: Problem, budget: int) -> None:
         self._problem, self._budget = problem, budget
         self._expanded = 0
-        self._kinds_below = [kinds_of(capacity) for capacity in problem.capacity[problem.asked + 1 :]]
-        self._below = [fewest_of(kinds, problem.need).k for kinds in self._kinds_below]
         self._capacity = problem.capacity[problem.asked]
         kinds = kinds_of(self._capacity)
         top = fewest_of(kinds, problem.need)
         self._kinds, self._top = kinds, top
-        self._among = np.flatnonzero(self._capacity >= max(1, top.last - top.slack))
+        self._among = (self._capacity >= max(1, top.last - top.slack)).nonzero()[0]
         self._few = few(problem, kinds, top, self._among)
-        self._bound = self._least_figures()
-        self._slots, self._figures = self._first()
 
     def solve(self) -> Best:
+        search = Tight(self._problem, self._few, self._kinds, self._top, self._budget)
+        found = search.run()
+        self._expanded = search.expanded
+        if found is None:
+            return self._in_steps()
+        slots, figures = found
+        return Best(slots, Certificate(Proof.OPTIMAL, figures, figures, self._expanded))
+
+    def _in_steps(self) -> Best:
+        """From a first answer to a proof."""
+        problem = self._problem
+        self._kinds_below = [kinds_of(capacity) for capacity in problem.capacity[problem.asked + 1 :]]
+        self._below = [fewest_of(kinds, problem.need).k for kinds in self._kinds_below]
+        self._bound = self._least_figures()
+        self._slots, self._figures = self._first()
         below = any(name == "count" and level > self._problem.asked for name, level in self._gap())
         if self._figures > self._bound and not (below and self._problem.asked):
             self._bound = self._floor()
@@ -160,35 +170,18 @@ class _Solver:
         domains are whole, else by the levels down to the asked one.
         """
         problem, known = self._problem, self._figures
-        losses = Losses.of(problem, self._kinds, self._top, self._among, known[1])
+        inside = self._few.inside
+        if inside is None or len(inside.slots) != len(self._among):
+            inside = Inside.of(problem, self._among, self._kinds, self._top)
+        losses = Losses.of(inside, self._top, problem.need, known[1], self._top.last)
         self._among = losses.slots
         self._kinds = kinds_of(self._capacity[self._among])
         counts = problem.asked + 1
         waste = min(losses.most, known[counts]) if known[:counts] == self._bound[:counts] else losses.most
         last = problem.last if self._whole(waste) else problem.asked
-        proved = self._sifted(losses) if last > problem.asked else None
-        if proved is None:
-            proved = self._tabled(losses, waste, last)
+        proved = self._tabled(losses, waste, last)
         if proved is not None:
             self._bound = max(self._bound, proved)
-
-    def _sifted(self, losses: Losses) -> Figures | None:
-        """Where only the domains below can be fewer: the best, by sieve.py; None where that is not for it."""
-        problem, known, below = self._problem, self._figures, self._problem.asked + 2
-        if problem.last != problem.asked + 1 or losses.undecided < _MANY or known[:below] != self._bound[:below]:
-            return None
-        able = problem.parent[problem.last][problem.capacity[problem.last] > 0]
-        number = np.bincount(able, minlength=len(self._capacity))
-        answer = Known(known[0], known[1], problem.need + known[below - 1], known[below])
-        sieve = Sieve(problem, losses, number, answer, min(self._budget, _FEW_WAYS))
-        found = sieve.run()
-        if found is None:
-            return None
-        self._expanded += sieve.expanded
-        slots, figures = self._answer(found)
-        if figures < known:
-            self._slots, self._figures = slots, figures
-        return self._figures
 
     def _tabled(self, losses: Losses, waste: int, last: int) -> Figures | None:
         """Take the best answer among what losses leave. What no answer there can beat; None: the budget is spent."""

@@ -23,9 +23,9 @@ def candidates(problem: Problem, among: Ints) -> list[Ints]:
 
 def children(problem: Problem, level: int, parents: Ints) -> Ints:
     """Those of this level that can hold something and lie in these parents."""
-    inside = mask(parents, len(problem.capacity[level - 1]))
-    found = np.flatnonzero(inside.take(problem.parent[level]))
-    return found[problem.capacity[level][found] > 0]
+    found = mask(parents, len(problem.capacity[level - 1])).take(problem.parent[level]).nonzero()[0]
+    kept: Ints = found.take(problem.capacity[level].take(found).nonzero()[0])
+    return kept
 
 
 def families(problem: Problem, candidates: Sequence[Ints]) -> list[dict[int, list[int]]]:

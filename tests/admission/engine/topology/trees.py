@@ -24,7 +24,7 @@ from admission.engine.model import (
 )
 
 FLAVOR = "tas"
-LABELS = ("example.com/zone", "example.com/block", HOSTNAME_LABEL)
+LABELS = ("example.com/region", "example.com/zone", "example.com/block", HOSTNAME_LABEL)
 Path = tuple[str, ...]
 
 
@@ -74,8 +74,8 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, most: int = 7) -> Case:
-    """1 to 3 levels, up to `most` hosts."""
-    depth = draw(st.integers(1, 3))
+    """1 to 4 levels, up to `most` hosts."""
+    depth = draw(st.integers(1, 4))
     top = draw(st.sampled_from([3, 6, 20]))
     hosts: dict[Path, int] = {}
     for index in range(draw(st.integers(1, most))):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from admission.engine.topology.optimum import solver
+from admission.engine.topology.optimum import solver, tight
 from admission.engine.topology.optimum.objective import Problem
 from admission.engine.topology.optimum.sieve import Sieve
 from admission.engine.topology.tree.level import Ints
@@ -36,9 +36,9 @@ def drawn(seed: int) -> Problem:
 @pytest.mark.parametrize("seed", range(40))
 def test_the_answer_is_the_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = drawn(seed)
-    monkeypatch.setattr(solver, "_MANY", 0)
+    monkeypatch.setattr(tight, "_MANY", 0)
     by_sieve = solver.solve(asked, 200_000)
-    monkeypatch.setattr(solver, "_MANY", NEVER)
+    monkeypatch.setattr(tight, "_MANY", NEVER)
     by_table = solver.solve(asked, 200_000)
     assert sorted(by_sieve.slots.tolist()) == sorted(by_table.slots.tolist())
     assert by_sieve.certificate.cost == by_table.certificate.cost
@@ -55,7 +55,7 @@ def test_it_answers_often_enough_to_be_compared(monkeypatch: pytest.MonkeyPatch)
         return found
 
     monkeypatch.setattr(Sieve, "run", counted)
-    monkeypatch.setattr(solver, "_MANY", 0)
+    monkeypatch.setattr(tight, "_MANY", 0)
     for seed in range(40):
         solver.solve(drawn(seed), 200_000)
     assert sum(found is not None for found in answers) >= 5
@@ -63,7 +63,7 @@ def test_it_answers_often_enough_to_be_compared(monkeypatch: pytest.MonkeyPatch)
 
 def _check(case: Case) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solver, "_MANY", 0)
+        patch.setattr(tight, "_MANY", 0)
         check(case)
 
 
