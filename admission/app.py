@@ -177,7 +177,7 @@ class _Controller:
             recorder,
             gangs=pod_groups,
             options=job_options(settings, views.namespaces.objects),
-            workers=self._settings.job_workers,
+            workers=self._settings.pod_writes,
             at_once=self._settings.pod_writes,
         )
         sets = SetController(

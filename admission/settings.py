@@ -223,9 +223,9 @@ class ControllerSection(Section):
 
     job_workers: int = Field(16, ge=1, description="jobs handled at once, per kind")
     workload_workers: int = Field(8, ge=1)
-    writes: int = Field(32, ge=1, description="admissions written at once")
+    writes: int = Field(64, ge=1, description="admissions written at once")
     pod_writes: int = Field(
-        128, ge=1, description="writes on plain pods in flight at once: mostly gates that are opened"
+        128, ge=1, description="plain pods and their gangs handled, and writes on them in flight, at once"
     )
     cycle_budget: int = Field(64, ge=1, description="admissions decided before the loop lets others run")
     open_templates: bool = Field(
