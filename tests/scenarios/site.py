@@ -261,7 +261,12 @@ class Site:
         pods = [(p["metadata"]["name"], p["spec"].get("nodeName"), p["status"].get("phase"),
                  p["spec"].get("schedulingGates")) for p in await self.pods(job)]  # fmt: skip
         events = [f"{e['reason']}: {e.get('message', '')}" for e in (await self.kube.list(EVENTS, self.name)).items]
-        return f"workload: {said}; pods: {pods}; events: {events[-12:]}"
+        jobs = [
+            (one["spec"].get("suspend"), one.get("status"), one["metadata"]["uid"])
+            for one in (await self.kube.list(JOBS, self.name)).items
+            if one["metadata"]["name"] == job
+        ]
+        return f"job: {jobs}; workload: {said}; pods: {pods}; events: {events[-12:]}"
 
     # ---- changing
 
