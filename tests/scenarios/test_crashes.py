@@ -6,6 +6,7 @@ Six racks of twelve GPUs, thirteen jobs of six pods, each to be in one rack: twe
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import signal
 from collections import Counter
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ENVIRONMENT = SHORT_LEASE
 
 RACKS, HOSTS, PODS_EACH, RUNNING = 6, 3, 6, 12
-NAMES = [f"job-{n}" for n in range(RUNNING + 1)]
+CRASH = itertools.count()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -42,6 +43,17 @@ async def here(stage: Stage) -> Site:
     site = Site(stage.kube, "crashes")
     await site.open({"b1": {f"r{n}": HOSTS for n in range(RACKS)}})
     return site
+
+
+@pytest.fixture
+def names() -> list[str]:
+    """Of the jobs of one crash, and of no other.
+
+    Kubernetes' Job controller keeps by name what it still awaits of a Job that is deleted, so a Job with the name of
+    an earlier one may get no pods for minutes, whoever started it (kubernetes/kubernetes#142142).
+    """
+    crash = next(CRASH)
+    return [f"job-{crash}-{n}" for n in range(RUNNING + 1)]
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -58,9 +70,9 @@ async def _empty(here: Site) -> bool:
     return not any([(await here.kube.list(resource, here.name)).items for resource in (JOBS, WORKLOADS, PODS)])
 
 
-async def arrive(here: Site) -> None:
+async def arrive(here: Site, names: list[str]) -> None:
     """All jobs, one after the other; whoever is refused because the webhook does not answer comes again, as users do."""
-    for name in NAMES:
+    for name in names:
         job = here.job(name, PODS_EACH, {REQUIRE_TOPOLOGY: RACK})
         await eventually(f"{name} accepted", partial(_accepted, here, job))
 
@@ -75,7 +87,7 @@ async def _accepted(here: Site, job: Mapping[str, object]) -> bool:
     return True
 
 
-async def all_is_well(here: Site, seen: Watchman) -> None:
+async def all_is_well(here: Site, seen: Watchman, names: list[str]) -> None:
     """Twelve jobs run, two in each rack, whole; the thirteenth says why it waits."""
     await seen.sees("all that fit are admitted", lambda s: len(s.admitted) == RUNNING)
     admitted = seen.admitted
@@ -85,7 +97,7 @@ async def all_is_well(here: Site, seen: Watchman) -> None:
         (rack,) = {pod["spec"]["nodeName"].rsplit("-", 1)[0] for pod in pods}
         racks[rack] += 1
     assert set(racks.values()) == {2}
-    (left,) = set(NAMES) - set(admitted)
+    (left,) = set(names) - set(admitted)
     await here.waits(left, "TopologyPlacementFailed", "doesn't allow to fit any of 6 pod(s)")
 
 
@@ -110,8 +122,10 @@ CRASHES = {
 
 
 @pytest.mark.parametrize("crash", [pytest.param(crash, id=name) for name, crash in CRASHES.items()])
-async def test_after_a_crash_all_is_as_without(stage: Stage, here: Site, seen: Watchman, crash: Crash) -> None:
-    arriving = asyncio.create_task(arrive(here))
+async def test_after_a_crash_all_is_as_without(
+    stage: Stage, here: Site, seen: Watchman, names: list[str], crash: Crash
+) -> None:
+    arriving = asyncio.create_task(arrive(here, names))
     await seen.sees("the moment of the crash", crash.moment)
     for _ in range(crash.times):
         for name in crash.victims:
@@ -119,7 +133,7 @@ async def test_after_a_crash_all_is_as_without(stage: Stage, here: Site, seen: W
         for name in crash.victims:
             await stage.processes.restart(name)
     await arriving
-    await all_is_well(here, seen)
+    await all_is_well(here, seen, names)
 
 
 # How far the story is: Workloads made, admitted, and pods bound; in the end RUNNING + 1, RUNNING and RUNNING * PODS_EACH.
@@ -133,11 +147,13 @@ def progress(seen: Watchman) -> int:
 @pytest.mark.long
 @pytest.mark.parametrize("victim", ["controller", "ungater", "webhook"])
 @pytest.mark.parametrize("seed", range(10))
-async def test_killed_anywhere_on_the_way(stage: Stage, here: Site, seen: Watchman, victim: str, seed: int) -> None:
+async def test_killed_anywhere_on_the_way(
+    stage: Stage, here: Site, seen: Watchman, names: list[str], victim: str, seed: int
+) -> None:
     """Ten random points for each process, by seed."""
     point = random.Random(f"{victim} {seed}").randrange(1, POINTS)
     crash = Crash((victim,), lambda watchman: progress(watchman) >= point)
-    await test_after_a_crash_all_is_as_without(stage, here, seen, crash)
+    await test_after_a_crash_all_is_as_without(stage, here, seen, names, crash)
 
 
 # ---- two controllers
@@ -168,14 +184,16 @@ async def writes(child: Child) -> dict[str, float]:
     return found
 
 
-async def test_of_two_controllers_one_leads_and_the_other_takes_over(stage: Stage, here: Site, seen: Watchman) -> None:
+async def test_of_two_controllers_one_leads_and_the_other_takes_over(
+    stage: Stage, here: Site, seen: Watchman, names: list[str]
+) -> None:
     first = stage.processes.children["controller"]
     second = replace(first, health_port=free_port(), log=first.log.with_name("second.log"), process=None)
     await eventually("the first controller leads", lambda: leads(stage, first))
     await second.start()
     try:
         await second.ready(120)
-        arriving = asyncio.create_task(arrive(here))
+        arriving = asyncio.create_task(arrive(here, names))
         await seen.sees("some are admitted", lambda s: len(s.admitted) >= 3)
         assert await leads(stage, first)
         assert await writes(second) == {}, "a standby only looks on"
@@ -183,12 +201,12 @@ async def test_of_two_controllers_one_leads_and_the_other_takes_over(stage: Stag
         await first.stop(signal.SIGKILL)
         await eventually("the second controller leads", lambda: leads(stage, second))
         await arriving
-        await all_is_well(here, seen)
+        await all_is_well(here, seen, names)
         await stage.processes.restart("controller")
         # An orderly end gives the Lease back.
         await second.stop()
         await eventually("the first controller leads again", lambda: leads(stage, first))
-        (left,) = set(NAMES) - set(seen.admitted)
+        (left,) = set(names) - set(seen.admitted)
         await here.kube.delete(JOBS, seen.admitted[0], here.name, propagation="Background")
         await here.running(left, PODS_EACH)
     finally:
