@@ -80,6 +80,18 @@ class _SpentError(Exception):
     pass
 
 
+def costs(scale: Scale, asked: int, slots: Ints, capacity: Ints, below: Sequence[Ints]) -> dict[int, int]:
+    """By slot, of opening a domain of the asked level with all below it; `below`: how many, from the next level on."""
+    held, levels = capacity.tolist(), range(asked + 1, asked + 1 + len(below))
+    room = sum(scale.room(level) for level in levels)
+    opening = {some: scale.domain(asked, some) + some * room for some in set(held)}
+    found = [opening[some] for some in held]
+    for level, number in zip(levels, below, strict=True):
+        count = scale.count(level)
+        found = [cost + some * count for cost, some in zip(found, number.tolist(), strict=True)]
+    return dict(zip(slots.tolist(), found, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """An answer of so many domains, in so many parents at most, that holds no more than `waste` beyond the need and costs less
@@ -88,7 +100,7 @@ class Wanted:
     domains: int
     parents: int
     waste: int
-    known: int | None
+    known: int | None = None
 
 
 class Table:

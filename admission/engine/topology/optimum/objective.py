@@ -92,9 +92,10 @@ def pairs(counts: Counter[int] | dict[int, int]) -> Iterable[int]:
 class Scale:
     """The figures as digits of one integer, those of the pairs as one digit for each capacity there is at `asked`."""
 
-    def __init__(self, problem: Problem, values: Iterable[int], widest: int) -> None:
-        """`values`: the capacities at `asked`; `widest`: no figure exceeds it."""
-        digit = widest.bit_length() + 2
+    def __init__(self, problem: Problem, values: Iterable[int]) -> None:
+        """`values`: the capacities at `asked`."""
+        # No figure exceeds what all domains hold, or how many there are.
+        digit = max(int(problem.capacity[0].sum()), len(problem.capacity[-1])).bit_length() + 2
         names = [*(("hole", value) for value in sorted(values)), *reversed(problem.order)]
         self._unit = {name: 1 << digit * at for at, name in enumerate(names)}
         self._asked = problem.asked

@@ -15,27 +15,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from admission.engine.topology.optimum.losses import Losses
+from admission.engine.topology.optimum.losses import Losses, Wanted
 from admission.engine.topology.optimum.objective import Problem, pairs
 from admission.engine.topology.tree.level import Ints
 
 _MOST_SUMS = 1 << 15
 _NOTHING = np.zeros(1, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """An answer: so many domains, so many parents, held by them; no more than so many domains below."""
-
-    domains: int
-    parents: int
-    held: int
-    below: int
 
 
 class _GivenUpError(Exception):
@@ -60,10 +49,13 @@ class _Sums(NamedTuple):
 
 
 class Sieve:
-    """One search. `below`: how many domains each domain of the asked level has below it; `budget`: ways to look at."""
+    """One search for an answer of just so many domains and parents as is wanted, with just the waste.
 
-    def __init__(self, problem: Problem, losses: Losses, below: Ints, known: Known, budget: int) -> None:
-        self._losses, self._known, self._budget = losses, known, budget
+    `below`: how many domains each domain of the asked level has below it; `budget`: ways to look at.
+    """
+
+    def __init__(self, problem: Problem, losses: Losses, below: Ints, wanted: Wanted, budget: int) -> None:
+        self._losses, self._wanted, self._budget = losses, wanted, budget
         self._capacity = problem.capacity[problem.asked]
         home = problem.parent[problem.asked].take(losses.slots)
         order = home.argsort(kind="stable")
@@ -71,17 +63,19 @@ class Sieve:
         self._number = below.take(self._slots)
         # Two digits have room for all that can be opened; the worth, above them, is counted from the least that a way can have.
         # Where a parent used twice carries over, a bound is looser and still one.
-        self._bits = int(self._number.sum()).bit_length()
+        self._all = int(self._number.sum())
+        self._bits = self._all.bit_length()
         self._below = (1 << self._bits) - 1
         self._wide = self._bits + len(self._slots).bit_length()
         self._least = losses.rent - losses.most
-        over = known.held - losses.price * known.domains - known.parents * self._least
-        self._target = (over << self._wide) + (known.domains << self._bits)
+        held = problem.need + wanted.waste
+        over = held - losses.price * wanted.domains - wanted.parents * self._least
+        self._target = (over << self._wide) + (wanted.domains << self._bits)
         self.expanded = 0
 
     def run(self) -> Ints | None:
         """Domains of the asked level; None where that takes too long, or where not one answer is the best."""
-        longest = self._known.parents * (int(self._losses.worth.max()) - self._least)
+        longest = self._wanted.parents * (int(self._losses.worth.max()) - self._least)
         if longest.bit_length() + self._wide > 61:
             return None
         try:
@@ -90,11 +84,11 @@ class Sieve:
             totals = self._totals(ways.key, rests[-1])
             fewest = [dict(zip(rest.heads.tolist(), rest.below.tolist(), strict=True)) for rest in rests[:-1]]
             most = int(totals.min())
-            while most <= self._known.below:
+            while most <= self._all:
                 found = self._walked(ways, (totals <= most).nonzero()[0], fewest, most)
                 if found is not None:
                     return found
-                most = int(totals[totals > most].min(initial=self._known.below + 1))
+                most = int(totals[totals > most].min(initial=self._all + 1))
         except _GivenUpError:
             pass
         return None
@@ -140,17 +134,17 @@ class Sieve:
         """By number of parents, up to all but one: sums of so many ways, of equal ones the one with the fewest below."""
         single = self._unlike(keys)
         found = [_Sums(_NOTHING, _NOTHING, _NOTHING), single]
-        for _ in range(self._known.parents - 2):
+        for _ in range(self._wanted.parents - 2):
             if len(found[-1].keys) * len(single.keys) > _MOST_SUMS:
                 raise _GivenUpError
             sums = np.add.outer(found[-1].keys, single.keys).ravel()
             # The ways that are still missing are no more than the largest, so many times.
-            least = self._target - (self._known.parents - len(found)) * int(single.keys[-1])
+            least = self._target - (self._wanted.parents - len(found)) * int(single.keys[-1])
             able = (sums >= least).nonzero()[0]
             if not len(able):
                 raise _GivenUpError
             found.append(self._unlike(sums.take(able)))
-        return found[: self._known.parents]
+        return found[: self._wanted.parents]
 
     def _unlike(self, keys: Ints) -> _Sums:
         keys = np.sort(keys)
@@ -164,7 +158,7 @@ class Sieve:
         missing = (self._target >> self._bits) - (keys >> self._bits)
         at = np.minimum(rest.heads.searchsorted(missing), len(rest.heads) - 1)
         fewest = (keys & self._below) + rest.below.take(at)
-        return np.where(rest.heads.take(at) == missing, fewest, self._known.below + 1)
+        return np.where(rest.heads.take(at) == missing, fewest, self._all + 1)
 
     def _walked(self, ways: _Ways, left: Ints, fewest: Sequence[Mapping[int, int]], most: int) -> Ints | None:
         """The best of all answers by the ways that are left, with at most so many below."""
@@ -172,9 +166,9 @@ class Sieve:
         some = ways.family.take(left).tolist(), ways.key.take(left).tolist(), left.tolist()
         for family, key, way in zip(*some, strict=True):
             families.setdefault(family, []).append((key, way))
-        answers = list(self._walk(list(families.values()), fewest, 0, self._known.parents, self._target + most))
+        answers = list(self._walk(list(families.values()), fewest, 0, self._wanted.parents, self._target + most))
         most_spare = max((spare for _, spare in answers), default=0)
-        best = [self._slots[self._all_opened(ways, chosen)] for chosen, spare in answers if spare == most_spare]
+        best = [self._opened(ways, chosen) for chosen, spare in answers if spare == most_spare]
         if len(best) > 1:
             holes = [(*pairs(Counter(self._capacity[slots].tolist())),) for slots in best]
             best = [slots for slots, some in zip(best, holes, strict=True) if some == min(holes)]
@@ -206,18 +200,17 @@ class Sieve:
                     for more, over in self._walk(families, fewest, index + 1, parents - 1, left):
                         yield (way, *more), over
 
-    def _all_opened(self, ways: _Ways, chosen: Sequence[int]) -> list[int]:
-        return [slot for way in chosen for slot in self._opened(ways, way)]
-
-    def _opened(self, ways: _Ways, way: int) -> list[int]:
-        """Which domains a way opens."""
-        family = ways.family.item(way)
-        begin, end = self._bounds[family : family + 2].tolist()
-        opened = set((begin + self._taken[begin:end].nonzero()[0]).tolist())
-        while (source := ways.source.item(way)) >= 0:
-            opened ^= {ways.last.item(way)}
-            way = source
-        return sorted(opened)
+    def _opened(self, ways: _Ways, chosen: Sequence[int]) -> Ints:
+        """Which domains these ways open."""
+        opened: set[int] = set()
+        for way in chosen:
+            family = ways.family.item(way)
+            begin, end = self._bounds[family : family + 2].tolist()
+            opened.update((begin + self._taken[begin:end].nonzero()[0]).tolist())
+            while (source := ways.source.item(way)) >= 0:
+                opened ^= {ways.last.item(way)}
+                way = source
+        return self._slots[sorted(opened)]
 
 
 def _runs(values: Ints) -> Ints:

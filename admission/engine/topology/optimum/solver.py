@@ -18,10 +18,10 @@ import numpy as np
 from admission.engine.decision import Certificate, Proof
 from admission.engine.topology.optimum.bounds import fewest_below, fewest_of, flat, multiple
 from admission.engine.topology.optimum.few import Few, few
-from admission.engine.topology.optimum.flat import fewest
+from admission.engine.topology.optimum.flat import Kinds, Top, fewest
 from admission.engine.topology.optimum.inside import Inside
 from admission.engine.topology.optimum.labels import Labels
-from admission.engine.topology.optimum.losses import Losses, Table, Wanted
+from admission.engine.topology.optimum.losses import Losses, Table, Wanted, costs
 from admission.engine.topology.optimum.numbers import kinds_of, pick, sum_of_largest
 from admission.engine.topology.optimum.objective import Figures, Name, Problem, Scale, mask, pairs
 from admission.engine.topology.optimum.tight import Tight
@@ -41,37 +41,37 @@ class Best:
 
 
 def solve(problem: Problem, budget: int) -> Best:
-    """All domains together must hold the need, and no domain of the asked level alone."""
-    return _Solver(problem, budget).solve()
+    """All domains together must hold the need, and no domain of the asked level alone. `budget`: what may be looked at."""
+    capacity = problem.capacity[problem.asked]
+    kinds = kinds_of(capacity)
+    top = fewest_of(kinds, problem.need)
+    among = (capacity >= max(1, top.last - top.slack)).nonzero()[0]
+    found = few(problem, kinds, top, among)
+    spent = 0
+    if problem.asked:
+        tight = Tight(problem, found, kinds, top, budget)
+        best, spent = tight.run(), tight.expanded
+        if best is not None:
+            slots, figures = best
+            return Best(slots, Certificate(Proof.OPTIMAL, figures, figures, spent))
+    return _Steps(problem, kinds, top, among, found, budget, spent).run()
 
 
-class _Solver:
-    def __init__(self, problem: Problem, budget: int) -> None:
-        self._problem, self._budget = problem, budget
-        self._expanded = 0
+class _Steps:
+    """From a first answer to a proof. `spent`: of the budget already."""
+
+    def __init__(
+        self, problem: Problem, kinds: Kinds, top: Top, among: Ints, found: Few, budget: int, spent: int
+    ) -> None:
+        self._problem, self._kinds, self._top, self._among, self._few = problem, kinds, top, among, found
+        self._budget, self._expanded = budget, spent
         self._capacity = problem.capacity[problem.asked]
-        kinds = kinds_of(self._capacity)
-        top = fewest_of(kinds, problem.need)
-        self._kinds, self._top = kinds, top
-        self._among = (self._capacity >= max(1, top.last - top.slack)).nonzero()[0]
-        self._few = few(problem, kinds, top, self._among)
-
-    def solve(self) -> Best:
-        search = Tight(self._problem, self._few, self._kinds, self._top, self._budget)
-        found = search.run()
-        self._expanded = search.expanded
-        if found is None:
-            return self._in_steps()
-        slots, figures = found
-        return Best(slots, Certificate(Proof.OPTIMAL, figures, figures, self._expanded))
-
-    def _in_steps(self) -> Best:
-        """From a first answer to a proof."""
-        problem = self._problem
         self._kinds_below = [kinds_of(capacity) for capacity in problem.capacity[problem.asked + 1 :]]
         self._below = [fewest_of(kinds, problem.need).k for kinds in self._kinds_below]
         self._bound = self._least_figures()
-        self._slots, self._figures = self._first()
+        self._slots, self._figures = self._answer(self._inside(found))
+
+    def run(self) -> Best:
         below = any(name == "count" and level > self._problem.asked for name, level in self._gap())
         if self._figures > self._bound and not (below and self._problem.asked):
             self._bound = self._floor()
@@ -89,9 +89,6 @@ class _Solver:
         return Best(self._slots, Certificate(proof, self._figures, self._bound, self._expanded))
 
     # ---- a quick answer
-
-    def _first(self) -> tuple[Ints, Figures]:
-        return self._answer(self._inside(self._few))
 
     def _second(self) -> None:
         """The largest domains, as few.py chose them: they may need fewer below."""
@@ -188,8 +185,8 @@ class _Solver:
         problem, known = self._problem, self._figures
         scale = self._scale(losses.slots)
         wanted = Wanted(known[0], known[1], waste, scale.of(problem, known, last))
-        costs = self._costs(scale, losses.slots, last)
-        table = Table(problem, scale, losses, costs, wanted, self._budget - self._expanded)
+        paid = self._costs(scale, losses.slots, last)
+        table = Table(problem, scale, losses, paid, wanted, self._budget - self._expanded)
         found = table.run()
         self._expanded += table.expanded
         best = known
@@ -216,24 +213,19 @@ class _Solver:
 
     def _costs(self, scale: Scale, slots: Ints, last: int) -> dict[int, int]:
         """Of opening each of these domains of the asked level with all below, down to the `last` level."""
-        problem = self._problem
-        here = self._capacity[slots].tolist()
-        opening = {capacity: scale.domain(problem.asked, capacity) for capacity in set(here)}
-        costs = [opening[capacity] for capacity in here]
-        home, inside = np.arange(len(self._capacity)), slots
+        problem, size = self._problem, len(self._capacity)
+        home, inside, below = np.arange(size), slots, []
         for level in range(problem.asked + 1, last + 1):
             inside = children(problem, level, inside)
             home = problem.parent[level] if level == problem.asked + 1 else home[problem.parent[level]]
-            number = np.bincount(home[inside], minlength=len(self._capacity))[slots].tolist()
-            count, room = scale.count(level), scale.room(level)
-            costs = [c + n * count + held * room for c, n, held in zip(costs, number, here, strict=True)]
-        return dict(zip(slots.tolist(), costs, strict=True))
+            below.append(np.bincount(home[inside], minlength=size)[slots])
+        return costs(scale, problem.asked, slots, self._capacity[slots], below)
 
     def _scale(self, among: Ints) -> Scale:
         """For answers among these domains of the asked level, and for the one that is known."""
         opened = self._capacity[self._problem.opened(self._slots)[self._problem.asked]]
         values = {*self._capacity[among].tolist(), *opened.tolist()}
-        return Scale(self._problem, values, max(int(self._capacity.sum()), len(self._problem.capacity[-1])))
+        return Scale(self._problem, values)
 
     def _lift(self) -> None:
         """The bounds again, by what is left; and look below."""

@@ -16,9 +16,9 @@ import numpy as np
 from admission.engine.topology.optimum.bounds import multiple
 from admission.engine.topology.optimum.few import Few, counts
 from admission.engine.topology.optimum.flat import Kinds, Top
-from admission.engine.topology.optimum.losses import Losses, Table, Wanted
+from admission.engine.topology.optimum.losses import Losses, Table, Wanted, costs
 from admission.engine.topology.optimum.objective import Figures, Problem, Scale, mask, pairs
-from admission.engine.topology.optimum.sieve import Known, Sieve
+from admission.engine.topology.optimum.sieve import Sieve
 from admission.engine.topology.optimum.trees import children
 from admission.engine.topology.tree.level import Ints
 
@@ -28,12 +28,16 @@ _FEW_WAYS = 2_000
 
 
 class Tight:
-    """One search. `found`: of few.py; `budget`: ways, or pairs of a state and a way, to look at."""
+    """One search, where the asked level has another above it.
+
+    `found`: of few.py; `budget`: ways, or pairs of a state and a way, to look at.
+    """
 
     def __init__(self, problem: Problem, found: Few, kinds: Kinds, top: Top, budget: int) -> None:
         self._problem, self._found, self._kinds, self._top = problem, found, kinds, top
         self._budget = budget
-        self._waste = multiple(kinds, problem.need)
+        domains, parents, *_ = found.counts
+        self._wanted = Wanted(domains, parents, multiple(kinds, problem.need))
         self._largest = problem.capacity[problem.asked].take(found.slots).tolist()
         self.expanded = 0
 
@@ -42,14 +46,14 @@ class Tight:
         problem, found = self._problem, self._found
         if found.inside is None or not self._promising():
             return None
-        losses = Losses.of(found.inside, self._top, problem.need, found.counts[1], min(self._largest))
+        losses = Losses.of(found.inside, self._top, problem.need, self._wanted.parents, min(self._largest))
         below = _Below(problem, losses.slots)
-        if int(problem.capacity[problem.last].take(below.slots).min()) <= self._waste:
+        if int(problem.capacity[problem.last].take(below.slots).min()) <= self._wanted.waste:
             return None
         # A sieve does not ask what lies above the parents.
         chosen = self._sifted(losses, below) if losses.undecided >= _MANY and problem.asked == 1 else None
         if chosen is None:
-            chosen = self._tabled(losses, below.number)
+            chosen = self._tabled(losses, below)
         if chosen is None or (problem.asked > 1 and counts(problem, chosen) != found.counts):
             return None
         return self._answer(chosen, below.of(chosen))
@@ -60,7 +64,7 @@ class Tight:
         if problem.last != problem.asked + 1 or found.counts != found.bound:
             return False
         most = int(problem.capacity[problem.last].max())
-        if most <= self._waste:
+        if most <= self._wanted.waste:
             return False
         least = -(-problem.need // most)
         if sum(-(-held // most) for held in self._largest) > least:
@@ -69,24 +73,17 @@ class Tight:
         return int(np.count_nonzero(below)) > least
 
     def _sifted(self, losses: Losses, below: _Below) -> Ints | None:
-        domains, parents, *_ = self._found.counts
-        known = Known(domains, parents, self._problem.need + self._waste, len(below.slots))
-        sieve = Sieve(self._problem, losses, below.number, known, min(self._budget, _FEW_WAYS))
+        sieve = Sieve(self._problem, losses, below.number, self._wanted, min(self._budget, _FEW_WAYS))
         found = sieve.run()
         self.expanded += sieve.expanded
         return found
 
-    def _tabled(self, losses: Losses, number: Ints) -> Ints | None:
+    def _tabled(self, losses: Losses, below: _Below) -> Ints | None:
         problem, slots = self._problem, losses.slots
-        capacity = problem.capacity[problem.asked][slots].tolist()
-        scale = Scale(problem, set(capacity), max(int(problem.capacity[0].sum()), len(problem.capacity[-1])))
-        each, room = scale.count(problem.last), scale.room(problem.last)
-        opening = {held: scale.domain(problem.asked, held) + held * room for held in set(capacity)}
-        costs = [opening[held] + some * each for held, some in zip(capacity, number[slots].tolist(), strict=True)]
-        domains, parents, *_ = self._found.counts
-        wanted = Wanted(domains, parents, self._waste, None)
-        paid = dict(zip(slots.tolist(), costs, strict=True))
-        table = Table(problem, scale, losses, paid, wanted, self._budget - self.expanded)
+        capacity = problem.capacity[problem.asked].take(slots)
+        scale = Scale(problem, set(capacity.tolist()))
+        paid = costs(scale, problem.asked, slots, capacity, [below.number.take(slots)])
+        table = Table(problem, scale, losses, paid, self._wanted, self._budget - self.expanded)
         found = table.run()
         self.expanded += table.expanded
         return found
