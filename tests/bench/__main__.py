@@ -19,6 +19,7 @@ from tests.bench import (
     webhook,
 )
 from tests.bench.perfload import run as perfload
+from tests.bench.protocol import Mode
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -32,7 +33,7 @@ def jobs_command(
     top: int = 0,
 ) -> None:
     """Jobs end to end on the real control plane."""
-    mode = jobs.Mode.FLOOR if floor else jobs.Mode.PROTOCOL if protocol else jobs.Mode.STOWAGE
+    mode = Mode.FLOOR if floor else Mode.PROTOCOL if protocol else Mode.STOWAGE
     jobs.run(loads or [], mode=mode, top=top)
 
 
@@ -42,10 +43,11 @@ def gangs_command(
     dialect: str = "labels",
     share: float = 1.0,
     floor: bool = True,
+    protocol: bool = False,
     top: int = 0,
 ) -> None:
     """Gangs of plain pods end to end on the real control plane, beside the same pods without us."""
-    gangs.run(loads or [], gangs.Run(gangs.Dialect(dialect), share, floor, top))
+    gangs.run(loads or [], gangs.Run(gangs.Dialect(dialect), share, floor, protocol, top))
 
 
 @app.command("placement")

@@ -1,9 +1,10 @@
 """Gangs of plain pods end to end on the real control plane, beside the same pods without gates and without us.
 
-    python -m tests.bench gangs [LOAD ...] [--dialect labels|queue] [--share 0.1] [--no-floor] [--top N]
+    python -m tests.bench gangs [LOAD ...] [--dialect labels|queue] [--share 0.1] [--no-floor] [--protocol] [--top N]
 
 Each load of loads.json gets a control plane of its own with 1,000 kwok nodes, once with our three processes beside it and
-once without them and their webhooks (the floor). One client posts all pods, gang by gang, as fast as they are taken, and
+once without them and their webhooks (the floor); with `--protocol` once more with the writes of the queueing and nothing else
+(gangstamp.py). One client posts all pods, gang by gang, as fast as they are taken, and
 watches them: its clock tells when each was seen first (created), without gates (ungated) and with a node (bound). Our share
 of a pod's time is what lies between created and ungated. `share` makes the load smaller, `top` prints that many lines of a
 profile of the controller. Prints the processors' seconds and our API requests for each run, and at last one table.
@@ -16,7 +17,7 @@ import os
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from admission.cli.processes import Child, Processes
+from admission.cli.processes import Child
 from api import names
 from api.kube.client import Kube
 from api.kube.informer import Informer
@@ -39,6 +40,7 @@ from tests.bench.loads import loads
 from tests.bench.measure import costs, page_of, pid_of, servers
 from tests.bench.perfload import figures
 from tests.bench.perfload.run import print_profile, profiled
+from tests.bench.protocol import Mode, stamping
 from tests.scenarios.stage import real
 
 LOADS = loads("gangs")
@@ -68,6 +70,7 @@ class Run:
     dialect: Dialect = Dialect.LABELS
     share: float = 1.0
     floor: bool = True
+    protocol: bool = False
     top: int = 0
 
 
@@ -97,8 +100,10 @@ def run(chosen_loads: Sequence[str], chosen: Run) -> None:
     rows = []
     for name in chosen_loads or list(LOADS):
         count, size = _scaled(LOADS[name]["gangs"], LOADS[name]["pods"], chosen.share)
-        found = _on_a_cluster(f"{count}x{size}", count, size, chosen, floor=False)
-        beside = _on_a_cluster(f"{count}x{size} floor", count, size, chosen, floor=True) if chosen.floor else None
+        found = _on_a_cluster(count, size, chosen, Mode.STOWAGE)
+        if chosen.protocol:
+            _on_a_cluster(count, size, chosen, Mode.PROTOCOL)
+        beside = _on_a_cluster(count, size, chosen, Mode.FLOOR) if chosen.floor else None
         rows.append((f"{count}x{size}", found, beside))
     print(f"\ngangs by {chosen.dialect.value}, {NODES} nodes; seconds until the last pod was")
     columns = ("load", "created", "ungated", "bound", "floor created", "bound", "ratio", "share p50", "p95", "max")
@@ -132,12 +137,13 @@ def _row(name: str, found: Measured | None, beside: Measured | None) -> str:
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def _on_a_cluster(label: str, gangs: int, pods: int, chosen: Run, *, floor: bool) -> Measured | None:
+def _on_a_cluster(gangs: int, pods: int, chosen: Run, mode: Mode) -> Measured | None:
     with tempfile.TemporaryDirectory(prefix="stowage-bench-") as name:
         folder = Path(name)
         with ControlPlane(folder / "cluster", _CLUSTER) as cluster:
             cluster.add_nodes(node(f"n{i:04}") for i in range(NODES))
-            found = uvloop.run(_measure(label, _Load(gangs, pods, chosen.dialect, floor), cluster, folder, chosen.top))
+            load = _Load(gangs, pods, chosen.dialect, mode)
+            found = uvloop.run(_measure(load, cluster, folder, chosen.top))
         print_profile(folder, chosen.top)
     return found
 
@@ -147,37 +153,58 @@ class _Load:
     gangs: int
     pods: int
     dialect: Dialect
-    floor: bool
+    mode: Mode
+
+    @property
+    def label(self) -> str:
+        return f"{self.gangs}x{self.pods}{self.mode.value}"
 
     def manifests(self) -> Iterator[dict[str, Any]]:
         """The pods, gang by gang."""
         container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
-        spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+        spec: dict[str, Any] = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+        if self.mode is Mode.PROTOCOL:
+            spec["schedulingGates"] = [{"name": names.ADMISSION_GATE}]
         for gang in range(self.gangs):
-            marks = {} if self.floor else _marks(self.dialect, f"g{gang:05}", self.pods)
+            marks = self._marks(f"g{gang:05}")
             for index in range(self.pods):
                 meta = {"name": f"g{gang:05}-{index:05}", "namespace": NAMESPACE, **marks}
                 yield {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
+    def _marks(self, gang: str) -> dict[str, Any]:
+        if self.mode is Mode.FLOOR:
+            return {}
+        queue = {names.QUEUE_NAME_LABEL: "lq"}
+        if self.dialect is Dialect.LABELS and self.mode is Mode.STOWAGE:
+            return {"labels": {**queue, names.GANG_NAME: gang, names.GANG_MINIMUM: str(self.pods)}}
+        labels = {**queue, names.POD_GROUP_NAME: gang}
+        marks: dict[str, Any] = {"labels": labels, "annotations": {names.POD_GROUP_TOTAL_COUNT: str(self.pods)}}
+        if self.mode is Mode.PROTOCOL:
+            labels[names.MANAGED_LABEL] = "true"
+            marks["finalizers"] = [names.MANAGED_FINALIZER]
+        return marks
 
-def _marks(dialect: Dialect, gang: str, pods: int) -> dict[str, Any]:
-    queue = {names.QUEUE_NAME_LABEL: "lq"}
-    if dialect is Dialect.LABELS:
-        return {"labels": {**queue, names.GANG_NAME: gang, names.GANG_MINIMUM: str(pods)}}
-    labels = {**queue, names.POD_GROUP_NAME: gang}
-    return {"labels": labels, "annotations": {names.POD_GROUP_TOTAL_COUNT: str(pods)}}
 
-
-async def _measure(label: str, load: _Load, cluster: ControlPlane, folder: Path, top: int) -> Measured | None:
+async def _measure(load: _Load, cluster: ControlPlane, folder: Path, top: int) -> Measured | None:
     async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig, user_agent="bench")) as kube:
         await kube.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-        if load.floor:
-            return await _drive(label, load, kube, cluster, None)
+        if load.mode is Mode.FLOOR:
+            return await _drive(load, kube, cluster, {})
+        if load.mode is Mode.PROTOCOL:
+            async with stamping(cluster, "tests.bench.gangstamp") as pid:
+                return await _drive(load, kube, cluster, {"stamp": pid})
         async with real(cluster, folder) as stage:
             if top:
                 await profiled(stage.processes)
             await _queues(kube)
-            return await _drive(label, load, kube, cluster, stage.processes)
+            children = stage.processes.children.values()
+            found = await _drive(load, kube, cluster, {child.name: pid_of(child) for child in children})
+            for child in children:
+                if found is None:
+                    print(child.tail())
+                else:
+                    await _requests(child, load.gangs * load.pods)
+            return found
 
 
 async def _queues(kube: Kube) -> None:
@@ -196,21 +223,15 @@ async def _queues(kube: Kube) -> None:
 # ---- one run
 
 
-async def _drive(
-    label: str, load: _Load, kube: Kube, cluster: ControlPlane, processes: Processes | None
-) -> Measured | None:
-    children = list(processes.children.values()) if processes else []
-    every = {**servers(cluster), **{child.name: pid_of(child) for child in children}, "client": os.getpid()}
+async def _drive(load: _Load, kube: Kube, cluster: ControlPlane, ours: Mapping[str, int]) -> Measured | None:
+    """`ours`: the pids of the processes beside the cluster's own."""
+    every = {**servers(cluster), **ours, "client": os.getpid()}
     before, busy, begun = costs(every), figures.busy_seconds(), time.monotonic()
     client = _Client(kube, load.gangs * load.pods)
     try:
         await client.run(load.manifests())
     except TimeoutError:
-        print(
-            f"{label}: not finished in {_LIMIT:g} s: {client.missing()}",
-            *(child.tail() for child in children),
-            sep="\n",
-        )
+        print(f"{load.label}: not finished in {_LIMIT:g} s: {client.missing()}")
         return None
     wall, after, busy = time.monotonic() - begun, costs(every), figures.busy_seconds() - busy
     lives = list(client.lives.values())
@@ -221,13 +242,11 @@ async def _drive(
         ungated=max(life.ungated or 0.0 for life in lives),
         bound=max(life.bound or 0.0 for life in lives),
         share=(shares[len(shares) // 2], shares[len(shares) * 95 // 100], shares[-1]),
-        ours=sum(spent[child.name] for child in children),
+        ours=sum(spent[name] for name in ours),
         server=spent["apiserver"],
     )
-    print(f"SUMMARY gangs {label}: {found}")
+    print(f"SUMMARY gangs {load.label}: {found}")
     figures.costs(before, after, wall, busy, os.cpu_count() or 1)
-    for child in children:
-        await _requests(child, len(lives))
     return found
 
 

@@ -11,42 +11,31 @@ writes of the queueing and nothing else (jobstamp.py; each job must fit on one h
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from enum import Enum
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.cli.install import CONFIG
 from admission.cli.processes import Processes
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import Options
 from tests.bench.loads import loads
 from tests.bench.perfload.run import print_profile, profiled
+from tests.bench.protocol import Mode, stamping
 from tests.scenarios.stage import real
 
-ROOT = Path(__file__).resolve().parents[2]
-TOOL = ROOT.parent / "shared" / "bench" / "jobs_bench.py"
+TOOL = Path(__file__).resolve().parents[3] / "shared" / "bench" / "jobs_bench.py"
 LOADS = loads("jobs")
 CLUSTER = Options(
     gogc=400, disable_admission=("ServiceAccount", "TaintNodesByCondition"), node_monitor_period="5s", tmpfs=True
 )
-
-
-class Mode(Enum):
-    """Who admits the Jobs."""
-
-    STOWAGE = ""
-    FLOOR = " floor"
-    PROTOCOL = " protocol"
 
 
 def run(names: list[str], *, mode: Mode = Mode.STOWAGE, top: int = 0) -> None:
@@ -65,7 +54,8 @@ async def _one(name: str, folder: Path, mode: Mode, top: int) -> None:
         if mode is Mode.FLOOR:
             await _drive(name, cluster, folder, mode)
         elif mode is Mode.PROTOCOL:
-            async with _stamp(cluster):
+            async with stamping(cluster, "tests.bench.jobstamp") as pid:
+                _account(cluster, {"stamp": pid})
                 await _drive(name, cluster, folder, mode)
         else:
             async with real(cluster, folder) as stage:
@@ -75,21 +65,6 @@ async def _one(name: str, folder: Path, mode: Mode, top: int) -> None:
                 _account(cluster, {child.name: child.process.pid for child in children if child.process})
                 await _drive(name, cluster, folder, mode)
                 await _requests(stage.processes, LOADS[name]["jobs"])
-
-
-@contextlib.asynccontextmanager
-async def _stamp(cluster: ControlPlane) -> AsyncIterator[None]:
-    """Only the kinds, and the process that writes."""
-    await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-k", str(CONFIG / "crd"))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.bench.jobstamp", str(cluster.kubeconfig), cwd=ROOT
-    )
-    _account(cluster, {"stamp": process.pid})
-    try:
-        yield
-    finally:
-        process.kill()
-        await process.wait()
 
 
 def _account(cluster: ControlPlane, pids: Mapping[str, int]) -> None:

@@ -1,0 +1,35 @@
+"""Who admits what a benchmark posts: Stowage, nobody, or a process that makes the queueing's own writes and decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from enum import Enum
+from pathlib import Path
+
+from admission.cli.install import CONFIG
+from hack.controlplane.cluster import ControlPlane
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class Mode(Enum):
+    """The value is what a label of the run ends with."""
+
+    STOWAGE = ""
+    FLOOR = " floor"
+    PROTOCOL = " protocol"
+
+
+@contextlib.asynccontextmanager
+async def stamping(cluster: ControlPlane, module: str) -> AsyncIterator[int]:
+    """Only the kinds, and the process that writes (`module`); its pid."""
+    await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-k", str(CONFIG / "crd"))
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", module, str(cluster.kubeconfig), cwd=_ROOT)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        await process.wait()
