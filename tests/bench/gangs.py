@@ -87,8 +87,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The moments of the last pod; percentiles (50, 95, 100) of our share, and of what lies between a whole gang and ungated; all
-    in seconds, as are the CPU's."""
+    """In seconds, CPU too: the moments of the last pod; percentiles (50, 95, 100) of our share, and since whole."""
 
     created: float
     ungated: float
