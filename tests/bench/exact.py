@@ -107,6 +107,8 @@ def compare(name: str, draw: Callable[[Random], Case], number: int, seed: int) -
 
 def _beside(numbers: Mapping[Profile, Sequence[float]]) -> str:
     """Averages of Exact and Compatible."""
+    if not all(numbers.values()):
+        return "none"
     ours, theirs = (mean(numbers[profile]) for profile in (Profile.EXACT, Profile.COMPATIBLE))
     return f"{ours:.2f}, Compatible {theirs:.2f} ({ours / max(theirs, 1e-9):.0%})"
 
