@@ -49,6 +49,10 @@ NAMESPACE = "bench"
 NODES = 1000
 _AT_ONCE = 64
 _LIMIT = 1800.0
+_COLUMNS = (
+    *("load", "created", "ungated", "bound", "floor created", "bound", "ratio", "share p50", "p95", "max"),
+    *("since whole p50", "p95", "max", "CPU s: ours", "API server", "its floor"),
+)
 _CLUSTER = Options(
     gogc=400, disable_admission=("ServiceAccount", "TaintNodesByCondition"), node_monitor_period="5s", tmpfs=True
 )
@@ -110,21 +114,8 @@ def run(chosen_loads: Sequence[str], chosen: Run) -> None:
         if chosen.protocol:
             rows.append((f"{count}x{size}{Mode.PROTOCOL.value}", alone, beside))
     print(f"\ngangs by {chosen.dialect.value}, {NODES} nodes; seconds until the last pod was")
-    columns: tuple[str, ...] = (
-        "load",
-        "created",
-        "ungated",
-        "bound",
-        "floor created",
-        "bound",
-        "ratio",
-        "share p50",
-        "p95",
-        "max",
-    )
-    columns += ("since whole p50", "p95", "max", "CPU s: ours", "API server", "its floor")
-    print(f"| {' | '.join(columns)} |")
-    print("|---" * len(columns) + "|")
+    print(f"| {' | '.join(_COLUMNS)} |")
+    print("|---" * len(_COLUMNS) + "|")
     for name, found, beside in rows:
         print(_row(name, found, beside))
 
