@@ -106,6 +106,14 @@ class Prioritized(Protocol):
         """The name of a PriorityClass, None for none."""
 
 
+@runtime_checkable
+class Overlookable(Protocol):
+    """A kind whose own controller may leave a job alone that was made anew under the name of an earlier one."""
+
+    def is_overlooked(self, job: Job) -> bool:
+        """Whether the job may run, and its own controller has not begun with it yet."""
+
+
 # To ask whether a class has all members of a protocol is slow, and what a kind can do never changes: asked once of each.
 
 
@@ -125,6 +133,12 @@ def as_parent(kind: JobKind) -> Parent | None:
 def as_prioritized(kind: JobKind) -> Prioritized | None:
     """The kind as one that names its priority class itself; None where it does not."""
     return kind if isinstance(kind, Prioritized) else None
+
+
+@cache
+def as_overlookable(kind: JobKind) -> Overlookable | None:
+    """The kind as one whose jobs may be overlooked; None where it is none."""
+    return kind if isinstance(kind, Overlookable) else None
 
 
 def condition(job: Job, kind: str) -> Mapping[str, Any] | None:

@@ -85,6 +85,11 @@ class BatchJob:
         done = parallelism - max(remaining, 0)
         return (ReclaimablePod(name=MAIN, count=done),) if done > 0 else ()
 
+    def is_overlooked(self, job: Job) -> bool:
+        """See Overlookable. Whoever begins with a Job says when; of another controller's Job (`managedBy`) nothing is known."""
+        ours = (job.get("spec") or {}).get("managedBy") in (None, names.JOB_CONTROLLER)
+        return ours and not self.is_suspended(job) and not (job.get("status") or {}).get("startTime")
+
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
         """See JobKind."""
         info = infos_by_name(job, infos, (MAIN,))[MAIN]

@@ -104,4 +104,4 @@ def _update(old: Job, new: Job) -> Errors:
     return errors
 
 
-JOB: Final = Kind("kubernetes.io/job-controller", templates, _create, _update)
+JOB: Final = Kind(names.JOB_CONTROLLER, templates, _create, _update)

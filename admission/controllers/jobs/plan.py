@@ -8,6 +8,7 @@ is made anew with every change of the job or its Workload, so nothing is remembe
     the Workload goes or is evicted -> stop the job; once it rests, let go of the finalizer, or give the quota back
     admitted and suspended       -> start
     runs and is not admitted     -> stop
+    runs, but was overlooked     -> wake its own controller
 
 Not here: elastic slices, and jobs on hold, which no kind that there is can be. `jobs` calls it and acts.
 """
@@ -27,7 +28,7 @@ from admission.controllers.jobs.fit import (
     started_pod_sets,
 )
 from admission.controllers.jobs.ready import with_pods_ready, with_reclaimable
-from admission.controllers.jobs.start import host_left, is_unstarted, plan_start
+from admission.controllers.jobs.start import host_left, is_unstarted, plan_overlooked, plan_start
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
@@ -265,8 +266,9 @@ class _Planner:
             return plan_start(self._job, self._kind, workload, self._surroundings, self._now)
         if self._kind.is_suspended(self._job):
             return NOTHING  # the last run is not over yet; the job will change when it is
-        slipped = is_unstarted(self._pod_sets, self._kind, workload, self._surroundings)
-        return self._stopped(workload, NOT_ADMITTED)[0] if slipped else NOTHING
+        if is_unstarted(self._pod_sets, self._kind, workload, self._surroundings):
+            return self._stopped(workload, NOT_ADMITTED)[0]
+        return plan_overlooked(self._job, self._kind, workload, self._now)
 
     def _at_rest(self) -> bool:
         return self._kind.is_suspended(self._job) and not self._kind.is_active(self._job)

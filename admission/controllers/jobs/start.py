@@ -1,4 +1,4 @@
-"""How an admitted job starts, and whether one that runs must start anew. Pure; part of `plan`."""
+"""How an admitted job starts, and whether one that runs must start anew, or was overlooked. Pure; part of `plan`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from dataclasses import replace
 from typing import Final
 
 from admission.controllers.actions import Event
-from admission.controllers.jobs.actions import PatchChild, PatchJob, Plan
+from admission.controllers.jobs.actions import NOTHING, PatchChild, PatchJob, Plan
 from admission.controllers.jobs.endings import finish
 from admission.controllers.jobs.fit import same_templates, unfinished_start
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.integrations.base import Job, JobKind, as_parent
+from admission.integrations.base import Job, JobKind, as_overlookable, as_parent
 from admission.integrations.podset import PodSetConflict, PodSetInfo
 from api import names
 from api.assignment import decode
 from api.errors import InvalidObject
+from api.meta import find_condition, parse_time, rfc3339
 from api.workloads import PodSet, Workload
 
 FLAVOR_RETRY: Final = 1.0
+WAKE_AFTER: Final = 330.0
+"""For five minutes Kubernetes' Job controller keeps by name what it awaits of a deleted Job; what a later Job of that name asks
+for meanwhile is lost on it (kubernetes/kubernetes#142142)."""
 
 
 def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surroundings, now: float) -> Plan:
@@ -34,6 +38,33 @@ def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surrou
     queue = workload.status.admission.cluster_queue if workload.status.admission else ""
     start = PatchJob(patch, (Event("Started", f"Admitted by clusterQueue {queue}"),))
     return Plan((*_cleaned_children(job, kind, infos, surroundings), start))
+
+
+def plan_overlooked(job: Job, kind: JobKind, workload: Workload, now: float) -> Plan:
+    """A change of the job, so that its own controller looks at it, where that has not begun with it for too long."""
+    overlookable = as_overlookable(kind)
+    if overlookable is None or not overlookable.is_overlooked(job):
+        return NOTHING
+    meta, admission = job["metadata"], find_condition(workload.status.conditions, names.ADMITTED)
+    woken = (meta.get("annotations") or {}).get(names.WOKEN_AT)
+    since = max(_time(admission.last_transition_time if admission else None), _time(woken))
+    left = since + WAKE_AFTER - now
+    if left > 0:
+        return Plan(again_in=left)
+    text = (
+        f"Not begun by its own controller within {WAKE_AFTER:.0f} s of its admission; changed, so that it is looked at"
+    )
+    version = {"resourceVersion": meta["resourceVersion"]} if "resourceVersion" in meta else {}
+    patch = {"metadata": {"annotations": {names.WOKEN_AT: rfc3339(now)}, **version}}
+    return Plan((PatchJob(patch, (Event("Woken", text, "Warning"),)),), again_in=WAKE_AFTER)
+
+
+def _time(text: str | None) -> float:
+    """Epoch seconds; 0 for none, and for what is no time: anybody may write annotations."""
+    try:
+        return parse_time(text) or 0.0
+    except ValueError:
+        return 0.0
 
 
 def _infos(kind: JobKind, workload: Workload, surroundings: Surroundings) -> tuple[PodSetInfo, ...]:

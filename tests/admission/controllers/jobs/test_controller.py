@@ -18,7 +18,7 @@ from admission.integrations.registry import ADAPTERS
 from api.errors import NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
-from api.meta import find_condition, is_true
+from api.meta import find_condition, is_true, parse_time
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from hack.controlplane.options import Options
@@ -112,6 +112,17 @@ async def test_an_admitted_job_starts_with_all_that_its_pods_need(here: World, k
             "kueue.x-k8s.io/podset-unconstrained-topology": "true",
         }
     await here.told("Started", "Admitted by clusterQueue cq")
+
+
+async def test_a_job_that_kubernetes_overlooks_is_changed_and_told_of(tmp_path: Path) -> None:
+    async with embedded(tmp_path, kubernetes=False) as here:
+        await created(here, BATCH)
+        await here.admit(BATCH, at=time.time() - 3600)
+        await running(here, BATCH)
+        text = "Not begun by its own controller within 330 s of its admission; changed, so that it is looked at"
+        await here.told("Woken", text)
+        job = await here.job(BATCH, "train")
+        assert abs((parse_time(job["metadata"]["annotations"]["stowage.dev/woken-at"]) or 0.0) - time.time()) < 60
 
 
 @KINDS

@@ -20,7 +20,7 @@ from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
 from api import names
 from api.assignment import encode
-from api.meta import find_condition
+from api.meta import find_condition, rfc3339
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSetAssignment, TopologyAssignment, UnhealthyNode, Workload
 from tests.admission.integrations.samples import batch_job, jobset, merged
@@ -290,6 +290,41 @@ def test_priority(classes: dict[str, Object], wanted: tuple[str | None, int]) ->
         job["spec"]["template"]["spec"]["priorityClassName"] = "pc"
     spec = composed(job, JOB, Surroundings(priority_classes=classes)).spec
     assert (spec.priority_class_ref.name if spec.priority_class_ref else None, spec.priority) == wanted
+
+
+BEGUN: Object = {"startTime": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "woken", "now", "wakes", "again"),
+    [
+        pytest.param({}, {}, None, 10.0, False, 320.0, id="not for long"),
+        pytest.param({}, {}, None, 330.0, True, 330.0, id="for too long"),
+        pytest.param({"ready": 0}, {}, None, 400.0, True, 330.0, id="a status, but no beginning"),
+        pytest.param({}, {}, "1970-01-01T00:05:30Z", 400.0, False, 260.0, id="woken already"),
+        pytest.param({}, {}, "1970-01-01T00:05:30Z", 660.0, True, 330.0, id="woken in vain"),
+        pytest.param({}, {}, "yesterday", 330.0, True, 330.0, id="an annotation that is no time"),
+        pytest.param(BEGUN, {}, None, 400.0, False, None, id="begun, and no pod yet"),
+        pytest.param({}, {"managedBy": "example.com/other"}, None, 400.0, False, None, id="another controller's"),
+    ],
+)
+def test_a_job_that_its_own_controller_overlooked_is_woken(
+    status: Object, spec: Object, woken: str | None, now: float, wakes: bool, again: float | None
+) -> None:
+    workload = admitted(WAITING)
+    job = merged(started(waiting_job(), workload), {"spec": spec}) | {"status": status}
+    if woken:
+        job = merged(job, {"metadata": {"annotations": {names.WOKEN_AT: woken}}})
+    made = plan(job, JOB, [workload], AROUND, now)
+    assert made.again_in == again
+    if not wakes:
+        assert made.actions == ()
+        return
+    (patch,) = made.actions
+    assert isinstance(patch, PatchJob)
+    assert patch.patch["metadata"]["annotations"] == {names.WOKEN_AT: rfc3339(now)}
+    assert "spec" not in patch.patch
+    assert [event.reason for event in patch.events] == ["Woken"]
 
 
 def test_pods_that_are_done_are_told_once() -> None:

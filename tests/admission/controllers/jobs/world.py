@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,8 +89,11 @@ class World:
             raise NotFound(404, "NotFound", f"{len(found)} Workloads")
         return found[0]
 
-    async def admit(self, kind: JobKind, *, topology: bool = False, flavor: str = "tas") -> Workload:
-        """Writes what the scheduler would."""
+    async def admit(
+        self, kind: JobKind, *, topology: bool = False, flavor: str = "tas", at: float | None = None
+    ) -> Workload:
+        """Writes what the scheduler would, now or at those epoch seconds."""
+        now = time.time() if at is None else at
         workload = await eventually(lambda: self.workload(kind))
         assignment = encode(("rack",), [(("r1",), 5), (("r2",), 4)])
         admission = Admission(
@@ -104,7 +108,7 @@ class World:
                 for p in workload.spec.pod_sets
             ),
         )
-        status = conditions.synced_admitted(conditions.reserved(workload.status, admission, 0.0), 0.0)
+        status = conditions.synced_admitted(conditions.reserved(workload.status, admission, now), now)
         return await patch_status(self.kube, workload, status)
 
     async def evict(self, kind: JobKind, reason: str = "Preempted") -> Workload:
@@ -136,12 +140,12 @@ async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def embedded(folder: Path, options: JobOptions | None = None) -> AsyncIterator[World]:
-    """A server of its own; everything runs until the block ends."""
+async def embedded(folder: Path, options: JobOptions | None = None, *, kubernetes: bool = True) -> AsyncIterator[World]:
+    """A server of its own; everything runs until the block ends. `kubernetes`: with what begins with jobs that may run."""
     async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
         for crd in _crds():
             server.store.create(CRDS, crd)
-        stand_ins = Workers(server.store, (JobStandIn, JobSetStandIn))
+        stand_ins = Workers(server.store, (JobStandIn, JobSetStandIn) if kubernetes else ())
         async with _running(stand_ins.run), _world(server.kubeconfig(folder / "kubeconfig"), options) as made:
             yield made
 
