@@ -110,8 +110,11 @@ class Prioritized(Protocol):
 class Overlookable(Protocol):
     """A kind whose own controller may leave a job alone that was made anew under the name of an earlier one."""
 
-    def is_overlooked(self, job: Job) -> bool:
-        """Whether the job may run, and its own controller has not begun with it yet."""
+    def overlooked_since(self, job: Job) -> float | None:
+        """Epoch seconds when its own controller last said that the job was not to run, 0 where it says nothing.
+
+        None for a job that is not to run, or that has begun.
+        """
 
 
 # To ask whether a class has all members of a protocol is slow, and what a kind can do never changes: asked once of each.

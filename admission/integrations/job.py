@@ -17,6 +17,7 @@ from admission.integrations.base import condition as condition_of
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
 from api import names
 from api.kube.resources import JOBS, Resource
+from api.meta import parse_time
 from api.requests import parse_bool, parse_int32, topology_request
 from api.workloads import PodSet, ReclaimablePod
 
@@ -85,10 +86,13 @@ class BatchJob:
         done = parallelism - max(remaining, 0)
         return (ReclaimablePod(name=MAIN, count=done),) if done > 0 else ()
 
-    def is_overlooked(self, job: Job) -> bool:
+    def overlooked_since(self, job: Job) -> float | None:
         """See Overlookable. Whoever begins with a Job says when; of another controller's Job (`managedBy`) nothing is known."""
         ours = (job.get("spec") or {}).get("managedBy") in (None, names.JOB_CONTROLLER)
-        return ours and not self.is_suspended(job) and not (job.get("status") or {}).get("startTime")
+        if not ours or self.is_suspended(job) or (job.get("status") or {}).get("startTime"):
+            return None
+        suspended = condition_of(job, "Suspended")
+        return parse_time(suspended.get("lastTransitionTime")) or 0.0 if suspended else 0.0
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
         """See JobKind."""

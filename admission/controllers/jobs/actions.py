@@ -11,7 +11,7 @@ from admission.controllers.actions import Event, Planned, WorkloadAction
 
 @dataclass(frozen=True, slots=True)
 class PatchJob:
-    """A merge patch of the job (start, stop, restore)."""
+    """A merge patch of the job (start, stop, restore, wake)."""
 
     patch: dict[str, Any]
     events: tuple[Event, ...] = ()

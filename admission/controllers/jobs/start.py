@@ -43,17 +43,15 @@ def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surrou
 def plan_overlooked(job: Job, kind: JobKind, workload: Workload, now: float) -> Plan:
     """A change of the job, so that its own controller looks at it, where that has not begun with it for too long."""
     overlookable = as_overlookable(kind)
-    if overlookable is None or not overlookable.is_overlooked(job):
+    since = overlookable.overlooked_since(job) if overlookable else None
+    if since is None:
         return NOTHING
     meta, admission = job["metadata"], find_condition(workload.status.conditions, names.ADMITTED)
     woken = (meta.get("annotations") or {}).get(names.WOKEN_AT)
-    since = max(_time(admission.last_transition_time if admission else None), _time(woken))
-    left = since + WAKE_AFTER - now
+    left = max(since, _time(admission.last_transition_time if admission else None), _time(woken)) + WAKE_AFTER - now
     if left > 0:
         return Plan(again_in=left)
-    text = (
-        f"Not begun by its own controller within {WAKE_AFTER:.0f} s of its admission; changed, so that it is looked at"
-    )
+    text = f"Not begun by its own controller within {WAKE_AFTER:.0f} s of its start; changed, so that it is looked at"
     version = {"resourceVersion": meta["resourceVersion"]} if "resourceVersion" in meta else {}
     patch = {"metadata": {"annotations": {names.WOKEN_AT: rfc3339(now)}, **version}}
     return Plan((PatchJob(patch, (Event("Woken", text, "Warning"),)),), again_in=WAKE_AFTER)

@@ -119,7 +119,7 @@ async def test_a_job_that_kubernetes_overlooks_is_changed_and_told_of(tmp_path: 
         await created(here, BATCH)
         await here.admit(BATCH, at=time.time() - 3600)
         await running(here, BATCH)
-        text = "Not begun by its own controller within 330 s of its admission; changed, so that it is looked at"
+        text = "Not begun by its own controller within 330 s of its start; changed, so that it is looked at"
         await here.told("Woken", text)
         job = await here.job(BATCH, "train")
         assert abs((parse_time(job["metadata"]["annotations"]["stowage.dev/woken-at"]) or 0.0) - time.time()) < 60

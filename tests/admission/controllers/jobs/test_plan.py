@@ -293,6 +293,7 @@ def test_priority(classes: dict[str, Object], wanted: tuple[str | None, int]) ->
 
 
 BEGUN: Object = {"startTime": "2026-01-01T00:00:00Z"}
+RESTED: Object = {"type": "Suspended", "status": "True", "lastTransitionTime": "1970-01-01T00:05:00Z"}
 
 
 @pytest.mark.parametrize(
@@ -301,6 +302,7 @@ BEGUN: Object = {"startTime": "2026-01-01T00:00:00Z"}
         pytest.param({}, {}, None, 10.0, False, 320.0, id="not for long"),
         pytest.param({}, {}, None, 330.0, True, 330.0, id="for too long"),
         pytest.param({"ready": 0}, {}, None, 400.0, True, 330.0, id="a status, but no beginning"),
+        pytest.param({"conditions": [RESTED]}, {}, None, 400.0, False, 230.0, id="started anew a moment ago"),
         pytest.param({}, {}, "1970-01-01T00:05:30Z", 400.0, False, 260.0, id="woken already"),
         pytest.param({}, {}, "1970-01-01T00:05:30Z", 660.0, True, 330.0, id="woken in vain"),
         pytest.param({}, {}, "yesterday", 330.0, True, 330.0, id="an annotation that is no time"),
