@@ -10,6 +10,8 @@ from enum import Enum
 from pathlib import Path
 
 from admission.cli.install import CONFIG
+from api.kube.resources import WORKLOADS
+from hack.controlplane.api import eventually
 from hack.controlplane.cluster import ControlPlane
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -27,9 +29,15 @@ class Mode(Enum):
 async def stamping(cluster: ControlPlane, module: str) -> AsyncIterator[int]:
     """Only the kinds, and the process that writes (`module`); its pid."""
     await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-k", str(CONFIG / "crd"))
+    # Until the storage of a new kind stands, a watch of it is refused, and the load tool takes that for the end.
+    await asyncio.to_thread(eventually, "Workloads are served", lambda: _served(cluster))
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", module, str(cluster.kubeconfig), cwd=_ROOT)
     try:
         yield process.pid
     finally:
         process.kill()
         await process.wait()
+
+
+def _served(cluster: ControlPlane) -> bool:
+    return cluster.try_kubectl("get", WORKLOADS.plural, "--all-namespaces").returncode == 0
