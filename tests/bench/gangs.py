@@ -4,10 +4,10 @@
 
 Each load of loads.json gets a control plane of its own with 1,000 kwok nodes, once with our three processes beside it and
 once without them and their webhooks (the floor); with `--protocol` once more with the writes of the queueing and nothing else
-(gangstamp.py). One client posts all pods, gang by gang, as fast as they are taken, and
-watches them: its clock tells when each was seen first (created), without gates (ungated) and with a node (bound). Our share
-of a pod's time is what lies between created and ungated; `since whole` counts from when the last pod of its gang was created,
-before which no gang starts. `share` makes the load smaller, `top` prints that many lines of a profile of the controller.
+(gangstamp.py). One client posts all pods, gang by gang, as fast as they are taken, and watches them: its clock tells when each
+was seen first (created), without gates (ungated) and with a node (bound). Our share of a pod's time is what lies between
+created and ungated; `since whole` counts from when the last pod of its gang was created, before which no gang starts.
+`share` makes the load smaller, `top` prints that many lines of a profile of the controller.
 Prints the processors' seconds and our API requests for each run, and at last one table.
 """
 

@@ -12,7 +12,7 @@ from admission.controllers.jobs.endings import finish
 from admission.controllers.jobs.fit import same_templates, unfinished_start
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.integrations.base import Job, JobKind, as_overlookable, as_parent
+from admission.integrations.base import Job, JobKind, as_overlookable, as_parent, patch_between
 from admission.integrations.podset import PodSetConflict, PodSetInfo
 from api import names
 from api.assignment import decode
@@ -47,13 +47,14 @@ def plan_overlooked(job: Job, kind: JobKind, workload: Workload, now: float) -> 
     if since is None:
         return NOTHING
     meta, admission = job["metadata"], find_condition(workload.status.conditions, names.ADMITTED)
-    woken = (meta.get("annotations") or {}).get(names.WOKEN_AT)
-    left = max(since, _time(admission.last_transition_time if admission else None), _time(woken)) + WAKE_AFTER - now
+    annotations = meta.get("annotations") or {}
+    admitted, woken = admission.last_transition_time if admission else None, annotations.get(names.WOKEN_AT)
+    left = max(since, _time(admitted), _time(woken)) + WAKE_AFTER - now
     if left > 0:
         return Plan(again_in=left)
     text = f"Not begun by its own controller within {WAKE_AFTER:.0f} s of its start; changed, so that it is looked at"
-    version = {"resourceVersion": meta["resourceVersion"]} if "resourceVersion" in meta else {}
-    patch = {"metadata": {"annotations": {names.WOKEN_AT: rfc3339(now)}, **version}}
+    noted = {**meta, "annotations": {**annotations, names.WOKEN_AT: rfc3339(now)}}
+    patch = patch_between(job, {**job, "metadata": noted}) or {}
     return Plan((PatchJob(patch, (Event("Woken", text, "Warning"),)),), again_in=WAKE_AFTER)
 
 
