@@ -225,7 +225,7 @@ class ControllerSection(Section):
     workload_workers: int = Field(8, ge=1)
     writes: int = Field(64, ge=1, description="admissions written at once")
     pod_writes: int = Field(
-        128, ge=1, description="plain pods and their gangs handled, and writes on them in flight, at once"
+        256, ge=1, description="plain pods and their gangs handled, and writes on them in flight, at once"
     )
     cycle_budget: int = Field(64, ge=1, description="admissions decided before the loop lets others run")
     open_templates: bool = Field(

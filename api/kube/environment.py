@@ -37,7 +37,11 @@ class ClientSection(Section):
 
     qps: float = Field(0.0, ge=0, description="requests per second; 0 leaves the limit to the server")
     burst: int = Field(200, ge=1)
-    concurrency: int = Field(64, ge=1)
+    concurrency: int = Field(
+        384,
+        ge=1,
+        description="requests in flight; no less than all that may write at once, or they wait for each other",
+    )
     timeout: float = Field(30.0, gt=0, description="seconds for one try of one request")
 
 

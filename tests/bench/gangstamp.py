@@ -32,8 +32,8 @@ from api.kube.store import Change, ChangeType
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSetAssignment, Workload
 
-_GANGS_AT_ONCE = 128
-_PODS_AT_ONCE = 128
+# As many as the controller has in flight (controller.podWrites).
+_AT_ONCE = 256
 _FLAVORS = {"plain": ResourceFlavor.from_wire({"metadata": {"name": "plain"}, "spec": {}})}
 
 
@@ -41,8 +41,8 @@ async def stamp(kubeconfig: Path) -> None:
     """Until cancelled."""
     waiting: asyncio.Queue[Unit] = asyncio.Queue()
     seen: dict[str, list[QueuedPod]] = {}
-    slots = asyncio.Semaphore(_PODS_AT_ONCE)
-    async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
+    slots = asyncio.Semaphore(_AT_ONCE)
+    async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, concurrency=2 * _AT_ONCE)) as kube:
         informer = Informer(kube, PODS, QueuedPodReader())
 
         def changed(change: Change[QueuedPod]) -> None:
@@ -57,7 +57,7 @@ async def stamp(kubeconfig: Path) -> None:
         informer.add_handler(changed)
         async with asyncio.TaskGroup() as group:
             group.create_task(informer.run())
-            for _ in range(_GANGS_AT_ONCE):
+            for _ in range(_AT_ONCE):
                 group.create_task(_start(kube, waiting, slots))
 
 
