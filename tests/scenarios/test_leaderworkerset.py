@@ -14,10 +14,8 @@ import pytest_asyncio
 from api.errors import ApiError
 from api.kube.client import PatchKind
 from api.kube.resources import LEADER_WORKER_SETS, NAMESPACES, PODS, WORKLOADS
-from api.meta import is_true
 from api.names import (
     ADMISSION_GATE,
-    ADMITTED,
     COMPONENT_INDEX,
     HOSTNAME_LABEL,
     LWS_GROUP_INDEX,
@@ -184,10 +182,17 @@ async def test_groups_come_and_go_with_the_replicas(site: MakeSite) -> None:
     await here.open({"b1": {"r1": 1}}, quota=4)
     await here.make(LEADER_WORKER_SETS, a_set(here, "serve", 1, 2))
     await runs(here, "serve", *group(0, 2))
-    await here.change(LEADER_WORKER_SETS, "serve", {"spec": {"replicas": 3}})
+    # One more at a time: of two groups that came within the same second the one with the smaller UID goes first.
+    await here.change(LEADER_WORKER_SETS, "serve", {"spec": {"replicas": 2}})
     await runs(here, "serve", *group(0, 2), *group(1, 2))
-    waiting = (await workloads(here))["2"]
-    assert not is_true(waiting.status.conditions, ADMITTED)
+    await here.change(LEADER_WORKER_SETS, "serve", {"spec": {"replicas": 3}})
+
+    async def third_waits() -> bool:
+        third = (await workloads(here)).get("2")
+        return third is not None and any(c.reason == "WaitingForQuota" for c in third.status.conditions)
+
+    await eventually("the third group waits", third_waits)
+    await runs(here, "serve", *group(0, 2), *group(1, 2))
     await here.change(LEADER_WORKER_SETS, "serve", {"spec": {"replicas": 1}})
     await runs(here, "serve", *group(0, 2))
 
