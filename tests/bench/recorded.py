@@ -1,7 +1,7 @@
 """What the API server itself wrote down of the pods of a benchmark, to the second.
 
 A client that watches learns of a change when the server gets to telling it, and a busy one tells half a minute late; but each
-pod says when it was created, and when somebody first wrote to it: that is whoever took its gates away.
+pod says when it was created, and when it was last written to: that is when its gates were taken away.
 """
 
 from __future__ import annotations
