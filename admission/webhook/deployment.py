@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.webhook import sets
 from admission.webhook.defaults import in_managed_namespace
-from admission.webhook.fields import Errors, Path, unchanged
+from admission.webhook.fields import Errors, Path
 from admission.webhook.formats import subdomain
 from admission.webhook.jobs import labels_of, queue_name
 from admission.webhook.lookups import Lookups
@@ -43,9 +44,7 @@ def _add(template: dict[str, Any], part: str, values: Mapping[str, str]) -> None
 
 
 def validate(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Errors:
-    """The errors of a new or changed Deployment. Its queue is fixed once one of its pods is ready."""
+    """The errors of a new or changed Deployment. Its queue is never removed, and fixed once one of its pods is ready."""
     name = queue_name(new)
     errors = subdomain(_QUEUE, name) if name else []
-    if old is not None and int((old.get("status") or {}).get("readyReplicas") or 0) > 0:
-        errors += unchanged(_QUEUE, name, queue_name(old))
-    return errors
+    return errors if old is None else [*errors, *sets.queue_change(old, new)]

@@ -68,7 +68,7 @@ def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rule
     changed = copy.deepcopy(request.new)
     endpoint.mutate(changed, request, lookups, rules)
     if endpoint.at_once and (errors := endpoint.validate(_with_object(request, changed), lookups, rules)):
-        return _answer(request, allowed=False, status=_invalid(endpoint, request, errors))
+        return _answer(request, allowed=False, status=_refusal(endpoint, request, errors))
     warned = _warned(endpoint, changed, rules) if endpoint.at_once else {}
     patch = json_patch(request.new, changed)
     if not patch:
@@ -84,7 +84,7 @@ def _with_object(request: Request, changed: Wire) -> Request:
 def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rules) -> Wire:
     errors = endpoint.validate(request, lookups, rules)
     if errors:
-        return _answer(request, allowed=False, status=_invalid(endpoint, request, errors))
+        return _answer(request, allowed=False, status=_refusal(endpoint, request, errors))
     return _answer(request, allowed=True, **_warned(endpoint, request.new, rules))
 
 
@@ -93,11 +93,12 @@ def _warned(endpoint: Endpoint, obj: Wire, rules: Rules) -> Wire:
     return {"warnings": warnings} if warnings else {}
 
 
-def _invalid(endpoint: Endpoint, request: Request, errors: Errors) -> Wire:
+def _refusal(endpoint: Endpoint, request: Request, errors: Errors) -> Wire:
+    """403 Forbidden, as Kueue's webhooks answer; what the fields are is in the causes."""
     kind = endpoint.resource.kind
     causes = [error.cause() for error in errors]
     details = {"name": request.name, "group": endpoint.resource.group, "kind": kind, "causes": causes}
-    return {"code": 422, "reason": "Invalid", "message": aggregate(errors), "details": details}
+    return {"code": 403, "reason": "Forbidden", "message": aggregate(errors), "details": details}
 
 
 def _answer(request: Request, *, allowed: bool, **more: Any) -> Wire:

@@ -85,7 +85,7 @@ def validate(
         return []
     levels = jobs.queue_levels(new, namespace, lookups) if old is None or _asks_anew(old, new, kind) else None
     errors = jobs.validate_create(new, kind, jobs.with_profile(rules, new, namespace, lookups), levels)
-    return errors if old is None else [*errors, *_queue_change(old, new), *_class_change(old, new)]
+    return errors if old is None else [*errors, *queue_change(old, new), *_class_change(old, new)]
 
 
 def _asks_anew(old: Mapping[str, Any], new: Set, kind: Kind) -> bool:
@@ -112,7 +112,8 @@ def _status(obj: Mapping[str, Any], name: str) -> int:
     return int((obj.get("status") or {}).get(name) or 0)
 
 
-def _queue_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
+def queue_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
+    """The error of a queue that is removed, or changed once a pod is ready."""
     if ready(old) or not queue_name(new):
         return unchanged(_QUEUE, queue_name(new), queue_name(old))
     return []

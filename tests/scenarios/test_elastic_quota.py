@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from api.errors import Invalid
+from api.errors import Forbidden
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,
@@ -297,7 +297,7 @@ async def test_a_namespace_has_one(site: MakeSite, kind: Resource) -> None:
     await story.open({}, a=(0, 1))
     namespace = story.corners["a"].name
     second = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "second", "namespace": namespace}}
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(Forbidden) as caught:
         await story.kube.create(kind, second)
     assert str(caught.value).partition("denied the request: ")[2] == (
         f'metadata.namespace: Forbidden: namespace "{namespace}" has the ElasticQuota "quota" (scheduling.x-k8s.io): '
@@ -419,7 +419,7 @@ async def test_of_two_made_at_once_one_holds_and_the_other_is_refused_or_says_so
     async def make(kind: Resource) -> Resource | None:
         try:
             await here.make(kind, {"metadata": {"name": "quota", "namespace": here.name}, "spec": {}})
-        except Invalid:
+        except Forbidden:
             return None
         return kind
 

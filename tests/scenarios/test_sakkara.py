@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from api.errors import ApiError, Invalid
+from api.errors import ApiError, Forbidden
 from api.kube.client import PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,
@@ -482,7 +482,7 @@ async def test_a_group_evicts_whole_groups_of_lower_priority_the_least_that_suff
 async def refused(here: Site, resource: Any, obj: Mapping[str, Any]) -> str:
     """What the API server answers to it."""
     body = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
-    with pytest.raises(Invalid) as answer:
+    with pytest.raises(Forbidden) as answer:
         await here.kube.create(resource, body)
     return str(answer.value)
 
@@ -557,7 +557,7 @@ async def test_a_pod_that_differs_is_refused_with_the_name_of_another(site: Make
             pod["metadata"]["name"] = f"h-{next(tries)}"
             try:
                 await here.kube.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
-            except Invalid as bad:
+            except Forbidden as bad:
                 return str(bad)
             return None
 

@@ -15,7 +15,7 @@ from admission.controllers.jobs.actions import Action, DeleteJob, PatchChild, Pa
 from admission.controllers.jobs.views import Latest
 from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.base import JobKind
-from api.errors import Conflict, Invalid, NotFound
+from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.resources import Resource
@@ -56,7 +56,7 @@ class Executor:
             except (Conflict, NotFound) as error:
                 log.debug("changed meanwhile", extra={"job": key, "error": str(error)})
                 return CONFLICT_RETRY
-            except Invalid as error:
+            except (Forbidden, Invalid) as error:
                 if isinstance(action, CreateWorkload):
                     self._record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
                 raise

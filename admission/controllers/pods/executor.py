@@ -27,7 +27,7 @@ from admission.controllers.pods.actions import (
 from admission.controllers.pods.views import Going, PodView
 from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
-from api.errors import Conflict, Invalid, NotFound
+from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.resources import PODS, WORKLOADS
@@ -97,7 +97,7 @@ class PodExecutor:
         except (Conflict, NotFound) as error:
             log.debug("changed meanwhile", extra={"pods": key, "error": str(error)})
             return False
-        except Invalid as error:
+        except (Forbidden, Invalid) as error:
             if isinstance(action, CreateWorkload):
                 self.record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
             raise

@@ -23,7 +23,7 @@ from admission.controllers.pods.views import PodView
 from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.sets import SETS, SetKind, kind_of
-from api.errors import Conflict, Invalid, NotFound
+from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.reconcile import Reconciler
@@ -218,7 +218,7 @@ class SetController:
             except (Conflict, NotFound) as error:
                 log.debug("changed meanwhile", extra={"set": key, "error": str(error)})
                 return CONFLICT_RETRY
-            except Invalid as error:
+            except (Forbidden, Invalid) as error:
                 if isinstance(action, CreateWorkload):
                     self._record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
                 raise

@@ -27,7 +27,7 @@ from admission.controllers.sakkara.output_members import MemberPod, read_member
 from admission.controllers.sakkara.output_paths import Paths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.integrations.pod import QueuedPod
-from api.errors import Conflict, Invalid, NotFound
+from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CONFIG_MAPS, PODS
@@ -222,7 +222,7 @@ class ResultController:
                 answer = await self._kube.patch(
                     PODS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, repeatable=True
                 )
-            except (NotFound, Conflict, Invalid) as gone:
+            except (NotFound, Conflict, Forbidden, Invalid) as gone:
                 log.debug("pod not labelled: %s", gone, extra={"pod": f"{meta.namespace}/{meta.name}"})
                 return
         self._pods.observe(read_member(msgspec.json.encode(answer)))

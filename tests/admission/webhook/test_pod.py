@@ -42,7 +42,7 @@ def made(path: str, obj: Obj, known: Lookups | None = None, operation: str = "CR
 def refused(path: str, obj: Obj, operation: str = "CREATE", old: Any = None) -> str:
     response = answer(path, body(obj, operation, old))
     assert not response["allowed"]
-    assert response["status"]["code"] == 422
+    assert response["status"]["code"] == 403
     return str(response["status"]["message"])
 
 
@@ -162,6 +162,13 @@ def test_a_deployment_without_a_queue_stays_as_it_is() -> None:
 def test_a_deployments_queue_is_fixed_once_a_pod_is_ready(ready: int, allowed: bool) -> None:
     response = answer(VALIDATE_DEPLOYMENT, body(a_deployment("other"), "UPDATE", a_deployment(ready=ready)))
     assert response["allowed"] is allowed
+
+
+@pytest.mark.parametrize("ready", [0, 1])
+def test_a_deployments_queue_is_not_removed(ready: int) -> None:
+    """Issue 16, C9, as in Kueue."""
+    text = refused(VALIDATE_DEPLOYMENT, a_deployment(""), "UPDATE", a_deployment(ready=ready))
+    assert text == f'metadata.labels[{names.QUEUE_NAME_LABEL}]: Invalid value: "": field is immutable'
 
 
 def test_a_deployments_queue_is_a_name() -> None:

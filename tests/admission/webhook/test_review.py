@@ -85,7 +85,7 @@ def test_a_refusal_names_every_field(path: str) -> None:
     response = answer(path, body(bad))
     status = response["status"]
     assert not response["allowed"]
-    assert (status["code"], status["reason"]) == (422, "Invalid")
+    assert (status["code"], status["reason"]) == (403, "Forbidden")
     assert status["message"].startswith(f'[metadata.labels[{names.QUEUE_NAME_LABEL}]: Invalid value: "No": a lowercase')
     assert [c["field"] for c in status["details"]["causes"]] == [
         f"metadata.labels[{names.QUEUE_NAME_LABEL}]",
