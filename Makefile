@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 export STOWAGE_CONFORMANCE ?= ../shared/conformance
+# What config/default runs; the name and tag are declared there alone.
+IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
 
 .PHONY: demo test test-long check format controlplane e2e bench image lock crds clean
 
@@ -53,8 +55,8 @@ crds: $(STAMP)            ## writes config/crd anew from the types
 lock: $(STAMP)            ## resolves the dependencies anew
 	@$(BIN)/python -m hack.lock
 
-image:                    ## needs a container engine
-	docker build -t stowage:dev .
+image:                    ## builds the image that config/default runs; needs a container engine
+	docker build -t $(IMAGE) .
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks

@@ -37,6 +37,7 @@ from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.served import WhenServed
 from admission.controllers.shares import NO_SHARES, LedgerShares
+from admission.controllers.unmanaged import UnmanagedKinds
 from admission.controllers.views import make_views
 from admission.controllers.waits import WaitReporter
 from admission.controllers.workloads import WorkloadController
@@ -83,6 +84,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
                 *parts.sets.values(),
                 *parts.elastic.values(),
                 *parts.groups.values(),
+                *parts.unmanaged.informers.values(),
                 parts.maps,
                 parts.members,
             ):
@@ -109,6 +111,7 @@ class _Controller:
         self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         self._recorder = recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
+        self.unmanaged = UnmanagedKinds(kube, recorder)
         self._books = Books(self.ledger, queues)
         by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
         feed = Feed(views, self._books, woken.set, rules=settings.resources.rules(), by_eviction=by_eviction)
@@ -210,6 +213,7 @@ class _Controller:
             ("gang groups", GangGroupController(writer, views.workloads).run),
             ("queues of gangs", FreeQueueController(writer, self.pods, views).run),
             ("elastic quotas", elastic.run),
+            ("kinds that are not managed", self.unmanaged.run),
             ("lives", lives.run),
             ("audit", self._audit),
             *(("queue status", reconciler.run) for reconciler in queue_status.reconcilers()),

@@ -117,6 +117,7 @@ class Waiting:
     ADMISSION_GATED: Final = "AdmissionGated"
     DEACTIVATED: Final = "Deactivated"
     ON_HOLD: Final = "OnHold"
+    OWNER_NOT_MANAGED: Final = "OwnerNotManaged"  # ours
 
 
 class Evicting:

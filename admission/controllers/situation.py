@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admission.controllers import conditions
+from admission.integrations.owners import MANAGED_KINDS, foreign_owner
 from api.meta import find_condition
 from api.names import ADMISSION_GATED_BY, GANG_WAITING, WAITING_FOR_REPLACEMENT_PODS, Waiting
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
@@ -30,6 +31,10 @@ def blocker(workload: Workload, situation: Situation) -> tuple[str, str] | None:
     """Why the Workload may not be considered by the cycle at all: (reason, message); None when it may."""
     queue = workload.spec.queue_name
     gates = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
+    owner = foreign_owner(workload)
+    if owner is not None:
+        text = f"{owner.api_version} {owner.kind} {owner.name} owns this Workload, and Stowage does not manage its kind"
+        return Waiting.OWNER_NOT_MANAGED, f"{text}; it manages {', '.join(MANAGED_KINDS)}"
     if not workload.spec.active:
         return Waiting.DEACTIVATED, "The workload is deactivated"
     if gates:

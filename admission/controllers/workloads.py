@@ -1,7 +1,8 @@
 """The Workload reconciler: what `lifecycle.step` says of each Workload, written to the API server.
 
-Woken by the Workload itself, by whatever its situation depends on, and by time. It also lets go of Workloads that nobody
-owns: their finalizer is taken out when they are deleted, their reservation when they are evicted, since no job will do it.
+Woken by the Workload itself, by whatever its situation depends on, and by time. It also lets go of Workloads without an owner
+that Stowage manages: it removes their finalizer when they are deleted and their reservation when they are evicted, since no
+job controller will.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from admission.controllers import conditions, honoured, lifecycle
 from admission.controllers.evictor import Evictor
 from admission.controllers.status import patch_status
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
+from admission.integrations.owners import is_ours
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to
@@ -96,7 +98,7 @@ class WorkloadController:
         workload = self._views.workloads.objects.get(key)
         if workload is None:
             return None
-        owned = bool(workload.metadata.owner_references)
+        owned = is_ours(workload)
         if workload.metadata.deletion_timestamp and not owned:
             await self._let_go(workload)
             return None

@@ -45,6 +45,7 @@ class Reason(StrEnum):
     ADMISSION_GATED = "AdmissionGated", "somebody holds it by the gate annotation, or keeps it from evicting others"
     DEACTIVATED = "Deactivated", "spec.active is false"
     ON_HOLD = "OnHold", "its queue holds it back"
+    OWNER_NOT_MANAGED = "OwnerNotManaged", "its owner is of a kind that Stowage does not manage"
     UNSATISFIED_CHECKS = "UnsatisfiedAdmissionChecks", "it has quota, and admission checks are not ready yet"
 
     CANNOT_RUN = "CannotRun", "would not fit even if no other workload were admitted and all quota were free"

@@ -6,6 +6,7 @@ API server and the RBAC check all read it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -104,6 +105,24 @@ ELASTIC_QUOTAS: Final = Resource(ELASTIC_GROUP, ELASTIC_VERSION, "elasticquotas"
 SIGS_ELASTIC_QUOTAS: Final = Resource(ELASTIC_SIGS_GROUP, ELASTIC_VERSION, "elasticquotas", "ElasticQuota")
 POD_GROUPS: Final = Resource(COSCHEDULING, COSCHEDULING_VERSION, "podgroups", "PodGroup")
 SIGS_POD_GROUPS: Final = Resource(COSCHEDULING_SIGS, COSCHEDULING_VERSION, "podgroups", "PodGroup")
+
+# Kueue's frameworks that Stowage has no integration for, by their names in Kueue's settings: only read, to say so.
+NOT_MANAGED: Final[Mapping[str, Resource]] = {
+    "kubeflow.org/jaxjob": Resource("kubeflow.org", "v1", "jaxjobs", "JAXJob"),
+    "kubeflow.org/mpijob": Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
+    "kubeflow.org/paddlejob": Resource("kubeflow.org", "v1", "paddlejobs", "PaddleJob"),
+    "kubeflow.org/pytorchjob": Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
+    "kubeflow.org/tfjob": Resource("kubeflow.org", "v1", "tfjobs", "TFJob"),
+    "kubeflow.org/xgboostjob": Resource("kubeflow.org", "v1", "xgboostjobs", "XGBoostJob"),
+    "ray.io/raycluster": Resource("ray.io", "v1", "rayclusters", "RayCluster"),
+    "ray.io/rayjob": Resource("ray.io", "v1", "rayjobs", "RayJob"),
+    "ray.io/rayservice": Resource("ray.io", "v1", "rayservices", "RayService"),
+    "sparkoperator.k8s.io/sparkapplication": Resource(
+        "sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"
+    ),
+    "trainer.kubeflow.org/trainjob": Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
+    "workload.codeflare.dev/appwrapper": Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
+}
 
 ALL: Final[tuple[Resource, ...]] = (
     NODES,

@@ -11,8 +11,14 @@ from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
 
+from api.kube.resources import NOT_MANAGED
+
 UNKNOWN: Final = "no such setting"
 _NOT_HERE: Final = "Stowage does not have this"
+
+MANAGED_FRAMEWORKS: Final = (
+    "batch/job, jobset.x-k8s.io/jobset, pod, deployment, statefulset, leaderworkerset.x-k8s.io/leaderworkerset"
+)
 
 INSTEAD: Final[Mapping[str, str]] = {
     "apiVersion": "the file holds settings alone, it is no object",
@@ -23,7 +29,8 @@ INSTEAD: Final[Mapping[str, str]] = {
     "featureGates": f"{_NOT_HERE}: what is there is on, or has a setting of its own",
     "health": "the address of health and metrics is healthHost and healthPort",
     "integrations.externalFrameworks": f"{_NOT_HERE}: jobs of other controllers are admitted by their pods",
-    "integrations.frameworks": "every kind is managed; which namespaces are is managedJobsNamespaceSelector",
+    "integrations.frameworks": f"managed are, always, {MANAGED_FRAMEWORKS}; not managed are {', '.join(NOT_MANAGED)}: "
+    "which namespaces are managed is managedJobsNamespaceSelector",
     "internalCertManagement": "who makes certificates is webhook.certificates",
     "leaderElection": "leader election is set by lease",
     "metrics.bindAddress": "the address of health and metrics is healthHost and healthPort",

@@ -13,8 +13,10 @@ from admission.controllers.lifecycle import Rules
 from admission.controllers.options import job_options, life_rules
 from admission.controllers.timeouts import Backoff, PodsReadyRules
 from admission.engine.quota.fairness import FairSharing, FairStrategy
+from admission.integrations.owners import MANAGED_KINDS
 from admission.settings import AdmissionSettings
-from api.kube.unknown import INSTEAD
+from api.kube.resources import NOT_MANAGED
+from api.kube.unknown import INSTEAD, MANAGED_FRAMEWORKS
 from api.pods import Namespace
 from ungater.app import main as ungater
 
@@ -131,6 +133,13 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(
     monkeypatch.setenv("STOWAGE_CONFIG", str(file))
     assert start() == 2
     assert capsys.readouterr().err.startswith(f"settings: STOWAGE_CONFIG: {str(file)!r}: {said}")
+
+
+def test_the_answer_to_kueue_s_frameworks_names_every_kind_that_is_managed() -> None:
+    """Issue 16, D2."""
+    kinds = {name.rpartition("/")[2] for name in MANAGED_FRAMEWORKS.split(", ")}
+    assert kinds == {kind.lower() for kind in MANAGED_KINDS}
+    assert all(name in INSTEAD["integrations.frameworks"] for name in NOT_MANAGED)
 
 
 @pytest.mark.parametrize("path", sorted(INSTEAD))

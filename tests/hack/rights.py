@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from api.kube.resources import NOT_MANAGED
+
 READ = ("get", "list", "watch")
 OURS = "stowage-system"
 KUEUE = "kueue.x-k8s.io"
@@ -58,6 +60,7 @@ ALLOWED = [
     *_each(CONTROLLER, (*READ, "patch"), "jobsets", group="jobset.x-k8s.io", namespace="a"),
     *_each(CONTROLLER, READ, "statefulsets", group="apps", namespace="a"),
     *_each(CONTROLLER, READ, "leaderworkersets", group="leaderworkerset.x-k8s.io", namespace="a"),
+    *(right for one in NOT_MANAGED.values() for right in _each(CONTROLLER, READ[1:], one.plural, group=one.group)),
     *_each(CONTROLLER, ("update",), "statefulsets/finalizers", group="apps", namespace="a"),
     *_each(CONTROLLER, (*READ, "patch", "create", "delete"), "workloads", group=KUEUE, namespace="a"),
     *_each(CONTROLLER, ("patch",), "workloads/status", "localqueues/status", group=KUEUE, namespace="a"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -253,6 +254,15 @@ def test_dockerfile_copies_what_there_is() -> None:
     assert not missing
     packages = {path.parent.name for path in PROJECT.glob("*/__init__.py")} - {"hack", "tests"}
     assert packages <= {path for paths in copied for path in paths}
+
+
+def test_make_image_builds_what_the_deployments_run() -> None:
+    """Issue 16, D3."""
+    manager = yaml.safe_load((CONFIG / "manager" / "kustomization.yaml").read_text())
+    (image,) = manager["images"]
+    run = f"{image.get('newName', image['name'])}:{image['newTag']}"
+    shown = subprocess.run(["make", "-n", "image"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["docker", "build", "-t", run, "."]
 
 
 def test_runtime_lock_is_a_part_of_the_lock_without_test_tools() -> None:

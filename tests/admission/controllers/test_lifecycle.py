@@ -9,7 +9,7 @@ import pytest
 from admission.controllers import conditions
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.lifecycle import Rules, not_before, step
-from admission.controllers.situation import Situation
+from admission.controllers.situation import Situation, blocker
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, BLOCKED_ON_PREEMPTION_GATES, EVICTED, PREEMPTED, QUOTA_RESERVED, REQUEUED
 from api.queues import ClusterQueue, LocalQueue
@@ -29,6 +29,27 @@ def target(stop: str = "None") -> ClusterQueue:
 def situation(**changes: Any) -> Situation:
     usual: dict[str, Any] = {"local_queue": local(), "cluster_queue": target(), "cluster_queue_active": True}
     return Situation(**{**usual, **changes})
+
+
+def owner(api_version: str, kind: str, **changes: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "name": "train", "uid": "u", "controller": True, **changes}
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        pytest.param([], id="made in advance, not taken yet"),
+        pytest.param([owner("batch/v1", "Job")], id="a Job"),
+        pytest.param([owner("jobset.x-k8s.io/v1alpha2", "JobSet")], id="a JobSet"),
+        pytest.param([owner("v1", "Pod", controller=False)], id="members of a pod group"),
+        pytest.param(
+            [owner("scheduler.grove.io/v1alpha1", "PodGang"), owner("v1", "Pod", controller=False)],
+            id="made in advance, taken by a pod group",
+        ),
+    ],
+)
+def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> None:
+    assert blocker(workload(metadata={"ownerReferences": owners}), situation()) is None
 
 
 @pytest.mark.parametrize(
@@ -67,6 +88,22 @@ def situation(**changes: Any) -> Situation:
             "Misconfigured",
             "workload namespace doesn't match ClusterQueue selector",
             id="namespace",
+        ),
+        pytest.param(
+            workload(metadata={"ownerReferences": [owner("kubeflow.org/v1", "PyTorchJob")]}),
+            situation(),
+            "OwnerNotManaged",
+            "kubeflow.org/v1 PyTorchJob train owns this Workload, and Stowage does not manage its kind; it manages "
+            "Deployment, Job, JobSet, LeaderWorkerSet, Pod, StatefulSet",
+            id="owner-not-managed",
+        ),
+        pytest.param(
+            workload(metadata={"ownerReferences": [owner("example.com/v1", "Job")]}),
+            situation(),
+            "OwnerNotManaged",
+            "example.com/v1 Job train owns this Workload, and Stowage does not manage its kind; it manages "
+            "Deployment, Job, JobSet, LeaderWorkerSet, Pod, StatefulSet",
+            id="a-kind-of-the-same-name-in-another-group",
         ),
         pytest.param(
             workload(spec={"active": False}),

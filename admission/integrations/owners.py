@@ -1,0 +1,50 @@
+"""Which owners of a Workload Stowage starts and stops. Pure.
+
+Kueue leaves Workloads of every kind that it manages behind. One whose owner no part of Stowage starts would hold quota for
+nothing, and nobody would ever release its finalizer: `situation` keeps it out of the queue and says why, `workloads` lets
+it go when it is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from admission.integrations.registry import ADAPTERS
+from admission.integrations.sets import SETS
+from api.kube.resources import DEPLOYMENTS, PODS, Resource
+from api.meta import OwnerReference
+from api.workloads import Workload
+
+
+def _group_kind(api_version: str, kind: str) -> tuple[str, str]:
+    group, slash, _ = api_version.partition("/")
+    return (group if slash else "", kind)
+
+
+_OWNERS: Final[tuple[Resource, ...]] = (PODS, *(each.resource for each in ADAPTERS), *(each.resource for each in SETS))
+_MANAGED: Final = frozenset((resource.group, resource.kind) for resource in _OWNERS)
+
+MANAGED_KINDS: Final = tuple(sorted(resource.kind for resource in (*_OWNERS, DEPLOYMENTS)))
+"""The kinds that may name a queue; the pods of a Deployment queue one by one."""
+
+
+def foreign_owner(workload: Workload) -> OwnerReference | None:
+    """The controller that owns the Workload and that Stowage does not start; None where there is a managed owner, or none.
+
+    A Workload that was made in advance may have an owner of any kind: it becomes ours with the first pod or job that takes
+    it and is then named beside that owner.
+    """
+    owners = workload.metadata.owner_references
+    if _any_managed(owners):
+        return None
+    return next((owner for owner in owners if owner.controller), None)
+
+
+def is_ours(workload: Workload) -> bool:
+    """Whether a managed owner stops the job and releases the Workload."""
+    return _any_managed(workload.metadata.owner_references)
+
+
+def _any_managed(owners: Iterable[OwnerReference]) -> bool:
+    return any(_group_kind(owner.api_version, owner.kind) in _MANAGED for owner in owners)
