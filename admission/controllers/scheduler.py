@@ -16,6 +16,7 @@ from typing import Any
 
 from admission import metrics
 from admission.controllers.admitting import AdmissionWriter
+from admission.controllers.decision_log import DecisionLog
 from admission.controllers.desk import Desk
 from admission.controllers.evictor import Evictor
 from admission.controllers.removals import Removals
@@ -29,6 +30,8 @@ from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS
+from api.kube.store import Change, ChangeType
+from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,8 @@ class Scheduler:
     ) -> None:
         self._views, self._desk, self._waits, self._recorder, self._now = views, desk, waits, recorder, now
         self._spent = spent
+        self._log = DecisionLog(views.workloads.objects)
+        views.workloads.add_handler(self._workload_changed)
         self._slots = asyncio.Semaphore(desk.settings.writes)
         self._admitting: dict[str, asyncio.Task[None]] = {}
         wake = desk.woken.set
@@ -92,6 +97,10 @@ class Scheduler:
                 # A cycle is pure computing: others get their turn before the next one.
                 await asyncio.sleep(0)
 
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.type is ChangeType.DELETED:
+            self._log.forget(change.key)
+
     async def _wait(self) -> None:
         due = self._desk.queues.next_due()
         pause = None if due is None else max(0.0, due - self._now())
@@ -111,6 +120,8 @@ class Scheduler:
         seconds = time.perf_counter() - started
         metrics.ATTEMPT_SECONDS.labels(result).observe(seconds)
         self._spent((decision.workload for decision in report.decisions), seconds)
+        for decision in report.decisions:
+            self._log.decided(decision, seconds * 1000)
         metrics.CYCLE_CPU.inc(time.thread_time() - spent)
         for decision in report.decisions:
             metrics.DECISIONS.labels(type(decision).__name__).inc()

@@ -5,6 +5,7 @@ Without this a PyTorchJob with a queue name would start outside of every quota, 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from admission.controllers.served import WhenServed
@@ -30,7 +31,7 @@ class UnmanagedKinds:
         self._recorder = recorder
         self._reconciler = Reconciler("unmanaged", self._reconcile, workers=1)
         for framework, informer in self.informers.items():
-            informer.add_handler(lambda change, framework=framework: self._changed(framework, change))
+            informer.add_handler(partial(self._changed, framework))
 
     async def run(self) -> None:
         """Until cancelled."""
