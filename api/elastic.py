@@ -35,7 +35,7 @@ class ElasticQuotaStatus(KubeModel):
     used: Annotated[dict[str, Quantity], schema("What is held of the resources that count.", **_AMOUNTS)] = Field(
         default_factory=dict
     )
-    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
 
 
 class ElasticQuota(KubeObject):

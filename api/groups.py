@@ -75,7 +75,7 @@ class PodGroupStatus(KubeModel):
     succeeded: Annotated[Int32, schema("Pods that have succeeded.", default=None)] = 0
     failed: Annotated[Int32, schema("Pods that have failed.", default=None)] = 0
     schedule_start_time: Annotated[Time | None, schema("When the gates were opened (last).")] = None
-    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
 
 
 class PodGroup(KubeObject):

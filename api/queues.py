@@ -48,7 +48,7 @@ class QueueingStrategy(StrEnum):
     BEST_EFFORT_FIFO = "BestEffortFIFO"
 
 
-ResourceName = Annotated[str, schema(maxLength=317)]
+ResourceName = Annotated[str, schema("Name of the resource, as in requests.", maxLength=317)]
 
 
 class ResourceQuota(KubeModel):
@@ -121,7 +121,7 @@ class FlavorFungibility(KubeModel):
 class BorrowWithinCohort(KubeModel):
     """Preemption while borrowing."""
 
-    policy: Annotated[str, schema(enum=["Never", "LowerPriority"])] = "Never"
+    policy: Annotated[str, schema("Whether to evict while borrowing.", enum=["Never", "LowerPriority"])] = "Never"
     max_priority_threshold: Annotated[Int32 | None, schema("Only workloads up to this priority are evicted.")] = None
 
 
@@ -160,7 +160,12 @@ class AdmissionChecksStrategy(KubeModel):
     """The checks of a queue."""
 
     admission_checks: Annotated[
-        tuple[AdmissionCheckRule, ...], schema(mandatory=True, **map_by("name", minItems=1, maxItems=64))
+        tuple[AdmissionCheckRule, ...],
+        schema(
+            "The checks, with the flavors that they hold for.",
+            mandatory=True,
+            **map_by("name", minItems=1, maxItems=64),
+        ),
     ] = ()
 
 
@@ -169,7 +174,11 @@ ResourceGroups = Annotated[tuple[ResourceGroup, ...], schema("Quota by resource 
 _ADMISSION_SCOPE = {
     "required": ["admissionMode"],
     "properties": {
-        "admissionMode": {"type": "string", "enum": ["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]},
+        "admissionMode": {
+            "type": "string",
+            "description": "Whether past usage orders the queue.",
+            "enum": ["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"],
+        },
     },
 }
 
@@ -178,11 +187,23 @@ _CONCURRENT_ADMISSION = {
     "properties": {
         "migration": {
             "type": "object",
+            "description": "How an admitted workload moves between flavors.",
             "properties": {
-                "mode": {"type": "string", "enum": ["TryPreferredFlavors", "RetainFirstAdmission"]},
+                "mode": {
+                    "type": "string",
+                    "description": "Move to a flavor that comes earlier in the list, or stay.",
+                    "enum": ["TryPreferredFlavors", "RetainFirstAdmission"],
+                },
                 "constraints": {
                     "type": "object",
-                    "properties": {"lastAcceptableFlavorName": {"type": "string", "maxLength": 253}},
+                    "description": "Which flavors are tried.",
+                    "properties": {
+                        "lastAcceptableFlavorName": {
+                            "type": "string",
+                            "description": "The last flavor of the list that is tried.",
+                            "maxLength": 253,
+                        }
+                    },
                 },
             },
         },
@@ -235,17 +256,26 @@ class FlavorUsage(KubeModel):
     """Usage of one flavor."""
 
     name: Name
-    resources: Annotated[tuple[ResourceUsage, ...], schema(**map_by("name", maxItems=64))] = ()
+    resources: Annotated[tuple[ResourceUsage, ...], schema("By resource.", **map_by("name", maxItems=64))] = ()
 
 
 _SHARE = {
     "properties": {
-        "weightedShare": {"type": "integer", "format": "int64"},
+        "weightedShare": {
+            "type": "integer",
+            "description": "Largest ratio of borrowed to lendable quota, in thousandths, over the weight.",
+            "format": "int64",
+        },
         "admissionFairSharingStatus": {
             "type": "object",
+            "description": "Past usage.",
             "properties": {
-                "consumedResources": {"type": "object", "additionalProperties": INT_OR_STRING},
-                "lastUpdate": {"type": "string", "format": "date-time"},
+                "consumedResources": {
+                    "type": "object",
+                    "description": "Decayed usage by resource.",
+                    "additionalProperties": INT_OR_STRING,
+                },
+                "lastUpdate": {"type": "string", "description": "When it was computed.", "format": "date-time"},
             },
         },
     },
@@ -255,7 +285,7 @@ _SHARE = {
 class QueueStatus(KubeModel):
     """Status that ClusterQueue and LocalQueue share."""
 
-    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
     flavors_reservation: Annotated[
         tuple[FlavorUsage, ...], schema("Reserved quota by flavor.", **map_by("name", maxItems=64))
     ] = ()
@@ -307,7 +337,7 @@ class CohortSpec(KubeModel):
 class CohortStatus(KubeModel):
     """Share of the cohort; conditions are ours."""
 
-    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
     fair_sharing: Annotated[dict[str, Any] | None, schema("Share of the parent.", **_SHARE)] = None
 
 
@@ -334,9 +364,11 @@ class WorkloadPriorityClass(KubeObject):
 class CheckParameters(KubeModel):
     """Reference to a check controller's parameters."""
 
-    api_group: Annotated[str, schema(maxLength=253, pattern=DNS_SUBDOMAIN)]
-    kind: Annotated[str, schema(maxLength=63, pattern="^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$")]
-    name: Annotated[str, schema(maxLength=63, pattern=DNS_LABEL)]
+    api_group: Annotated[str, schema("API group of the parameters.", maxLength=253, pattern=DNS_SUBDOMAIN)]
+    kind: Annotated[
+        str, schema("Kind of the parameters.", maxLength=63, pattern="^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$")
+    ]
+    name: Annotated[str, schema("Name of the parameters.", maxLength=63, pattern=DNS_LABEL)]
 
 
 class AdmissionCheckSpec(KubeModel):
@@ -352,7 +384,7 @@ class AdmissionCheckSpec(KubeModel):
 class AdmissionCheckStatus(KubeModel):
     """Condition Active."""
 
-    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
 
 
 class AdmissionCheck(KubeObject):

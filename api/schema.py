@@ -72,12 +72,12 @@ INT_OR_STRING: Schema = {
 
 Quantity = Annotated[str | int | float, WithJsonSchema(INT_OR_STRING)]
 Int32 = Annotated[int, schema(format="int32")]
-Name = Annotated[str, schema(maxLength=253, pattern=DNS_SUBDOMAIN)]
-PodSetName = Annotated[str, schema(maxLength=63, pattern=DNS_LABEL)]
-CheckName = Annotated[str, schema(minLength=1, maxLength=316)]
-LevelKey = Annotated[str, schema(minLength=1, maxLength=316, pattern=LABEL_KEY)]
+Name = Annotated[str, schema("Name of the object.", maxLength=253, pattern=DNS_SUBDOMAIN)]
+PodSetName = Annotated[str, schema("Name of the pod set.", maxLength=63, pattern=DNS_LABEL)]
+CheckName = Annotated[str, schema("Name of the AdmissionCheck.", minLength=1, maxLength=316)]
+LevelKey = Annotated[str, schema("Label key of the level.", minLength=1, maxLength=316, pattern=LABEL_KEY)]
 LevelName = Annotated[str, schema(minLength=1, maxLength=63)]
-Time = Annotated[str, schema(format="date-time")]
+Time = Annotated[str, schema("RFC 3339 time.", format="date-time")]
 
 # ---- shapes of other groups that are kept as plain dicts here
 
@@ -88,17 +88,27 @@ CONDITION: Schema = {
     "description": "One aspect of the object's state.",
     "required": ["lastTransitionTime", "message", "reason", "status", "type"],
     "properties": {
-        "type": {"type": "string", "maxLength": 316},
-        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+        "type": {"type": "string", "description": "Which aspect.", "maxLength": 316},
+        "status": {"type": "string", "description": "Whether it holds.", "enum": ["True", "False", "Unknown"]},
         "reason": {
             "type": "string",
+            "description": "Why, in one word for programs.",
             "minLength": 1,
             "maxLength": 1024,
             "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
         },
-        "message": {"type": "string", "maxLength": 32768},
-        "lastTransitionTime": {"type": "string", "format": "date-time"},
-        "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+        "message": {"type": "string", "description": "Why, in a sentence for people.", "maxLength": 32768},
+        "lastTransitionTime": {
+            "type": "string",
+            "description": "When the status changed last.",
+            "format": "date-time",
+        },
+        "observedGeneration": {
+            "type": "integer",
+            "description": "The metadata.generation that was judged.",
+            "format": "int64",
+            "minimum": 0,
+        },
     },
 }
 
@@ -106,18 +116,20 @@ LABEL_SELECTOR: Schema = {
     "type": "object",
     "x-kubernetes-map-type": "atomic",
     "properties": {
-        "matchLabels": STRING_MAP,
+        "matchLabels": {**STRING_MAP, "description": "Labels that must have these values."},
         "matchExpressions": {
             "type": "array",
+            "description": "Requirements that must all hold.",
             "x-kubernetes-list-type": "atomic",
             "items": {
                 "type": "object",
                 "required": ["key", "operator"],
                 "properties": {
-                    "key": {"type": "string"},
-                    "operator": {"type": "string"},
+                    "key": {"type": "string", "description": "Label key."},
+                    "operator": {"type": "string", "description": "In, NotIn, Exists or DoesNotExist."},
                     "values": {
                         "type": "array",
+                        "description": "Values for In and NotIn; none for the other operators.",
                         "items": {"type": "string"},
                         "x-kubernetes-list-type": "atomic",
                     },
@@ -127,27 +139,32 @@ LABEL_SELECTOR: Schema = {
     },
 }
 
-_SHORT = {"type": "string", "maxLength": 317}
+_SHORT: Schema = {"type": "string", "maxLength": 317}
+_EFFECT: Schema = {"type": "string", "maxLength": 63}
 
 TAINT: Schema = {
     "type": "object",
     "required": ["effect", "key"],
     "properties": {
-        "key": _SHORT,
-        "value": _SHORT,
-        "effect": {"type": "string", "maxLength": 63},
-        "timeAdded": {"type": "string", "format": "date-time"},
+        "key": {**_SHORT, "description": "Key of the taint."},
+        "value": {**_SHORT, "description": "Value of the taint."},
+        "effect": {**_EFFECT, "description": "NoSchedule, PreferNoSchedule or NoExecute."},
+        "timeAdded": {"type": "string", "description": "When the taint was added.", "format": "date-time"},
     },
 }
 
 TOLERATION: Schema = {
     "type": "object",
     "properties": {
-        "key": _SHORT,
-        "operator": {"type": "string", "maxLength": 63},
-        "value": _SHORT,
-        "effect": {"type": "string", "maxLength": 63},
-        "tolerationSeconds": {"type": "integer", "format": "int64"},
+        "key": {**_SHORT, "description": "Key of the tolerated taints; empty with Exists: all."},
+        "operator": {"type": "string", "description": "Equal or Exists.", "maxLength": 63},
+        "value": {**_SHORT, "description": "Value of the tolerated taints, for Equal."},
+        "effect": {**_EFFECT, "description": "Effect of the tolerated taints; empty: all."},
+        "tolerationSeconds": {
+            "type": "integer",
+            "description": "For NoExecute: how many seconds the taint is tolerated.",
+            "format": "int64",
+        },
     },
 }
 
@@ -157,7 +174,14 @@ POD_TEMPLATE: Schema = {
     "type": "object",
     "x-kubernetes-preserve-unknown-fields": True,
     "properties": {
-        "metadata": {"type": "object", "properties": {"labels": STRING_MAP, "annotations": STRING_MAP}},
+        "metadata": {
+            "type": "object",
+            "description": "Labels and annotations of the pods; all else is pruned.",
+            "properties": {
+                "labels": {**STRING_MAP, "description": "Labels of the pods."},
+                "annotations": {**STRING_MAP, "description": "Annotations of the pods."},
+            },
+        },
     },
 }
 
@@ -193,5 +217,5 @@ TOLERATION_RULES = [
 
 TAINTS = atomic(items=TAINT, maxItems=8, x_kubernetes_validations=TAINT_RULES)
 TOLERATIONS = atomic(items=TOLERATION, maxItems=8, x_kubernetes_validations=TOLERATION_RULES)
-CONDITIONS = map_by("type", items=CONDITION, maxItems=16)
+CONDITIONS = schema("Where the object stands.", **map_by("type", items=CONDITION, maxItems=16))
 IMMUTABLE = [rule("self == oldSelf", "field is immutable")]

@@ -36,7 +36,7 @@ MAX_CONSTRAINTS = 16
 class SliceConstraint(KubeModel):
     """One layer of slices: every `size` pods in one domain of level `topology`."""
 
-    topology: LevelName
+    topology: Annotated[LevelName, schema("Label key of the level.")]
     size: Annotated[int, schema("Pods of one slice.", mandatory=True, format="int32", minimum=1)] = 0
 
 
@@ -147,20 +147,20 @@ class PriorityClassRef(KubeModel):
         )
     )
 
-    group: Annotated[str, schema(enum=[GROUP, "scheduling.k8s.io"])]
-    kind: Annotated[str, schema(enum=["WorkloadPriorityClass", "PriorityClass"])]
+    group: Annotated[str, schema("API group of the class.", enum=[GROUP, "scheduling.k8s.io"])]
+    kind: Annotated[str, schema("Kind of the class.", enum=["WorkloadPriorityClass", "PriorityClass"])]
     name: Name
 
 
-_GATE_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 63}
+_GATE_NAME: Schema = {"type": "string", "description": "Name of the gate.", "minLength": 1, "maxLength": 63}
 _GATE: Schema = {"type": "object", "required": ["name"], "properties": {"name": _GATE_NAME}}
 _GATE_STATE: Schema = {
     "type": "object",
     "required": ["lastTransitionTime", "name", "position"],
     "properties": {
         "name": _GATE_NAME,
-        "position": {"type": "string", "enum": ["Closed", "Open"]},
-        "lastTransitionTime": {"type": "string", "format": "date-time"},
+        "position": {"type": "string", "description": "Closed gates hold preemption back.", "enum": ["Closed", "Open"]},
+        "lastTransitionTime": {"type": "string", "description": "When the position changed.", "format": "date-time"},
     },
 }
 
@@ -212,8 +212,8 @@ _ONE_OF: Schema = {"minProperties": 1, "maxProperties": 1}
 class IndividualValues(KubeModel):
     """Values that differ: prefix + root + suffix."""
 
-    prefix: Annotated[str | None, schema(minLength=1, maxLength=63)] = None
-    suffix: Annotated[str | None, schema(minLength=1, maxLength=63)] = None
+    prefix: Annotated[str | None, schema("What each value begins with.", minLength=1, maxLength=63)] = None
+    suffix: Annotated[str | None, schema("What each value ends with.", minLength=1, maxLength=63)] = None
     roots: Annotated[
         tuple[Root, ...],
         schema("The middle of each value.", mandatory=True, **atomic(minItems=1, maxItems=MAX_DOMAINS)),
@@ -298,9 +298,10 @@ class PodSetAssignment(KubeModel):
 class Admission(KubeModel):
     """What the workload got, in which queue."""
 
-    cluster_queue: Name
+    cluster_queue: Annotated[Name, schema("The ClusterQueue that holds the quota.")]
     pod_set_assignments: Annotated[
-        tuple[PodSetAssignment, ...], schema(mandatory=True, **map_by("name", maxItems=MAX_POD_SETS))
+        tuple[PodSetAssignment, ...],
+        schema("What each pod set got.", mandatory=True, **map_by("name", maxItems=MAX_POD_SETS)),
     ] = ()
 
 
@@ -315,58 +316,65 @@ class ReclaimablePod(KubeModel):
     """Pods of a pod set that are done and give their quota back."""
 
     name: PodSetName
-    count: Annotated[int, schema(format="int32", minimum=0)]
+    count: Annotated[int, schema("Pods that are done.", format="int32", minimum=0)]
 
 
 class PodSetUpdate(KubeModel):
     """What an admission check adds to a pod set's template."""
 
     name: PodSetName
-    labels: dict[str, str] = Field(default_factory=dict)
-    annotations: dict[str, str] = Field(default_factory=dict)
-    node_selector: dict[str, str] = Field(default_factory=dict)
-    tolerations: Annotated[tuple[dict[str, Any], ...], schema(**TOLERATIONS)] = ()
+    labels: Annotated[dict[str, str], schema("Labels to add.")] = Field(default_factory=dict)
+    annotations: Annotated[dict[str, str], schema("Annotations to add.")] = Field(default_factory=dict)
+    node_selector: Annotated[dict[str, str], schema("Node labels to add to the selector.")] = Field(
+        default_factory=dict
+    )
+    tolerations: Annotated[tuple[dict[str, Any], ...], schema("Tolerations to add.", **TOLERATIONS)] = ()
 
 
 class AdmissionCheckState(KubeModel):
     """Where one check stands."""
 
-    name: Annotated[str, schema(mandatory=True, minLength=1, maxLength=316)] = ""
-    state: Annotated[str, schema(mandatory=True, default=None, enum=["Pending", "Ready", "Retry", "Rejected"])] = (
-        "Pending"
-    )
-    last_transition_time: Annotated[Time | None, schema(mandatory=True)] = None
-    message: Annotated[str, schema(mandatory=True, maxLength=32768)] = ""
-    requeue_after_seconds: Annotated[int | None, schema(format="int32", minimum=0)] = None
-    retry_count: Annotated[int | None, schema(format="int32", minimum=0)] = None
-    pod_set_updates: Annotated[tuple[PodSetUpdate, ...], schema(**atomic(maxItems=MAX_POD_SETS))] = ()
+    name: Annotated[str, schema("Name of the AdmissionCheck.", mandatory=True, minLength=1, maxLength=316)] = ""
+    state: Annotated[
+        str,
+        schema("What the check says.", mandatory=True, default=None, enum=["Pending", "Ready", "Retry", "Rejected"]),
+    ] = "Pending"
+    last_transition_time: Annotated[Time | None, schema("When the state changed.", mandatory=True)] = None
+    message: Annotated[str, schema("Why, for people.", mandatory=True, maxLength=32768)] = ""
+    requeue_after_seconds: Annotated[int | None, schema("Wait before the next try.", format="int32", minimum=0)] = None
+    retry_count: Annotated[int | None, schema("Retries so far.", format="int32", minimum=0)] = None
+    pod_set_updates: Annotated[
+        tuple[PodSetUpdate, ...], schema("What the check adds to the pods.", **atomic(maxItems=MAX_POD_SETS))
+    ] = ()
 
 
 class PodSetRequest(KubeModel):
     """Total requests of a pod set while it waits."""
 
     name: PodSetName
-    resources: dict[str, Quantity] = Field(default_factory=dict)
+    resources: Annotated[dict[str, Quantity], schema("Of all its pods.")] = Field(default_factory=dict)
 
 
 class UnhealthyNode(KubeModel):
     """A node that waits to be replaced."""
 
-    name: LevelName
+    name: Annotated[LevelName, schema("Name of the node.")]
 
 
 class EvictionCount(KubeModel):
     """How often a workload was evicted for a reason."""
 
-    reason: Annotated[str, schema(maxLength=316)]
+    reason: Annotated[str, schema("Reason of the eviction.", maxLength=316)]
     underlying_cause: Annotated[str, schema("The cause behind the reason.", maxLength=316, default="")] = ""
-    count: Annotated[int, schema(mandatory=True, format="int32", minimum=0)] = 0
+    count: Annotated[int, schema("How often.", mandatory=True, format="int32", minimum=0)] = 0
 
 
 class SchedulingStats(KubeModel):
     """Counters over the workload's life."""
 
-    evictions: Annotated[tuple[EvictionCount, ...], schema(**map_by("reason", "underlyingCause", maxItems=256))] = ()
+    evictions: Annotated[
+        tuple[EvictionCount, ...], schema("Evictions by reason.", **map_by("reason", "underlyingCause", maxItems=256))
+    ] = ()
 
 
 class WorkloadStatus(KubeModel):
@@ -390,14 +398,16 @@ class WorkloadStatus(KubeModel):
         )
     )
 
-    conditions: Annotated[tuple[Condition, ...], schema(**CONDITIONS)] = ()
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
     admission: Admission | None = None
     requeue_state: RequeueState | None = None
     reclaimable_pods: Annotated[
         tuple[ReclaimablePod, ...],
         schema("Pods that are done and give quota back.", **map_by("name", maxItems=MAX_POD_SETS)),
     ] = ()
-    admission_checks: Annotated[tuple[AdmissionCheckState, ...], schema(**map_by("name", maxItems=8))] = ()
+    admission_checks: Annotated[
+        tuple[AdmissionCheckState, ...], schema("What each check says.", **map_by("name", maxItems=8))
+    ] = ()
     resource_requests: Annotated[
         tuple[PodSetRequest, ...],
         schema("What the waiting pod sets ask for in total.", **map_by("name", maxItems=MAX_POD_SETS)),
@@ -406,13 +416,16 @@ class WorkloadStatus(KubeModel):
         int | None, schema("Time admitted before the present admission.", format="int32", minimum=0)
     ] = None
     scheduling_stats: SchedulingStats | None = None
-    nominated_cluster_names: Annotated[tuple[Name, ...], schema(**unique(maxItems=20))] = ()
-    cluster_name: Name | None = None
+    nominated_cluster_names: Annotated[
+        tuple[Name, ...], schema("Clusters that may run it (MultiKueue).", **unique(maxItems=20))
+    ] = ()
+    cluster_name: Annotated[Name | None, schema("The cluster that runs it (MultiKueue).")] = None
     unhealthy_nodes: Annotated[
         tuple[UnhealthyNode, ...], schema("Nodes that wait to be replaced.", **map_by("name", maxItems=8))
     ] = ()
     preemption_gates: Annotated[
-        tuple[dict[str, Any], ...], schema(**map_by("name", items=_GATE_STATE, maxItems=8))
+        tuple[dict[str, Any], ...],
+        schema("Where each preemption gate stands.", **map_by("name", items=_GATE_STATE, maxItems=8)),
     ] = ()
 
 

@@ -65,7 +65,11 @@ KINDS = (
         ResourceFlavor,
         "resourceflavors",
         ("flavor", "flavors", "rf"),
-        (Column("Topology", ".spec.topologyName", description="Topology that the flavor names"), AGE),
+        (
+            Column("Topology", ".spec.topologyName", description="Topology that the flavor names"),
+            Column("Levels", ".spec.topology.levels", description="Levels that the flavor lists itself"),
+            AGE,
+        ),
         status=False,
     ),
     Kind(

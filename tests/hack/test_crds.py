@@ -81,6 +81,18 @@ def test_schemas_are_structural() -> None:
             assert node.get("x-kubernetes-int-or-string"), path
 
 
+def test_every_field_is_described() -> None:
+    """`kubectl explain` says something of each field (issue 16, D7)."""
+    objects_own = ("apiVersion", "kind", "metadata")
+    silent = [
+        f"{path}.{name}"
+        for path, node in every_node()
+        for name, child in node.get("properties", {}).items()
+        if not child.get("description") and not ("." not in path and name in objects_own)
+    ]
+    assert not silent
+
+
 def test_null_is_no_value_of_any_field() -> None:
     assert not [path for path, node in every_node() if node.get("type") == "null" or node.get("nullable")]
 
