@@ -20,13 +20,13 @@ where the pods are to be packed) name both sides. Pure; called by api/requests.p
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
+from api.foreign import read_json
 from api.schema import LABEL_KEY
 from api.workloads import MAX_CONSTRAINTS, PlacementConstraint
 
@@ -60,8 +60,8 @@ class Read:
 def read(text: str) -> Read:
     """The constraints that a JSON text holds, checked as far as that goes without a pod count."""
     try:
-        given = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as bad:
+        given = read_json(text, pairs=_Pairs)
+    except ValueError as bad:
         return Read(faults=(Fault((), text, f"must be a JSON object by level: {bad}"),))
     if not isinstance(given, _Pairs):
         return Read(faults=(Fault((), text, f"must be a JSON object by level, not {_kind(given)}"),))
@@ -106,10 +106,6 @@ def _same_level(one: PlacementConstraint, other: PlacementConstraint) -> Iterato
 
 class _Pairs(list[tuple[str, Any]]):
     """A JSON object with its entries as they stand, those of one key twice included."""
-
-
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
 
 
 def _kind(given: Any) -> str:

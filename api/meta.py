@@ -128,4 +128,7 @@ def rfc3339(seconds: float) -> str:
 
 def parse_time(text: str | None) -> float | None:
     """Epoch seconds of an RFC 3339 time, None for none. Raises ValueError for text that is no time."""
-    return datetime.fromisoformat(text).timestamp() if text else None
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except OverflowError:
+        raise ValueError(f"{text}: beyond what a time can be") from None

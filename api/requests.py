@@ -25,13 +25,15 @@ import msgspec
 
 from api import constraints, duration, names
 from api.errors import InvalidObject
+from api.foreign import bounded
 from api.workloads import SliceConstraint, TopologyRequest
 
 MAX_LAYERS = 3
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 # Leading zeros aside no number of 32 bits is longer; Python refuses to convert thousands of digits.
-_INTEGER = re.compile(r"[+-]?0*[0-9]{1,10}")
+# Python refuses to read thousands of digits, also of zeros.
+_INTEGER = re.compile(r"[+-]?0{0,1000}[0-9]{1,10}")
 _INT32 = range(-(2**31), 2**31)
 
 # The main request of a pod set: how all of its pods lie to each other. Slices refine it and are independent of it.
@@ -78,7 +80,7 @@ def parse_int32(text: str) -> int | None:
 def parse_layers(text: str) -> tuple[SliceConstraint, ...]:
     """The entries of the constraints annotation, outermost first. Raises ValueError naming the fault in the JSON."""
     try:
-        layers = _LAYERS.decode(text) or ()
+        layers = _LAYERS.decode(bounded(text)) or ()
     except msgspec.MsgspecError as bad:
         raise ValueError(str(bad)) from None
     return tuple(SliceConstraint(topology=layer.topology, size=layer.size) for layer in layers)

@@ -17,9 +17,7 @@ not called `node`, a level above the hosts, of one host each, bears its name, so
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,6 +25,7 @@ from typing import Any, Final
 import msgspec
 
 from api import constraints, names
+from api.foreign import LONGEST_DATA, entries_once, read_json
 from api.meta import ObjectMeta, object_key
 from api.requests import parse_int32
 from api.schema import DNS_SUBDOMAIN
@@ -267,21 +266,9 @@ class _Bad:
 def _json(text: str) -> Any:
     """What the JSON says, or why it says nothing."""
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as bad:
+        return read_json(text, longest=LONGEST_DATA, pairs=entries_once)
+    except ValueError as bad:
         return _Bad(str(bad))
-
-
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        raise ValueError(f"{next(name for name, count in counts.items() if count > 1)} stands there twice")
-    return found
-
-
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
 
 
 def _names(data: Mapping[str, str], key: str, default: str = "") -> tuple[str, ...] | None:

@@ -37,11 +37,13 @@ async def embedded(
 ) -> AsyncIterator[EmbeddedCluster]:
     """Everything is ready inside. `folder` takes kubeconfigs and logs; `environment` goes to the processes.
 
-    The server knows each process by its ServiceAccount (the token is the process's name). Raises ProcessFailed when one
+    The server knows each process by its ServiceAccount (the token is the process's name), and whoever `settings` names by
+    a token. Raises ProcessFailed when one
     does not come up.
     """
     tokens = {name: f"system:serviceaccount:{NAMESPACE}:stowage-{name}" for name in COMMANDS}
-    settings = dataclasses.replace(settings or FakeSettings(), tokens=tokens)
+    settings = settings or FakeSettings()
+    settings = dataclasses.replace(settings, tokens={**tokens, **settings.tokens})
     async with FakeServer(settings) as server, contextlib.AsyncExitStack() as stack:
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         kubeconfigs = {name: server.kubeconfig(folder / f"{name}.kubeconfig", token=name) for name in COMMANDS}

@@ -15,7 +15,7 @@ import msgspec
 
 from admission.engine import model
 from admission.engine.quota.charging import PLAIN, ResourceRules
-from api import assignment, constraints, pods, quantity, queues, topology, workloads
+from api import assignment, constraints, foreign, pods, quantity, queues, topology, workloads
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, object_key, parse_time
 from api.names import (
@@ -140,8 +140,8 @@ def _gang(w: workloads.Workload) -> model.Gang | None:
         return None
     text = given.get(GANG_GROUP, "[]")
     try:
-        together = msgspec.json.decode(text, type=tuple[str, ...])
-    except msgspec.MsgspecError:
+        together = msgspec.json.decode(foreign.bounded(text), type=tuple[str, ...])
+    except (msgspec.MsgspecError, ValueError):
         raise InvalidObject(f"metadata.annotations[{GANG_GROUP}]", text, "must be a JSON list of gangs") from None
     joins = "" if w.metadata.name == given[GANG] else object_key(w.metadata.namespace, given[GANG])
     started = is_true(w.status.conditions, ADMITTED)

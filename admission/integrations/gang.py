@@ -17,14 +17,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from api import names
+from api.foreign import read_json
 from api.meta import object_key
 from api.requests import parse_int32
 
 LONGEST_NAME: Final = 253
 MOST_GANGS: Final = 64
+MOST_PODS: Final = 2**31 - 1
+# The most that the webhook writes: the names of all gangs of a group, and what is said of one.
+_LONGEST_TERMS: Final = 32 * 1024
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -170,13 +174,20 @@ def policy_of(metadata: Metadata) -> MatchPolicy | None:
     return next((MatchPolicy(text) for _, text in _said(metadata, _POLICIES) if text in set(MatchPolicy)), None)
 
 
-@lru_cache(maxsize=4096)  # the pods of a gang say the same
 def from_text(text: str | None) -> Gang | None:
     """The inverse of `Gang.to_text`; None for none, and for what nobody but a stranger wrote."""
+    return _from_text(text) if text and len(text) <= _LONGEST_TERMS else None
+
+
+@lru_cache(maxsize=1024)  # the pods of a gang say the same
+def _from_text(text: str) -> Gang | None:
     try:
-        said = json.loads(text or "null")
-        groups, sakkara = tuple(said.get("groups", ())), said.get("sakkara") is True
-        return Gang(said["name"], said.get("minimum"), MatchPolicy(said["policy"]), groups, sakkara)
+        said = read_json(text)
+        name, minimum, groups = said["name"], said.get("minimum"), said.get("groups", [])
+        good = isinstance(name, str) and is_subdomain(name) and _are_keys(groups) and len(groups) <= MOST_GANGS + 1
+        if not good or not (minimum is None or (type(minimum) is int and 1 <= minimum <= MOST_PODS)):
+            return None
+        return Gang(name, minimum, MatchPolicy(said["policy"]), tuple(groups), said.get("sakkara") is True)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -223,12 +234,14 @@ def _groups(own: str, given: Iterable[_Said]) -> tuple[tuple[str, ...], list[Fau
 
 def _listed(text: str) -> list[str] | None:
     try:
-        listed = json.loads(text)
-    except (ValueError, RecursionError):
+        listed = read_json(text)
+    except ValueError:
         return None
-    if not isinstance(listed, list) or not all(isinstance(key, str) and _is_key(key) for key in listed):
-        return None
-    return listed
+    return listed if _are_keys(listed) else None
+
+
+def _are_keys(listed: Any) -> TypeGuard[list[str]]:
+    return isinstance(listed, list) and all(isinstance(key, str) and _is_key(key) for key in listed)
 
 
 def _is_key(text: str) -> bool:

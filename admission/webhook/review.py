@@ -40,7 +40,7 @@ def decode(body: bytes) -> Request:
     """The request of an AdmissionReview. Raises BadReview."""
     try:
         review = _decoder.decode(body)
-    except msgspec.MsgspecError as bad:
+    except (msgspec.MsgspecError, RecursionError) as bad:
         raise BadReview(f"the body is no AdmissionReview: {bad}") from None
     if review.api_version != API_VERSION or review.kind != "AdmissionReview":
         raise BadReview(f"{review.api_version} {review.kind}: only {API_VERSION} AdmissionReview is understood")
@@ -57,7 +57,7 @@ def review(path: str, request: Request, lookups: Lookups, rules: Rules) -> Wire:
         return _answer(request, allowed=True)
     try:
         return decide(endpoint, request, lookups, rules)
-    except (TypeError, AttributeError, ValueError) as bad:
+    except (TypeError, AttributeError, ValueError, RecursionError) as bad:
         text = f'{endpoint.resource.kind} "{request.name}" cannot be read: {type(bad).__name__}: {bad}'
         return _answer(request, allowed=False, status={"code": 400, "reason": "BadRequest", "message": text})
 

@@ -17,7 +17,7 @@ import msgspec
 
 from api.kube import retry
 from api.kube.connection import connect
-from api.kube.decode import DECODE_ERRORS, Decoder, decode_dict, decoder_for, undecodable
+from api.kube.decode import DECODE_ERRORS, Decoder, decode_around, decode_dict, decoder_for, undecodable
 from api.kube.resources import Resource
 from api.kube.settings import ClientSettings
 from api.kube.stream import WatchEvent
@@ -74,6 +74,10 @@ class _List(msgspec.Struct):
 
 
 _list_decoder = msgspec.json.Decoder(_List)
+
+
+def _read_list(data: bytes) -> _List:
+    return decode_around(_list_decoder.decode, data)
 
 
 class Kube:
@@ -181,7 +185,7 @@ class Kube:
             **{"continue": continue_},
         )
         call = Call("GET", "list", resource.plural, resource.path(namespace), query)
-        answer = _decoded(resource, await self._transport.send(call), _list_decoder.decode)
+        answer = _decoded(resource, await self._transport.send(call), _read_list)
         meta = answer.metadata
         return Page(answer.items or [], meta.version, meta.continue_, meta.remaining)
 

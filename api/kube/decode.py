@@ -7,22 +7,59 @@ A decoder is any function of bytes; `decoder_for` makes the fitting one of a msg
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 import pydantic
 
 from api.errors import InvalidObject
+from api.foreign import cut
 from api.meta import object_key
 
 T = TypeVar("T")
 Decoder = Callable[[bytes], T]
 
-DECODE_ERRORS = (msgspec.MsgspecError, pydantic.ValidationError, InvalidObject, ValueError, LookupError, TypeError)
+DECODE_ERRORS = (
+    msgspec.MsgspecError,
+    pydantic.ValidationError,
+    InvalidObject,
+    ValueError,
+    LookupError,
+    TypeError,
+    RecursionError,
+)
 """What a decoder may throw at a bad object; anything else is a bug and passes."""
 
 _FIELD = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<field>.*)`)?$", re.DOTALL)
+
+
+# Twice what the deepest of our kinds needs. Parsers go in by recursion and give up at about a thousand.
+_DEEPEST: Final = 200
+# Nobody else can know it, so nobody can have an object left out by writing it into one.
+_TOO_DEEP: Final = b'"nested too deep: ' + secrets.token_hex(16).encode() + b'"'
+
+
+def decode_around(decode: Decoder[T], data: bytes) -> T:
+    """Decodes what holds objects of others (a list, an event of a watch), also where one is nested too deep to be parsed.
+
+    Such an object is cut down, so that its name can be read, and is told by `refuse_cut`.
+    """
+    try:
+        return decode(data)
+    except RecursionError:
+        return decode(cut(data, _DEEPEST, _TOO_DEEP))
+
+
+def refuse_cut(data: bytes | msgspec.Raw) -> bytes:
+    """The bytes of one object. Raises InvalidObject for one that `decode_around` has cut down."""
+    given = bytes(data)
+    if _TOO_DEEP in given:
+        who = raw_identity(given)
+        problem = f"must have at most {_DEEPEST} lists and objects within each other"
+        raise InvalidObject("$", _shown(given), problem, who.key if who else "")
+    return given
 
 
 def decode_dict(data: bytes) -> dict[str, Any]:
@@ -88,7 +125,7 @@ _raw_object = msgspec.json.Decoder(_RawObject)
 def raw_identity(data: bytes | msgspec.Raw) -> Identity | None:
     """The identity straight from the wire, for objects that do not decode as their type; None when there is none."""
     try:
-        meta = _raw_object.decode(data).metadata
+        meta = decode_around(_raw_object.decode, bytes(data)).metadata
     except msgspec.DecodeError:
         return None
     return Identity(meta.name, meta.namespace, meta.uid, meta.resource_version)
@@ -120,7 +157,7 @@ def _given(data: bytes | msgspec.Raw, field: str | None) -> object:
         value: Any = msgspec.json.decode(data)
         for part in re.findall(r"[^.\[\]]+", field or ""):
             value = value[int(part)] if isinstance(value, list) else value[part]
-    except (msgspec.DecodeError, LookupError, TypeError, ValueError):
+    except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError):
         return _shown(bytes(data))
     return value if field else _shown(bytes(data))
 

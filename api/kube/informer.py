@@ -27,7 +27,7 @@ from api.kube import metrics
 from api.kube.backoff import Backoff
 from api.kube.client import Kube, Page, name_kind
 from api.kube.clock import SYSTEM, Clock
-from api.kube.decode import DECODE_ERRORS, Decoder, decode_dict, decoder_for, identity, raw_identity, undecodable
+from api.kube.decode import Decoder, decode_dict, decoder_for, identity, raw_identity, refuse_cut, undecodable
 from api.kube.resources import Resource
 from api.kube.settings import InformerSettings
 from api.kube.store import Change, ChangeType, Store
@@ -316,10 +316,10 @@ class Informer(Generic[T]):
     def _decode(self, raw: msgspec.Raw) -> T | None:
         """The typed object; None, logged, when it is bad. A plain one without managedFields, half of a Job's memory."""
         try:
-            obj = self._decoder(bytes(raw))
+            obj = self._decoder(refuse_cut(raw))
             if self._plain:
                 cast("dict[str, Any]", obj)["metadata"].pop("managedFields", None)
-        except DECODE_ERRORS as error:
+        except Exception as error:  # noqa: BLE001 - whatever stands in one object, the watch of all others goes on
             metrics.INFORMER_UNDECODABLE.labels(self.resource.plural).inc()
             log.error("object left out", extra={"error": str(undecodable(self.resource.kind, bytes(raw), error))})
             return None

@@ -99,7 +99,7 @@ class Store(Generic[T]):
         """Groups the objects, also those already known, by the values given."""
         index = self._indexes[name] = Index(values_of)
         for key, obj in self._objects.items():
-            index.put(key, obj)
+            self._file(name, index, key, obj)
 
     def by_index(self, name: str, value: str) -> list[T]:
         """The objects filed under the value."""
@@ -180,13 +180,22 @@ class Store(Generic[T]):
                 index.drop(change.key)
         else:
             self._objects[change.key] = change.object
-            for index in self._indexes.values():
-                index.put(change.key, change.object)
+            for name, index in self._indexes.items():
+                self._file(name, index, change.key, change.object)
         self._seen[change.type].inc()
         self._kept.set(len(self._objects))
         for fn in self._handlers:
             self._show(fn, change)
         return change
+
+    def _file(self, name: str, index: Index[T], key: str, obj: T) -> None:
+        """One object that an index cannot take is found by its key alone; it must not end the watch of all others."""
+        try:
+            index.put(key, obj)
+        except Exception:
+            index.drop(key)
+            metrics.HANDLER_ERRORS.labels(self._label).inc()
+            log.exception("object not indexed", extra={"resource": self._label, "key": key, "index": name})
 
     def _show(self, fn: Handler[T], change: Change[T]) -> None:
         try:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from api.errors import ApiError, api_error
+from api.kube.decode import decode_around
 
 BOOKMARK: Final = "BOOKMARK"
 ERROR: Final = "ERROR"
@@ -70,7 +71,7 @@ async def events(chunks: AsyncIterable[bytes]) -> AsyncGenerator[WatchEvent, Non
 
 def _event(line: bytes) -> WatchEvent:
     try:
-        return _event_decoder.decode(line)
+        return decode_around(_event_decoder.decode, line)
     except msgspec.DecodeError as error:
         shown = line[:80].decode(errors="replace")
         raise ApiError(200, "MalformedWatch", f"a watch line is no event: {error}: {shown!r}") from error
@@ -80,7 +81,7 @@ def status_error(data: bytes, http_status: int = 0, retry_after: float | None = 
     """The error of a Status object. Where the body is none (a proxy's page), its beginning is the message."""
     try:
         status = _status_decoder.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         status = _Status(message=data[:500].decode(errors="replace").strip())
     if retry_after is None and status.details is not None:
         retry_after = status.details.retry_after_seconds

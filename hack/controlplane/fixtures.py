@@ -45,6 +45,16 @@ def cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Itera
         yield started
 
 
+@pytest.fixture(scope="package")
+def package_cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Iterator[ControlPlane]:
+    """One cluster for all modules of a package."""
+    with (
+        _kept_on_failure(request, request.node.name or "package") as folder,
+        ControlPlane(folder, Options(), control_plane_tools) as started,
+    ):
+        yield started
+
+
 @pytest.fixture
 def new_cluster(
     request: pytest.FixtureRequest, control_plane_tools: Tools

@@ -19,6 +19,7 @@ import msgspec
 from admission.controllers.jobs.views import View
 from admission.controllers.status import patch_status
 from api.errors import Conflict, NotFound
+from api.foreign import bounded
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.store import Change, ChangeType
@@ -36,8 +37,8 @@ CONFLICT_RETRY: Final = 0.2
 def together(workload: Workload) -> tuple[str, ...]:
     """The keys of the Workloads that start with it; none where it starts alone, or nobody can read with whom."""
     try:
-        return msgspec.json.decode(workload.metadata.annotations.get(GANG_GROUP, "[]"), type=tuple[str, ...])
-    except msgspec.MsgspecError:
+        return msgspec.json.decode(bounded(workload.metadata.annotations.get(GANG_GROUP, "[]")), type=tuple[str, ...])
+    except (msgspec.MsgspecError, ValueError):
         return ()
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from admission.controllers.sakkara.output_members import MemberPod
 from admission.controllers.sakkara.output_seats import Path
 from api import names
+from api.foreign import read_json
 from api.meta import Condition, find_condition, is_true
 from api.names import STOWAGE, Finishing
 from api.workloads import Workload
@@ -57,7 +58,7 @@ class Record:
     def read(cls, text: str | None) -> Record:
         """As written; an empty one where it cannot be read."""
         try:
-            given = json.loads(text or "{}")
+            given = read_json(text or "{}")
             taken = {int(rank): int(times) for rank, times in given.get("taken", {}).items()}
             return cls(
                 str(given.get("workload", "")),

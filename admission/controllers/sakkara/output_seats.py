@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
+from api.foreign import LONGEST_DATA, read_json
+
 Path = tuple[str, ...]
 
 UNKNOWN: Final = ""
@@ -160,8 +162,8 @@ def read_seats(rank: str | None, placement: str | None, taken: Mapping[int, int]
     """The seats that the two texts tell, by rank; none where they cannot be read or do not go together."""
     paths = dict(read_placement(placement))
     try:
-        pairs = [(str(pod), int(number)) for pod, number in json.loads(rank or "[]")]
-    except (ValueError, TypeError, RecursionError):
+        pairs = [(str(pod), int(number)) for pod, number in read_json(rank or "[]", longest=LONGEST_DATA)]
+    except (ValueError, TypeError):
         return ()
     if len({pod for pod, _ in pairs}) < len(pairs) or len({number for _, number in pairs}) < len(pairs):
         return ()
@@ -171,8 +173,8 @@ def read_seats(rank: str | None, placement: str | None, taken: Mapping[int, int]
 def read_placement(text: str | None) -> Iterator[tuple[str, Path]]:
     """Each pod and its path; nothing where the text cannot be read."""
     try:
-        whole = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        whole = read_json(text or "{}", longest=LONGEST_DATA)
+    except ValueError:
         return
     if isinstance(whole, dict):
         yield from _leaves(whole.get(ROOT), ())

@@ -7,13 +7,10 @@ Called by search.py.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from admission.engine.model import AUTO_LEVEL, Flavor, NodeSelectorTerm, PodSet, Requirement, TopologyAsk
-from admission.engine.topology.tree.match import untolerated
-
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+from admission.engine.topology.tree.match import int64, untolerated
 
 
 def wants_topology(pod_set: PodSet, implied: bool) -> bool:
@@ -87,7 +84,7 @@ def _holds(requirement: Requirement, value: str) -> bool:
 
 
 def _compares(requirement: Requirement, value: str) -> bool:
-    if len(requirement.values) != 1 or not all(_INTEGER.fullmatch(text) for text in (value, *requirement.values)):
+    left, right = int64(value), int64(requirement.values[0]) if len(requirement.values) == 1 else None
+    if left is None or right is None:
         return False
-    left, right = int(value), int(requirement.values[0])
     return left > right if requirement.operator == "Gt" else left < right

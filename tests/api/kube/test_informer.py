@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 from prometheus_client import REGISTRY
 
 from api.kube.informer import Informer
@@ -380,3 +381,44 @@ async def test_late_handlers_see_what_is_there(script: Script, tmp_path: Path) -
         await run.informer.synced(60)
         late = Run(run.informer)
         assert late.changes == ["ADDED team/a@5"]
+
+
+def _nested(line: bytes) -> bytes:
+    """With thousands of lists in the place of the word."""
+    return line.replace(b'"DEEP"', b"[" * 6000 + b"]" * 6000)
+
+
+async def test_an_object_nested_too_deep_is_named_and_left_out(
+    script: Script, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Issue 16, B1: parsers go in by recursion, and end whoever called them."""
+    deep = pod("deep", 5) | {"extra": "DEEP"}
+
+    async def listed(_: web.Request) -> web.StreamResponse:
+        body = {"metadata": {"resourceVersion": "10"}, "items": [deep, pod("good", 6)]}
+        return web.Response(body=_nested(json.dumps(body).encode()), content_type="application/json")
+
+    line = _nested(event("ADDED", pod("deeper", 11) | {"extra": "DEEP"}))
+    script.then(listed, watching(line, event("ADDED", pod("later", 12))))
+    with caplog.at_level(logging.ERROR):
+        async with running(script, tmp_path) as run:
+            await until(lambda: run.copy == {"team/good": "6", "team/later": "12"})
+    named = [record.error for record in caplog.records if hasattr(record, "error")]
+    assert [error.partition(":")[0] for error in named] == ["team/deep", "team/deeper"]
+    assert "lists and objects within each other" in named[0]
+
+
+async def test_an_object_that_an_index_cannot_take_harms_nobody(script: Script, tmp_path: Path) -> None:
+    """Issue 16, B1."""
+
+    def values(given: Pod) -> list[str]:
+        if given.metadata.name == "bad":
+            raise RecursionError
+        return ["pods"]
+
+    script.then(listing(pod("bad", 5), pod("good", 6), version="10"), watching(event("ADDED", pod("later", 12))))
+    async with running(script, tmp_path) as run:
+        run.informer.add_index("all", values)
+        await until(lambda: "team/later" in run.copy)
+        assert [each.metadata.name for each in run.informer.by_index("all", "pods")] == ["good", "later"]
+        assert "team/bad" in run.copy

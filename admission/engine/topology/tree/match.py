@@ -19,8 +19,9 @@ from admission.engine.topology.tree.level import Bools, Ints, grown
 
 _REPELLING = ("NoSchedule", "NoExecute")
 _NAME_FIELD = "metadata.name"
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
+# As many digits as 64 bits take, and some leading zeros: Python refuses to read thousands of digits.
+_INTEGER = re.compile(r"[+-]?0{0,1000}[0-9]{1,19}")
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INT64 = range(-(2**63), 2**63)
 
 

@@ -1,0 +1,136 @@
+"""The stage of all attacks: one for each server, with a hostile tenant and an honest one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from api.fake.server import FakeSettings
+from api.kube.client import Kube
+from api.kube.resources import JOBS, SERVICE_ACCOUNTS, Resource
+from api.kube.settings import ClientSettings
+from hack.controlplane.fixtures import control_plane_tools, package_cluster
+from tests.scenarios.conftest import pytest_runtest_makereport
+from tests.scenarios.failures import entries
+from tests.scenarios.playing import fallen
+from tests.scenarios.site import Site, eventually
+from tests.scenarios.stage import Stage, embedded, real
+
+__all__ = ["control_plane_tools", "package_cluster", "pytest_runtest_makereport"]
+
+TENANT = "tenant"
+"""Namespace and queues of the hostile tenant."""
+ATTACKER = "attacker"
+"""His ServiceAccount, and on the embedded server, which knows no rights, his token."""
+
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+
+
+@dataclass
+class Battlefield:
+    """See the package."""
+
+    stage: Stage
+    tenant: Kube
+    honest: Site
+    site: Site
+    pids: list[int]
+    numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def admin(self) -> Kube:
+        """The administrator's client."""
+        return self.stage.kube
+
+    @property
+    def namespace(self) -> str:
+        """Where the tenant may do what the role `edit` allows."""
+        return TENANT
+
+    @property
+    def on_real_server(self) -> bool:
+        """The embedded server knows no rights, no policies and no quota of Kubernetes itself."""
+        return self.stage.name == "real"
+
+    async def create(self, resource: Resource, obj: dict[str, Any], namespace: str | None = None) -> dict[str, Any]:
+        """As the tenant. Raises what the API server answers."""
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+        body["metadata"] = {"namespace": namespace or TENANT, **obj["metadata"]}
+        return await self.tenant.create(resource, body)
+
+    async def assert_unharmed(self) -> None:
+        """The processes are those that were started, and honest work is admitted."""
+        assert not fallen(), fallen()
+        assert self.stage.processes.pids == self.pids, "a process was started anew"
+        name = f"honest-{next(self.numbers)}"
+        await self.honest.submit(self.honest.job(name, 1))
+        await self.honest.running(name, 1)
+        await self.honest.remove(JOBS, name)
+
+    def log(self, process: str) -> list[dict[str, Any]]:
+        """What the process has logged."""
+        return entries(self.stage.processes.folder / f"{process}.log")
+
+
+@pytest_asyncio.fixture(
+    scope="package",
+    loop_scope="package",
+    params=["embedded", pytest.param("real", marks=pytest.mark.e2e)],
+)
+async def battlefield(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Battlefield]:
+    """The stage, opened once for each server."""
+    folder: Path = tmp_path_factory.mktemp(f"attacks-{request.param}")
+    if request.param == "embedded":
+        account = f"system:serviceaccount:{TENANT}:{ATTACKER}"
+        async with embedded(folder, settings=FakeSettings(tokens={ATTACKER: account})) as stage:
+            server = stage.server
+            assert server is not None
+            kubeconfig = server.kubeconfig(folder / "attacker.kubeconfig", token=ATTACKER)
+            async for found in _opened(stage, lambda: kubeconfig):
+                yield found
+    else:
+        cluster = request.getfixturevalue("package_cluster")
+        async with real(cluster, folder) as stage:
+            async for found in _opened(stage, lambda: cluster.service_account(TENANT, ATTACKER)):
+                yield found
+
+
+async def _opened(stage: Stage, kubeconfig: Callable[[], Path]) -> AsyncIterator[Battlefield]:
+    honest, site = Site(stage.kube, "honest"), Site(stage.kube, TENANT)
+    for each in (honest, site):
+        await each.open({"b1": {"r1": 2}})
+    await site.make(SERVICE_ACCOUNTS, {"metadata": {"name": ATTACKER, "namespace": TENANT}})
+    subject = {"kind": "ServiceAccount", "name": ATTACKER, "namespace": TENANT}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
+    binding = {"metadata": {"name": ATTACKER, "namespace": TENANT}, "roleRef": role, "subjects": [subject]}
+    await site.make(ROLE_BINDINGS, binding)
+    path = await asyncio.to_thread(kubeconfig)
+    async with await Kube.connect(ClientSettings(kubeconfig=path)) as tenant:
+        found = Battlefield(stage, tenant, honest, site, stage.processes.pids)
+        await eventually("the tenant's rights hold", lambda: _may(tenant))
+        await found.assert_unharmed()
+        yield found
+
+
+async def _may(tenant: Kube) -> bool:
+    try:
+        await tenant.list(JOBS, TENANT)
+    except Exception:  # noqa: BLE001 - asked again until the role is known
+        return False
+    return True
+
+
+@pytest_asyncio.fixture(loop_scope="package", autouse=True)
+async def unharmed(battlefield: Battlefield) -> AsyncIterator[None]:
+    """After each attack all goes on."""
+    yield
+    await battlefield.assert_unharmed()
