@@ -83,6 +83,8 @@ JOB_OWNER_NAME: Final = f"{GROUP}/job-owner-name"
 # ---- finalizers
 IN_USE_FINALIZER: Final = f"{GROUP}/resource-in-use"
 MANAGED_FINALIZER: Final = f"{GROUP}/managed"
+JOB_TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+"""On pods whose end the Job controller has still to count."""
 
 # ---- workload condition types
 QUOTA_RESERVED: Final = "QuotaReserved"

@@ -38,6 +38,8 @@ MESSAGE_LIMIT = 32 * 1024
 HOLD = "Job is on hold"
 EXPLANATION = f"{STOWAGE}/Explanation"
 """Ours: what keeps a waiting workload out, and what would let it in; the field's own messages stay as they are."""
+GANG_BOUND = f"{STOWAGE}/GangBound"
+"""Ours: as many pods of the gang as its minimum were bound under this admission. From then on no time limit ends it."""
 
 
 def with_condition(
@@ -81,7 +83,7 @@ def reserved(
     status: WorkloadStatus, admission: Admission, now: float, generation: int = 0, note: str = ""
 ) -> WorkloadStatus:
     """Quota is reserved; what stood against it is turned off, with its message kept. `note` is added to the message."""
-    kept = tuple(condition for condition in status.conditions if condition.type != EXPLANATION)
+    kept = tuple(condition for condition in status.conditions if condition.type not in (EXPLANATION, GANG_BOUND))
     new = status.model_copy(update={"admission": admission, "conditions": kept})
     if status.resource_requests:
         new = new.model_copy(update={"resource_requests": ()})
@@ -205,7 +207,7 @@ def _counted(status: WorkloadStatus, reason: str, cause: str) -> SchedulingStats
 def released(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """The job of an evicted workload has stopped: the reservation is given back and the workload may queue again."""
     eviction = find_condition(status.conditions, EVICTED)
-    new = status.model_copy(update={"admission": None})
+    new = without(status, GANG_BOUND).model_copy(update={"admission": None})
     message = eviction.message if eviction else "The workload has no reservation"
     new = with_condition(new, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, message, now, generation)
     new = synced_admitted(new, now, generation)

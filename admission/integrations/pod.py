@@ -89,7 +89,7 @@ class QueuedPod:
     """A pod, projected. Times in epoch seconds; `owner` is the name of its controller.
 
     `spec` is the JSON of its spec while the admission gate holds it. `deleted`: it was told to go; `forced`: without (any
-    more) grace.
+    more) grace. `held`: our finalizer keeps it; `tracked`: its Job has still to count its end.
     """
 
     metadata: PodMeta
@@ -100,6 +100,7 @@ class QueuedPod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     forced: bool = False
     held: bool = False
+    tracked: bool = False
     gated: bool = False
     topology_gated: bool = False
     bound: bool = False
@@ -231,6 +232,7 @@ class QueuedPodReader:
             labels=_kept(meta.labels, self._labels),
             annotations=annotations,
             held=names.MANAGED_FINALIZER in meta.finalizers,
+            tracked=names.JOB_TRACKING_FINALIZER in meta.finalizers,
             gated=gated,
             topology_gated=names.TOPOLOGY_GATE in gates,
             bound=bool(spec.node_name),

@@ -476,6 +476,32 @@ async def test_a_group_evicts_whole_groups_of_lower_priority_the_least_that_suff
         await eventually("the group's new priority holds while it runs", followed)
 
 
+async def test_a_job_whose_group_is_evicted_runs_again_and_none_of_its_pods_has_failed(
+    site: MakeSite, stage: Stage
+) -> None:
+    """Issue 16, A4: eight pods are evicted, and backoffLimit allows six to fail."""
+    if stage.name == "embedded":
+        pytest.skip("pods that the embedded API server's Job controller makes pass no webhooks")
+    here = site("evicted-job")
+    async with tree(here, {"r0": [4, 4]}):
+        await here.make(CONFIG_MAPS, a_group(here, "low", 8))
+        job = a_job(here, "low", 8)
+        del job["spec"]["backoffLimit"]  # 6
+        await here.submit(job)
+        await are(here, "low-", Running=8)
+        await here.make(CONFIG_MAPS, a_group(here, "high", 8, priority="5"))
+        await create(here, "high", 8)
+        await are(here, "high-", Running=8)
+        await are(here, "low-", Gated=8)
+        status = (await here.get_job("low"))["status"]
+        assert (status.get("failed", 0), status.get("active")) == (0, 8)
+        for number in range(8):
+            await here.kube.delete(PODS, f"high-{number}", here.name)
+        await are(here, "low-", Running=8)
+        status = (await here.get_job("low"))["status"]
+        assert (status.get("failed", 0), status.get("active")) == (0, 8)
+
+
 # ---- bad input
 
 

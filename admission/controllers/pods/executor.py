@@ -4,6 +4,10 @@ Actions go out in order, but those on pods that stand side by side go out togeth
 name of what changes, on condition of their uid alone: whoever else writes to a pod (the scheduler, the kubelet) is never
 in the way. What the writes were answered is shown to the informer's copy, and what was deleted is remembered, so that the
 next plan sees it before the watch does.
+
+A pod of a Job that we delete has not failed: before it goes it loses the Job's tracking finalizer, as when the Job controller
+itself deletes pods of a Job that is suspended. So it is not counted, and spends nothing of the Job's backoffLimit; the Job,
+and the JobSet or whatever else is above it, makes another one at once, which waits with its gang.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.resources import PODS, WORKLOADS
 from api.meta import rfc3339
-from api.names import MANAGED_FINALIZER
+from api.names import JOB_TRACKING_FINALIZER, MANAGED_FINALIZER
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +164,10 @@ class PodExecutor:
                     await self._delete(pod)
 
     async def _release(self, pod: QueuedPod) -> None:
-        finalizers = {"$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}
+        await self._without_finalizer(pod, MANAGED_FINALIZER)
+
+    async def _without_finalizer(self, pod: QueuedPod, name: str) -> None:
+        finalizers = {"$deleteFromPrimitiveList/finalizers": [name]}
         await self._patch(pod, {"metadata": {"uid": pod.metadata.uid, **finalizers}})
 
     async def _patch(self, pod: QueuedPod, body: dict[str, Any], subresource: str | None = None) -> None:
@@ -177,6 +184,8 @@ class PodExecutor:
         self._pods.observe(answer)
 
     async def _delete(self, pod: QueuedPod) -> None:
+        if pod.tracked and not pod.terminated:
+            await self._without_finalizer(pod, JOB_TRACKING_FINALIZER)
         await self._kube.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
         self._going.told(pod)
 

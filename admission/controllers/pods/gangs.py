@@ -4,6 +4,8 @@
     at the minimum                  -> one Workload of exactly the pods that there are; while it waits it follows them
     it has quota                    -> as pod groups do; pods that come now join one by one, each with a Workload of its own
     too few are bound in time       -> all go back: the Workload is evicted, its quota returns, the next try comes later
+    it has been bound whole         -> that is written down, and no time limit holds any more: the others run on when a member
+                                       is lost, whose place in the Workload is kept for the pod that comes after it
     it has ended and pods come      -> they join, or make a new gang, as the match policy says
 
 A Sakkara group (sakkara/unit.py) is of exactly its size: who is too many waits until a member fails or goes.
@@ -16,6 +18,7 @@ gang goes back, those that still wait do so with the others again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -25,7 +28,7 @@ from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event,
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.jobs.endings import let_go
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.controllers.pods.actions import NOTHING, Plan, ReleasePod
+from admission.controllers.pods.actions import NOTHING, Action, Plan, ReleasePod
 from admission.controllers.pods.compose import adopt, is_group_workload
 from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.gang import GangUnit, LateUnit, Terms, counted, shortage
@@ -34,7 +37,7 @@ from admission.controllers.sakkara.unit import ExactUnit, unit_of
 from admission.controllers.timeouts import Backoff
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import Unit, sort_out
+from admission.integrations.podgroup import Sorted, Unit, sort_out
 from api import names
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time, rfc3339
@@ -217,10 +220,15 @@ class _Gang:
     def _reserved(self, workload: Workload) -> Plan:
         if adoption := self._adopted(workload):
             return adoption
-        members, late = self._split(workload)
+        found = self._split(workload)
+        members, late = [*found.kept, *found.replaced], [*self._joined, *found.excess, *found.strange]
         if not members and (over := self._unmanned(workload)):
             return over
+        if taking := self._taking_places(workload, found.kept):
+            return taking
         unit = self._unit.only(members)
+        if (whole := self._bound_whole(workload, unit, found.kept)) is not None:
+            return whole
         if (overdue := self._overdue(workload, unit)) is not None:
             return overdue
         # Nobody counts those that were deleted: they may go at once, unless they are the last.
@@ -237,12 +245,37 @@ class _Gang:
             workload.status.conditions, names.EVICTED
         ):
             return result
-        return result.followed(self._joining(late))
+        return result.followed(self._joining(self._without_successors(late, found.kept)))
 
-    def _split(self, workload: Workload) -> tuple[list[QueuedPod], list[QueuedPod]]:
-        """The pods that the Workload is for, and those that came too late for it."""
-        found = sort_out(self._others(), {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
-        return [*found.kept, *found.replaced], [*self._joined, *found.excess, *found.strange]
+    def _split(self, workload: Workload) -> Sorted:
+        """The pods that the Workload is for, and those that came too late for it; late ones that have Workloads aside."""
+        return sort_out(self._others(), {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+
+    def _taking_places(self, workload: Workload, kept: Sequence[QueuedPod]) -> Plan | None:
+        """Late members that have no quota yet take the places of members that are gone: they need none of their own."""
+        if workload.metadata.deletion_timestamp or self._terms.exact is not None:
+            return None
+        free = Counter({pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+        free.subtract(pod.role for pod in kept if pod.counts)
+        actions: list[Action] = []
+        for pod in self._joined:
+            own = self._lates[pod.key]
+            if free[pod.role] > 0 and pod.gated and not any(_has_quota(each) for each in own):
+                free[pod.role] -= 1
+                for each in own:
+                    actions += (*let_go(each), DeleteWorkload(each))
+        return Plan(tuple(actions)) if actions else None
+
+    def _without_successors(self, late: Sequence[QueuedPod], kept: Sequence[QueuedPod]) -> list[QueuedPod]:
+        """All but those that wait for the place of a member that is on its way out: as many, the oldest."""
+        leaving = Counter(pod.role for pod in kept if pod.deleted and not pod.succeeded)
+        result = []
+        for pod in sorted(late, key=lambda pod: (pod.created, pod.metadata.name)):
+            if leaving[pod.role] > 0 and pod.gated and not self._lates.get(pod.key):
+                leaving[pod.role] -= 1
+            else:
+                result.append(pod)
+        return result
 
     def _adopted(self, workload: Workload) -> Plan | None:
         """Late members own the gang's Workload as well: it must not go with those who were there first."""
@@ -287,6 +320,8 @@ class _Gang:
         state = workload.status.conditions
         if self._terms.timeout is None or not is_true(state, names.ADMITTED) or is_true(state, names.EVICTED):
             return None
+        if is_true(state, conditions.GANG_BOUND):
+            return None
         begun = find_condition(state, names.ADMITTED)
         lacking = find_condition(state, names.WAITING_FOR_REPLACEMENT_PODS)
         opened = len(unit.pods) // GATES_A_SECOND
@@ -304,6 +339,19 @@ class _Gang:
         if deadline is None or self._bound() >= unit.minimum:
             return None
         return max(0.0, deadline - self._now)
+
+    def _bound_whole(self, workload: Workload, unit: GangUnit, kept: Sequence[QueuedPod]) -> Plan | None:
+        """Says so once as many as the minimum have got a node, whatever became of them since; None where there is no need.
+
+        Our finalizer keeps members that ended until their successors are there, so none is overlooked.
+        """
+        found = sum(pod.bound or pod.succeeded for pod in (*kept, *self._joined))
+        if self._deadline(workload, unit) is None or found < unit.minimum or unit.finished() is not None:
+            return None
+        text = f"{found} pods were bound, {unit.minimum} are needed: a member that is lost now ends none of the others"
+        generation, status = workload.metadata.generation, workload.status
+        status = conditions.with_condition(status, conditions.GANG_BOUND, True, "Bound", text, self._now, generation)
+        return Plan((SetStatus(workload, status.model_copy(update={"requeue_state": None})),))
 
     def _overdue(self, workload: Workload, unit: GangUnit) -> Plan | None:
         ended = bool(unit.pods) and unit.finished() is not None
@@ -335,6 +383,10 @@ class _Gang:
         """Whether the pods make another gang of the name, instead of joining the one that was."""
         once = self._terms.policy is MatchPolicy.ONCE_SATISFIED
         return bool(waiting) and not once and shortage(len(waiting), self._terms) is None
+
+
+def _has_quota(workload: Workload) -> bool:
+    return is_true(workload.status.conditions, names.QUOTA_RESERVED)
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

@@ -8,9 +8,7 @@ from api.fake.patch import clone
 from api.fake.status import Obj
 from api.fake.workers import indexes
 from api.fake.workers.base import controller_ref, holds
-from api.names import JOB_COMPLETION_INDEX
-
-TRACKING = "batch.kubernetes.io/job-tracking"
+from api.names import JOB_COMPLETION_INDEX, JOB_TRACKING_FINALIZER
 
 
 def new_pod(job: Obj, index: int | None) -> Obj:
@@ -19,7 +17,7 @@ def new_pod(job: Obj, index: int | None) -> Obj:
     name, given = job["metadata"]["name"], template.get("metadata") or {}
     meta = {key: given[key] for key in ("labels", "annotations") if given.get(key)}
     meta |= {"namespace": job["metadata"]["namespace"], "ownerReferences": [controller_ref(job)]}
-    meta["finalizers"] = [*(given.get("finalizers") or ()), TRACKING]
+    meta["finalizers"] = [*(given.get("finalizers") or ()), JOB_TRACKING_FINALIZER]
     spec = template["spec"]
     if index is None:
         return {"metadata": {**meta, "generateName": f"{name}-"}, "spec": spec}
@@ -34,7 +32,7 @@ def phase(pod: Obj) -> str:
 
 
 def is_tracked(pod: Obj) -> bool:
-    return TRACKING in (pod["metadata"].get("finalizers") or ())
+    return JOB_TRACKING_FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
 def is_terminating(pod: Obj) -> bool:

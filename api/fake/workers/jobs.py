@@ -17,6 +17,7 @@ from api.fake.table import Event
 from api.fake.workers import indexes, jobpods
 from api.fake.workers.base import Owned, Worker, controller_of, holds, set_condition
 from api.kube.resources import JOBS, PODS, Resource
+from api.names import JOB_TRACKING_FINALIZER
 
 MANAGER = "kubernetes.io/job-controller"
 _FIRST_DELAY, _LAST_DELAY = 10.0, 600.0
@@ -138,7 +139,7 @@ class JobController(Worker):
         """Takes the tracking finalizer off a pod that is still there."""
         now = self.at(PODS, _key(pod))
         if now is not None and jobpods.is_tracked(now):
-            left = [item for item in now["metadata"]["finalizers"] if item != jobpods.TRACKING]
+            left = [item for item in now["metadata"]["finalizers"] if item != JOB_TRACKING_FINALIZER]
             body = {"metadata": {"finalizers": left or None}}
             self.store.patch(PODS, pod["metadata"]["name"], body, pod["metadata"]["namespace"])
 

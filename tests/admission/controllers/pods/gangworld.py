@@ -136,7 +136,7 @@ class World:
             del self.pods[name]
         elif pod.deleted:
             # the kubelet ends what runs
-            self.pods[name] = replace(pod, bound=False, phase="Failed" if pod.bound else pod.phase)
+            self.pods[name] = replace(pod, phase="Failed" if pod.bound else pod.phase)
 
     def _collect_workloads(self) -> None:
         there = {pod.metadata.uid for pod in self.pods.values()}

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from admission.controllers.conditions import GANG_BOUND
 from admission.controllers.pods.gang import DEFAULT_TIMEOUT
 from admission.controllers.pods.gangs import BACKOFF
 from admission.integrations.gang import Gang, MatchPolicy
@@ -160,7 +161,10 @@ class Gangs(RuleBasedStateMachine):
             alive = sum(pod.running or pod.succeeded for pod in mine)
             started = workload is not None and is_true(workload.status.conditions, ADMITTED)
             over = workload is not None and is_true(workload.status.conditions, FINISHED)
-            timed = gang in self.world.groups  # without its PodGroup, a gang of a queue has no time limit
+            whole = workload is not None and is_true(
+                workload.status.conditions, GANG_BOUND
+            )  # the limit was for its start
+            timed = gang in self.world.groups and not whole  # without its PodGroup, a gang of a queue has no time limit
             idle = not any(pod.running for pod in mine)
             if not (started and timed) or over or alive >= self.minimum(gang) or idle:
                 self.below.pop(gang, None)

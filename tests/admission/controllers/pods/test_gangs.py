@@ -86,7 +86,7 @@ def test_late_members_count_where_the_gang_needs_its_minimum() -> None:
 
 
 def test_a_gang_whose_first_members_were_forced_away_gives_their_quota_back_when_it_is_evicted() -> None:
-    world = World(5)
+    world = World(5, high=["b"])
     world.groups["a"] = group(3, timeout=10)
     first = [world.create(A) for _ in range(3)]
     world.settle()
@@ -96,9 +96,88 @@ def test_a_gang_whose_first_members_were_forced_away_gives_their_quota_back_when
         del world.pods[name]
     world.settle()
     assert (world.held(), world.pods[late].running) == (4, True)
+    for _ in range(5):
+        world.create(Gang("b", 5))
+    world.settle()
+    assert (world.running("a"), late in world.pods, world.running("b")) == (0, False, 5), "it goes back whole"
+
+
+@pytest.mark.parametrize("policy", list(MatchPolicy))
+@pytest.mark.parametrize("lost", ["deleted", "Failed", "forced away"])
+@pytest.mark.parametrize("after", [2, 30])
+def test_a_gang_that_was_bound_whole_waits_for_the_successor_of_a_lost_member(
+    policy: MatchPolicy, lost: str, after: int
+) -> None:
+    """Issue 16, A1: the timeout bounds the start only; the others run on, and the successor takes the lost one's place."""
+    world, gang = World(3), replace(A, policy=policy)
+    world.groups["a"] = group(3, timeout=10)
+    made = [world.create(gang) for _ in range(3)]
+    world.settle()
+    world.now += after
+    world.settle()
+    match lost:
+        case "deleted":
+            world.delete(made[0])
+        case "Failed":
+            world.end(made[0], "Failed")
+        case _:
+            del world.pods[made[0]]
+    for _ in range(30):
+        world.now += 1
+        world.settle()
+    assert (world.running("a"), world.held(), reason(world, "a", EVICTED)) == (2, 3, ("", ""))
+    successor = world.create(gang)
+    world.settle()
+    assert (world.running("a"), world.pods[successor].running, list(world.workloads)) == (3, True, ["ns/a"])
+
+
+def test_a_successor_that_comes_while_the_lost_member_is_still_ending_takes_its_place() -> None:
+    """Issue 16, A1: a Deployment makes the next pod at once; there is no room for a fourth."""
+    world = World(3)
+    world.groups["a"] = group(3, timeout=10)
+    made = [world.create(A) for _ in range(3)]
+    world.settle()
+    world.pods[made[0]] = replace(world.pods[made[0]], deleted=True)  # its grace runs
+    successor = world.create(A)
+    world.settle()
+    assert (world.pods[successor].gated, list(world.workloads)) == (True, ["ns/a"])
+    world.delete(made[0])
+    world.settle()
+    assert (world.pods[successor].running, world.running("a"), list(world.workloads)) == (True, 3, ["ns/a"])
+
+
+def test_a_late_member_without_quota_takes_the_place_of_a_member_that_is_lost() -> None:
+    """Issue 16, A1: it waited for quota of its own, and needs none any more."""
+    world = World(3)
+    made = [world.create(A) for _ in range(3)]
+    world.settle()
+    late = world.create(A)
+    world.settle()
+    assert (len(world.workloads), world.pods[late].gated) == (2, True)
+    world.delete(made[0])
+    world.settle()
+    assert (world.pods[late].running, world.held(), list(world.workloads)) == (True, 3, ["ns/a"])
+
+
+def test_the_time_to_start_counts_anew_after_each_eviction() -> None:
+    """Issue 16, A1: a gang that had been bound whole and was evicted has to be bound whole again."""
+    world = World(3, high=["b"])
+    world.groups["a"] = group(3, timeout=10)
+    for _ in range(3):
+        world.create(A)
+    world.settle()
+    high = [world.create(Gang("b", 3)) for _ in range(3)]
+    world.settle()
+    for _ in range(3):
+        world.create(A)
+    world.disliked = {sorted(name for name in world.pods if name.startswith("a-"))[0]}
+    for name in high:
+        world.end(name, "Succeeded")
+    world.settle()
+    assert world.running("a") == 2
     world.now += 11
     world.settle()
-    assert (world.held(), late in world.pods) == (0, False), "it goes back whole"
+    assert reason(world, "a", EVICTED) == ("GangTimeout", "2 of 3 pods were bound within 10s")
 
 
 def test_a_late_member_of_a_gang_whose_workload_was_deleted_goes_on_and_can_be_evicted() -> None:
