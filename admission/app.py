@@ -106,7 +106,9 @@ class _Controller:
         }
         labels = _managed_labels(settings)
         self.sets = {kind.framework: WhenServed(kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in SETS}
-        reader = QueuedPodReader(settings.integrations.label_keys_to_copy)
+        reader = QueuedPodReader(
+            settings.integrations.label_keys_to_copy, settings.integrations.annotation_keys_to_copy
+        )
         self.pods: Informer[QueuedPod] = Informer(kube, PODS, reader, label_selector=labels)
         self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)

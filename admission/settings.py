@@ -232,6 +232,9 @@ class ControllerSection(Section):
         True,
         description="jobs whose pods all go to one domain start with open pods that name it: spares their patches",
     )
+    finish_orphaned_workloads: bool = Field(
+        True, description="a Workload whose job is gone becomes Finished before its finalizer goes"
+    )
     wait_report_period: float = Field(
         10.0,
         ge=0,
@@ -260,6 +263,7 @@ class IntegrationsSection(Section):
     label_keys_to_copy: tuple[str, ...] = Field(
         (), description="labels of jobs and pods that their Workloads carry, too; pods of one group must not contradict"
     )
+    annotation_keys_to_copy: tuple[str, ...] = Field((), description="annotations likewise")
 
 
 class SakkaraSection(Section):

@@ -16,11 +16,12 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event on the object that the plan is about."""
+    """An event on the object that the plan is about; `each_pod`: on every pod of a group, not on its first alone."""
 
     reason: str
     message: str
     type: str = "Normal"
+    each_pod: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,4 +53,6 @@ def job_options(settings: AdmissionSettings, namespaces: Mapping[str, Namespace]
         reclaimable_pods=settings.controller.reclaimable_pods,
         deactivated_kept=settings.object_retention_policies.workloads.after_deactivated_by_kueue,
         label_keys_to_copy=settings.integrations.label_keys_to_copy,
+        annotation_keys_to_copy=settings.integrations.annotation_keys_to_copy,
+        finish_orphaned=settings.controller.finish_orphaned_workloads,
     )

@@ -107,7 +107,7 @@ class BatchJob:
         """See JobKind."""
         if not self.is_suspended(job):
             return patch_between(job, with_spec(job, suspend=True))
-        if not original or self.is_active(job):
+        if not original or not _restorable(job):
             return None
         before = original[0]
         template = restored((job.get("spec") or {}).get("template") or {}, before.template, MANAGED_LABELS)
@@ -119,6 +119,12 @@ def _at_rest(job: Job) -> bool:
     """The API server's own rule for a template that may change, but for the active pods."""
     started = (job.get("status") or {}).get("startTime")
     return not started or has_condition(job, "Suspended")
+
+
+def _restorable(job: Job) -> bool:
+    """Whether its template may be changed: it is at rest without active pods, or was never started."""
+    never_started = not (job.get("status") or {}).get("startTime")
+    return never_started or (_at_rest(job) and not _status(job, "active"))
 
 
 def _status(job: Job, field: str) -> int:

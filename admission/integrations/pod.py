@@ -208,10 +208,11 @@ class _Pod(msgspec.Struct):
 
 
 class QueuedPodReader:
-    """Decodes pods, and keeps what many have in common once. Raises msgspec's errors. `labels`: keys that are kept besides."""
+    """Decodes pods, and keeps what many have in common once. Raises msgspec's errors. `labels`, `annotations`: keys
+    that are kept besides."""
 
-    def __init__(self, labels: Iterable[str] = ()) -> None:
-        self._labels = frozenset(labels)
+    def __init__(self, labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> None:
+        self._labels, self._annotations = frozenset(labels), frozenset(annotations)
         self._decode = msgspec.json.Decoder(_Pod).decode
         self._decode_spec = msgspec.json.Decoder(_Spec).decode
         self._specs: LRUCache[bytes, bytes] = LRUCache(_SPECS)
@@ -220,7 +221,7 @@ class QueuedPodReader:
         pod = self._decode(data)
         meta, spec = pod.metadata, self._decode_spec(pod.spec)
         gates = {gate.name for gate in spec.scheduling_gates}
-        annotations = _kept(meta.annotations)
+        annotations = _kept(meta.annotations, self._annotations)
         gated = names.ADMISSION_GATE in gates
         role = annotations.get(names.ROLE_HASH) or role_hash(msgspec.json.decode(pod.spec))
         return QueuedPod(

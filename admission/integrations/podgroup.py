@@ -149,6 +149,10 @@ class Unit:
             if index is not None and not _INDEX.fullmatch(index):
                 where = f"metadata.labels[{names.POD_GROUP_INDEX_LABEL}]"
                 raise UnlikePods(where, index, "an invalid unsigned integer: digits are allowed", pod.key)
+            if index is not None and int(index) >= self.total:
+                where = f"metadata.labels[{names.POD_GROUP_INDEX_LABEL}]"
+                allowed = f"validation error: must be less than the group's total count, {self.total}"
+                raise UnlikePods(where, index, allowed, pod.key)
 
     @property
     def priority(self) -> int | None:

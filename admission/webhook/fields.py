@@ -7,10 +7,13 @@ review joins them into one message (`aggregate`) and lists them as causes (`caus
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Final
+
+from api.errors import InvalidQuantity
+from api.quantity import parse
 
 IMMUTABLE: Final = "field is immutable"
 
@@ -153,7 +156,41 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
 
 def unchanged(field: str, new: Any, old: Any) -> Errors:
     """An error when the value of an immutable field differs."""
-    return [] if new == old else [invalid(field, new, IMMUTABLE)]
+    return [] if same(new, old) else [invalid(field, new, IMMUTABLE)]
+
+
+# Maps whose entries are somebody's own: there an empty value is one all the same.
+_OWN_KEYS: Final = frozenset(("labels", "annotations", "nodeSelector", "matchLabels", "flavors"))
+_AMOUNTS: Final = frozenset(("requests", "limits", "overhead", "resourceUsage"))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values mean the same to a client in Go.
+
+    What is empty or zero is dropped when such a client writes back what it has read (`omitempty`), and quantities are
+    written in their canonical form.
+    """
+    return bool(one == other or _said(one) == _said(other))
+
+
+def _said(value: Any, field: str = "") -> Any:
+    if isinstance(value, Mapping):
+        if field in _OWN_KEYS:
+            return dict(value)
+        if field in _AMOUNTS:
+            return {key: _amount(amount) for key, amount in value.items()}
+        items = ((key, _said(item, key)) for key, item in value.items())
+        return {key: item for key, item in items if item}
+    if isinstance(value, list | tuple):
+        return [_said(item) for item in value]
+    return value or None
+
+
+def _amount(given: Any) -> Any:
+    try:
+        return parse(given)
+    except InvalidQuantity:
+        return given
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:

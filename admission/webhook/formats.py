@@ -100,8 +100,9 @@ def labels(field: Path, given: Mapping[str, str] | None) -> Errors:
 
 
 def annotation_keys(field: Path, given: Mapping[str, str] | None) -> Errors:
-    """The errors of a map of annotations: its keys are qualified names in any case of letters."""
-    return [invalid(field, key, fault) for key in given or {} for fault in qualified_name_faults(key.lower())]
+    """The errors of a map of annotations: its keys are those of labels in any case of letters."""
+    faults = ((key, fault) for key in given or {} for fault in qualified_name_faults(key.lower()))
+    return [invalid(field, key, fault.replace("a qualified name", "a valid label key", 1)) for key, fault in faults]
 
 
 def domain_prefixed_path(field: Path, text: str) -> Errors:

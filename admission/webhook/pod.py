@@ -119,7 +119,8 @@ def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules
 def warnings(pod: Mapping[str, Any], rules: Rules) -> list[str]:
     """Of a pod that belongs to a job and is marked as one on its own all the same."""
     key = names.MANAGED_LABEL
-    if is_part(pod, rules) and labels_of(pod).get(key) == "true":
+    own = labels_of(pod).get(key) == "true" and names.POD_SUSPENDING_PARENT not in annotations_of(pod)
+    if own and is_part(pod, rules):
         return [f"pod owner is managed by kueue, label '{key}=true' might lead to unexpected behaviour"]
     return []
 

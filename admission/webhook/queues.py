@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.webhook.fields import Errors, Path, duplicate, invalid, not_supported, unchanged
+from admission.webhook.fields import Errors, Path, duplicate, forbidden, invalid, not_supported, unchanged
 from admission.webhook.formats import label_name, label_selector, not_negative, subdomain
 from admission.webhook.rules import Rules
 from admission.webhook.shaping import backfill, profile
@@ -25,6 +25,7 @@ MAX_RESOURCES: Final = 256
 MAX_COMBINATIONS: Final = 512
 MAX_CONCURRENT_FLAVORS: Final = 16
 _NEXT: Final = "TryNextFlavor"
+_PREFERRED: Final = "TryPreferredFlavors"
 
 
 def _spec(obj: Wire) -> Wire:
@@ -120,7 +121,11 @@ def _concurrent_flavors(policy: Wire, flavors: Sequence[str]) -> Errors:
             "when ConcurrentAdmissionPolicy is defined"
         )
         errors.append(invalid(_GROUPS.item(0).child("flavors"), len(flavors), rule))
-    constraints = (policy.get("migration") or {}).get("constraints") or {}
+    migration = policy.get("migration") or {}
+    constraints, mode = migration.get("constraints") or {}, migration.get("mode") or _PREFERRED
+    if constraints and mode != _PREFERRED:
+        at = _SPEC.child("concurrentAdmissionPolicy", "migration", "constraints")
+        errors.append(forbidden(at, f'may only be set when migration.mode is "{_PREFERRED}" (got "{mode}")'))
     last = constraints.get("lastAcceptableFlavorName")
     if last and last not in flavors:
         at = _SPEC.child("concurrentAdmissionPolicy", "migration", "constraints", "lastAcceptableFlavorName")

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.webhook.fields import IMMUTABLE, Errors, Path, invalid, not_found, not_supported, required, unchanged
+from admission.webhook.fields import (
+    IMMUTABLE,
+    Errors,
+    Path,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+    same,
+    unchanged,
+)
 from admission.webhook.formats import annotation_keys, labels, tolerations
 from admission.webhook.jobs import annotations_of
 from admission.webhook.rules import Rules
@@ -109,12 +119,13 @@ def _divides(resource: str, amount: str | int | float, count: int) -> bool:
         return True
 
 
-def reclaimable_errors(workload: Wire, before: Mapping[str, int]) -> Errors:
-    """Entries that an update leaves as they were are not judged again."""
-    sizes, errors = _sizes(workload), Errors()
+def reclaimable_errors(workload: Wire, old: Wire, rules: Rules) -> Errors:
+    """Entries that an update leaves as they were are not judged again, unless their pod set is not elastic and shrinks."""
+    sizes, were, before = _sizes(workload), _sizes(old), counts_of(old, "reclaimablePods")
+    errors, elastic = Errors(), is_elastic(workload, rules)
     for name, count in counts_of(workload, "reclaimablePods").items():
         at = _STATUS.child("reclaimablePods").key(name)
-        if before.get(name) == count:
+        if before.get(name) == count and (elastic or were.get(name) == sizes.get(name)):
             continue
         if name not in sizes:
             errors.append(not_supported(at.child("name"), name, list(sizes)))
@@ -149,7 +160,7 @@ def _scaled_down(name: str, old: Wire, new: Wire) -> bool:
 def admission_change(old: Wire, new: Wire) -> Errors:
     """An admission comes and goes as a whole; within it only the topology may still be filled in."""
     before, after = (old.get("status") or {}).get("admission"), (new.get("status") or {}).get("admission")
-    if not before or not after or _but_topology(before) == _but_topology(after):
+    if not before or not after or same(_but_topology(before), _but_topology(after)):
         return []
     return [invalid(_STATUS.child("admission"), after, IMMUTABLE)]
 

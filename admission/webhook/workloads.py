@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.webhook import gates
-from admission.webhook.fields import Errors, Path, forbidden, invalid, required, unchanged
+from admission.webhook.fields import Errors, Path, forbidden, invalid, required, same, unchanged
 from admission.webhook.formats import annotation_keys, labels
 from admission.webhook.jobs import annotations_of
 from admission.webhook.pods import template_faults, template_resources
@@ -22,7 +22,6 @@ from admission.webhook.workload_status import (
     admission_errors,
     check_change,
     check_errors,
-    counts_of,
     has_quota,
     is_elastic,
     lost_admission,
@@ -54,7 +53,7 @@ def set_defaults(workload: dict[str, Any], rules: Rules) -> None:
 
 def validate_create(workload: Wire, rules: Rules) -> Errors:
     """The errors of a new workload."""
-    return [*_common(workload, rules), *admission_errors(workload), *reclaimable_errors(workload, {})]
+    return [*_common(workload, rules), *admission_errors(workload), *reclaimable_errors(workload, {}, rules)]
 
 
 def validate_update(old: Wire, new: Wire, rules: Rules) -> Errors:
@@ -64,7 +63,7 @@ def validate_update(old: Wire, new: Wire, rules: Rules) -> Errors:
     errors = _common(new, rules)
     if not lost_admission(old):
         errors += admission_errors(new)
-    errors += reclaimable_errors(new, counts_of(old, "reclaimablePods"))
+    errors += reclaimable_errors(new, old, rules)
     if has_quota(old) and has_quota(new):
         errors += _frozen_pod_sets(old, new, rules)
         errors += reclaimable_change(old, new, rules)
@@ -166,10 +165,13 @@ def _frozen_pod_sets(old: Wire, new: Wire, rules: Rules) -> Errors:
     before, after = pod_sets_of(old), pod_sets_of(new)
     if rules.elastic_jobs and _only_shrunk(before, after):
         return []
-    return unchanged(_PODSETS, after, before)
+    if len(before) != len(after):
+        return unchanged(_PODSETS, after, before)
+    pairs = enumerate(zip(after, before, strict=True))
+    return [error for i, (new_one, old_one) in pairs for error in unchanged(_PODSETS.child(str(i)), new_one, old_one)]
 
 
 def _only_shrunk(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> bool:
-    if [{**ps, "count": 0} for ps in before] != [{**ps, "count": 0} for ps in after]:
+    if not same([{**ps, "count": 0} for ps in before], [{**ps, "count": 0} for ps in after]):
         return False
     return all(b.get("count", 0) <= a.get("count", 0) for a, b in zip(before, after, strict=True))

@@ -257,7 +257,7 @@ class JobController:
             return None
         workloads = [self._latest_workloads.of(w.key, w) for w in workloads]
         going = [w for w in workloads if w.metadata.deletion_timestamp]
-        held = await self._act.perform(key, None, None, plan_orphaned(going, self._wall()))
+        held = await self._act.perform(key, None, None, plan_orphaned(going, self._options, self._wall()))
         staying = [w for w in workloads if not w.metadata.deletion_timestamp]
         if not staying:
             self._missing.pop(key, None)
@@ -267,7 +267,7 @@ class JobController:
             return ORPHAN_GRACE
         gone = [w for w in staying if await self._is_gone(key, owner_uid(w))]
         self._missing.pop(key, None)
-        ended = await self._act.perform(key, None, None, plan_orphaned(gone, self._wall()))
+        ended = await self._act.perform(key, None, None, plan_orphaned(gone, self._options, self._wall()))
         left = ORPHAN_GRACE if len(gone) < len(staying) else None
         return min((seconds for seconds in (held, ended, left) if seconds is not None), default=None)
 
@@ -285,7 +285,8 @@ class JobController:
         if copy is None or not is_orphan(copy):
             return None
         workload = self._latest_workloads.of(name, copy)
-        return await self._act.perform(job_key(_ORPHAN, name), None, None, plan_orphaned([workload], self._wall()))
+        made = plan_orphaned([workload], self._options, self._wall())
+        return await self._act.perform(job_key(_ORPHAN, name), None, None, made)
 
 
 def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:

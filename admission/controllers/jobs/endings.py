@@ -1,4 +1,4 @@
-"""How Workloads end: with their job, or without it. Pure; part of `plan`."""
+"""What is told of Workloads' checks, and how Workloads end: with their job, or without it. Pure; part of `plan`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,33 @@ def finish(workload: Workload, reason: str, message: str, now: float, *events: E
     return SetStatus(workload, conditions.finished(workload.status, reason, message, now, generation), events)
 
 
-def let_go(workload: Workload) -> tuple[PatchWorkload, ...]:
+def declared_finished(workload: Workload) -> Event:
+    """That the Workload is Finished."""
+    return Event("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
+
+
+def let_go(workload: Workload, *events: Event) -> tuple[PatchWorkload, ...]:
     """Takes our finalizer off, if it is there."""
     finalizers = [name for name in workload.metadata.finalizers if name != names.IN_USE_FINALIZER]
     if len(finalizers) == len(workload.metadata.finalizers):
         return ()
-    return (PatchWorkload(workload, {"metadata": {"finalizers": finalizers or None}}),)
+    return (PatchWorkload(workload, {"metadata": {"finalizers": finalizers or None}}, events),)
 
 
-def plan_orphaned(workloads: Sequence[Workload], now: float) -> Plan:
+def check_messages(workload: Workload, *, each_pod: bool = False) -> tuple[Event, ...]:
+    """One event with what the checks of a Workload that has quota are waiting for."""
+    if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
+        return ()
+    told = [f"{check.name}: {check.message}" for check in workload.status.admission_checks if check.message]
+    return (Event("UpdatedAdmissionCheck", "; ".join(told), each_pod=each_pod),) if told else ()
+
+
+def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float) -> Plan:
     """The plan for Workloads whose job is gone or going: finished, so that their quota returns, and free to go."""
     result = NOTHING
     for workload in workloads:
-        if not workload.metadata.deletion_timestamp and not is_true(workload.status.conditions, names.FINISHED):
+        over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
+        if options.finish_orphaned and not over:
             message = "The workload's owner no longer exists"
             result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
         result = result.then(*let_go(workload))
@@ -47,8 +61,7 @@ def plan_ended(workloads: Sequence[Workload], end: Finish, now: float) -> Plan:
             result = result.then(*let_go(workload))
             continue
         reason = names.Finishing.SUCCEEDED if end.success else names.Finishing.FAILED
-        event = Event("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
-        result = result.then(finish(workload, reason, end.message, now, event))
+        result = result.then(finish(workload, reason, end.message, now, declared_finished(workload)))
     return result
 
 

@@ -18,7 +18,15 @@ _EXACT: Final = ("resources", "nodeAffinity", "restartPolicy")
 
 def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
     """Whether they ask for the same, to the last label."""
-    return one == other or bool(normal([p.to_wire() for p in one]) == normal([p.to_wire() for p in other]))
+    return one == other or bool(normal([_asked(p) for p in one]) == normal([_asked(p) for p in other]))
+
+
+def _asked(pod_set: PodSet) -> dict[str, Any]:
+    """Without a topology request that says nothing but how the pods are numbered."""
+    asked = pod_set.to_wire()
+    if (asked.get("topologyRequest") or {}).keys() <= {"podIndexLabel"}:
+        asked.pop("topologyRequest", None)
+    return asked
 
 
 def same_templates(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
@@ -27,14 +35,17 @@ def same_templates(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
     return here == there or bool(normal(here) == normal(there))
 
 
-def similar_pod_sets(running: tuple[PodSet, ...], asked: tuple[PodSet, ...]) -> bool:
-    """Whether these are the same pods, with perhaps more about them than was asked for."""
+def similar_pod_sets(running: tuple[PodSet, ...], asked: tuple[PodSet, ...], admitted: bool = False) -> bool:
+    """Whether these are the same pods, with perhaps more about them than was asked for.
+
+    Of pods that run `admitted`, node selector and tolerations are not compared: they were when the pods were let in.
+    """
     return [(p.name, p.count) for p in running] == [(p.name, p.count) for p in asked] and all(
-        _started_template(now.template, was.template) for now, was in zip(running, asked, strict=True)
+        _started_template(now.template, was.template, admitted) for now, was in zip(running, asked, strict=True)
     )
 
 
-def started_pod_sets(running: tuple[PodSet, ...], workload: Workload) -> bool:
+def started_pod_sets(running: tuple[PodSet, ...], workload: Workload, runs_admitted: bool = False) -> bool:
     """Whether these can be the Workload's pod sets as they were started: same pods, and nothing taken away.
 
     What was added at the start is not held against them: flavors may have changed since.
@@ -44,7 +55,7 @@ def started_pod_sets(running: tuple[PodSet, ...], workload: Workload) -> bool:
         return False
     counts = {psa.name: psa.count for psa in admission.pod_set_assignments}
     admitted = (p.model_copy(update={"count": _started_count(p, counts.get(p.name))}) for p in workload.spec.pod_sets)
-    return similar_pod_sets(running, tuple(admitted))
+    return similar_pod_sets(running, tuple(admitted), runs_admitted)
 
 
 def unfinished_start(running: tuple[PodSet, ...], infos: Sequence[PodSetInfo]) -> bool:
@@ -62,10 +73,12 @@ def _started_count(pod_set: PodSet, admitted: int | None) -> int:
     return admitted if pod_set.min_count and admitted is not None else pod_set.count
 
 
-def _started_template(now: Mapping[str, Any], was: Mapping[str, Any]) -> bool:
+def _started_template(now: Mapping[str, Any], was: Mapping[str, Any], admitted: bool) -> bool:
     spec, old = now.get("spec") or {}, was.get("spec") or {}
     if not all(_keeps(normal(spec.get(field)), normal(old.get(field))) for field in _SHAPE):
         return False
+    if admitted:
+        return True
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or []
     kept: bool = all(selector.get(key) == value for key, value in (old.get("nodeSelector") or {}).items())
     return kept and all(toleration in tolerations for toleration in old.get("tolerations") or ())

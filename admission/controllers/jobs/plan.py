@@ -20,7 +20,16 @@ from collections.abc import Sequence
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import NOTHING, PatchJob, Plan
-from admission.controllers.jobs.endings import finish, kept_until, let_go, plan_ended, plan_orphaned, stop_keeping
+from admission.controllers.jobs.endings import (
+    check_messages,
+    declared_finished,
+    finish,
+    kept_until,
+    let_go,
+    plan_ended,
+    plan_orphaned,
+    stop_keeping,
+)
 from admission.controllers.jobs.fit import (
     same_pod_sets,
     same_templates,
@@ -53,7 +62,7 @@ NOT_ADMITTED = "Not admitted by cluster queue"
 def plan(job: Job, kind: JobKind, workloads: Sequence[Workload], surroundings: Surroundings, now: float) -> Plan:
     """The plan for a job that exists; `workloads` are those it owns. `now` in epoch seconds."""
     if (job.get("metadata") or {}).get("deletionTimestamp"):
-        return plan_orphaned(workloads, now)
+        return plan_orphaned(workloads, surroundings.options, now)
     if surroundings.ancestor_admitted is not None:
         return _plan_child(job, kind, surroundings.ancestor_admitted)
     if not is_managed(job, surroundings):
@@ -77,14 +86,6 @@ def _unreadable(job: Job, kind: JobKind, error: InvalidObject) -> Plan:
     patch = None if kind.is_suspended(job) else kind.stop(job, None)
     stop = (PatchJob(patch, (Event("Stopped", NOT_ADMITTED),)),) if patch else ()
     return Plan(stop, (Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
-
-
-def _check_messages(workload: Workload) -> tuple[Event, ...]:
-    """What the checks of a Workload that has quota are waiting for."""
-    if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
-        return ()
-    told = ((check.name, check.message) for check in workload.status.admission_checks)
-    return tuple(Event("UpdatedAdmissionCheck", f"{name}: {message}") for name, message in told if message)
 
 
 def _with_class_missing(made: Plan, error: PriorityClassMissing) -> Plan:
@@ -120,8 +121,12 @@ class _Planner:
         """A job that runs is held to what was admitted; one that is suspended may show either shape."""
         waits = self._kind.is_suspended(self._job) or workload.status.admission is None
         return (waits and same_pod_sets(self._pod_sets, workload.spec.pod_sets)) or started_pod_sets(
-            self._pod_sets, workload
+            self._pod_sets, workload, self._runs_admitted(workload)
         )
+
+    def _runs_admitted(self, workload: Workload) -> bool:
+        admitted = is_true(workload.status.conditions, names.ADMITTED)
+        return admitted and not self._kind.is_suspended(self._job)
 
     def _none_fits(self, workloads: Sequence[Workload]) -> Plan:
         if not workloads:
@@ -131,7 +136,9 @@ class _Planner:
         if len(workloads) == 1 and self._may_correct(only):
             return self._corrected(only)
         text = "No matching Workload; restoring pod templates according to existent Workload"
-        stop, at_rest = self._stopped(only, text)
+        # A Workload that was never admitted has added nothing to the templates: they are as their maker wants them.
+        added = is_true(only.status.conditions, names.ADMITTED) or not self._at_rest()
+        stop, at_rest = self._stopped(only if added else None, text)
         if not at_rest and (self._kind.is_active(self._job) or not same_templates(self._pod_sets, only.spec.pod_sets)):
             return stop
         return stop.then(*self._deleted(workloads, "").actions)
@@ -153,7 +160,10 @@ class _Planner:
     def _corrected(self, workload: Workload) -> Plan:
         """The Workload made to follow its job, all of it."""
         try:
-            wanted = wanted_spec(self._job, self._kind, self._pod_sets, self._surroundings, workload.spec)
+            asked = workload.spec.pod_sets
+            if not same_pod_sets(self._pod_sets, asked):
+                asked = self._pod_sets
+            wanted = wanted_spec(self._job, self._kind, asked, self._surroundings, workload.spec)
         except PriorityClassMissing as error:
             return _with_class_missing(NOTHING, error)
         patch = spec_patch(workload, self._job, wanted)
@@ -180,7 +190,10 @@ class _Planner:
             )
             stop = self._stopped(None, "missing workload")[0]
             return self._with_note(Plan(stop.actions, (*stop.events, told)), "prebuilt workload not found")
-        adopt = adopted(workload, owner_reference(self._job, self._kind))
+        own = owner_reference(self._job, self._kind)
+        if any(owner.controller and owner.uid != own.uid for owner in workload.metadata.owner_references):
+            return self._with_note(self._stopped(None, "missing workload")[0], "prebuilt workload not found")
+        adopt = adopted(workload, own)
         if similar_pod_sets(self._pod_sets, workload.spec.pod_sets) or self._fits(workload):
             rest = self._with_workload(workload, correct=False)
             return Plan((*adopt, *rest.actions), rest.events, rest.again_in, rest.note)
@@ -200,7 +213,7 @@ class _Planner:
         state = workload.status.conditions
         if is_true(state, names.FINISHED):
             stop, at_rest = self._stopped(workload, NOT_ADMITTED)
-            return stop.then(*let_go(workload)) if at_rest else stop
+            return stop.then(*let_go(workload, declared_finished(workload))) if at_rest else stop
         if workload.metadata.deletion_timestamp:
             stop, at_rest = self._stopped(workload, "Workload is deleted")
             return stop.then(*let_go(workload)) if at_rest else stop
@@ -214,7 +227,7 @@ class _Planner:
             return self._admitted(workload)
         if not self._kind.is_suspended(self._job):
             return self._stopped(workload, NOT_ADMITTED)[0]
-        return Plan(events=_check_messages(workload))
+        return Plan(events=check_messages(workload))
 
     def _observed(self, workload: Workload) -> SetStatus | None:
         """What the job's pods say about the Workload, where that is asked for."""
@@ -250,7 +263,7 @@ class _Planner:
             return NOTHING
         new = self._surroundings.workload_priority_classes.get(label)
         if new is None:
-            return NOTHING
+            return _with_class_missing(NOTHING, PriorityClassMissing("WorkloadPriorityClass", label))
         patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
         event = Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
         return Plan((PatchWorkload(workload, patch, (event,)),))

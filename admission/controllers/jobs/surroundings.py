@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
@@ -17,7 +17,8 @@ class JobOptions:
 
     `open_templates` (ours): a pod set that goes to one domain starts without a gate (see infos.py).
     `deactivated_kept`: seconds that a job stays whose Workload we deactivated, None for ever. `label_keys_to_copy`: labels that
-    a Workload takes over from its job or pods.
+    a Workload takes over from its job or pods, `annotation_keys_to_copy` annotations likewise. `finish_orphaned`: whether a
+    Workload whose job is gone is finished before it is let go.
     """
 
     manage_jobs_without_queue_name: bool = False
@@ -30,6 +31,11 @@ class JobOptions:
     reclaimable_pods: bool = True
     deactivated_kept: float | None = None
     label_keys_to_copy: tuple[str, ...] = ()
+    annotation_keys_to_copy: tuple[str, ...] = ()
+    finish_orphaned: bool = True
+
+
+DEFAULTS: Final = JobOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,6 @@ class Surroundings:
     workload_priority_classes: Mapping[str, WorkloadPriorityClass] = field(default_factory=dict)
     priority_classes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     workloads: Mapping[str, Workload] = field(default_factory=dict)
-    options: JobOptions = JobOptions()
+    options: JobOptions = DEFAULTS
     children: Sequence[Mapping[str, Any]] = ()
     ancestor_admitted: bool | None = None

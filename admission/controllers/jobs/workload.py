@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from api.workloads import PodSet, PriorityClassRef, Workload, WorkloadSpec
 
 _SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 _COPIED_PREFIX: Final = "provreq.kueue.x-k8s.io/"
+_LABEL_VALUE: Final = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _COPIED: Final = (names.ADMISSION_GATED_BY, names.PLACEMENT_PROFILE)
 
 
@@ -73,19 +75,25 @@ def composed(job: Job, kind: JobKind, surroundings: Surroundings) -> Workload:
     fields: dict[str, Any] = {
         "name": workload_name(kind.resource, meta["name"], uid, short=options.short_names),
         "namespace": meta.get("namespace"),
-        "labels": {**copied_labels(labels_of(job), surroundings), names.JOB_UID_LABEL: uid},
+        "labels": {**copied_labels(labels_of(job), surroundings), **uid_label(uid)},
         "finalizers": (names.IN_USE_FINALIZER,),
         "owner_references": (owner_reference(job, kind),),
     }
-    if copied := copied_annotations(job):
+    if copied := copied_annotations(job, surroundings):
         fields["annotations"] = copied
     pod_sets = kind.pod_sets(job, topology=options.topology)
     return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, surroundings))
 
 
-def copied_annotations(job: Job) -> dict[str, str]:
+def uid_label(uid: str) -> dict[str, str]:
+    """The label with the owner's uid, where that can be the value of a label: a uid of somebody's own making may not."""
+    return {names.JOB_UID_LABEL: uid} if _LABEL_VALUE.fullmatch(uid) else {}
+
+
+def copied_annotations(job: Job, surroundings: Surroundings) -> dict[str, str]:
     """The job's annotations that its Workload carries too."""
-    return {k: v for k, v in annotations_of(job).items() if k in _COPIED or k.startswith(_COPIED_PREFIX)}
+    more = surroundings.options.annotation_keys_to_copy
+    return {k: v for k, v in annotations_of(job).items() if k in _COPIED or k in more or k.startswith(_COPIED_PREFIX)}
 
 
 def copied_labels(given: Mapping[str, str], surroundings: Surroundings) -> dict[str, str]:
@@ -132,14 +140,18 @@ def resolved_priority(
 ) -> tuple[PriorityClassRef | None, int | None]:
     """WorkloadPriorityClass of the label, else the job's own class, the first template's, the cluster's default, 0.
 
-    What a Workload has already holds until its job names another class: a class that goes or changes moves nobody.
+    What a Workload has already holds until its job names another class: a class that goes or changes moves nobody. One that
+    has its pods' PriorityClass keeps it, whatever WorkloadPriorityClass is named later, until they have another.
     """
     label = labels_of(job).get(names.PRIORITY_CLASS_LABEL)
     naming = as_prioritized(kind) if kind else None
     own = naming.priority_class(job) if naming else None
-    name = label or own or _template_class(pod_sets)
-    if now is not None and name in ("", now.priority_class_ref.name if now.priority_class_ref else ""):
-        return now.priority_class_ref, now.priority
+    pods = own or _template_class(pod_sets)
+    name = label or pods
+    ref = now.priority_class_ref if now is not None else None
+    kept = ref is not None and ref.group == _SCHEDULING_GROUP and pods in ("", ref.name)
+    if now is not None and (kept or name in ("", ref.name if ref else "")):
+        return ref, now.priority
     if label:
         return _of_workload_class(label, surroundings)
     return _of_pod_class(name, surroundings)
@@ -190,5 +202,4 @@ def adopted(workload: Workload, owner: OwnerReference) -> tuple[PatchWorkload, .
     if any(reference.controller for reference in owners):
         return ()
     references = [reference.to_wire() for reference in (*owners, owner)]
-    labels = {names.JOB_UID_LABEL: owner.uid}
-    return (PatchWorkload(workload, {"metadata": {"ownerReferences": references, "labels": labels}}),)
+    return (PatchWorkload(workload, {"metadata": {"ownerReferences": references, "labels": uid_label(owner.uid)}}),)

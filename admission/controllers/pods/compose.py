@@ -8,12 +8,19 @@ have come in their place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import Event
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.controllers.jobs.workload import adopted, copied_annotations, copied_labels, labels_of, wanted_spec
+from admission.controllers.jobs.workload import (
+    adopted,
+    copied_annotations,
+    copied_labels,
+    labels_of,
+    uid_label,
+    wanted_spec,
+)
 from admission.controllers.pods.actions import Action, AdoptWorkload
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
@@ -28,16 +35,16 @@ MAX_OWNERS: Final = 256
 
 def composed(unit: Unit, owners: Sequence[QueuedPod], surroundings: Surroundings) -> Workload:
     """A new Workload. Raises InvalidObject for pods that cannot be read or do not go together, PriorityClassMissing."""
-    job, meta = unit.as_job(), unit.first.metadata
+    meta = unit.first.metadata
     fields: dict[str, Any] = {"namespace": meta.namespace, "finalizers": (names.IN_USE_FINALIZER,)}
-    annotations = copied_annotations(job)
+    annotations = _copied_annotations(unit, surroundings)
     labels = _copied_labels(unit, surroundings)
     if unit.group:
         annotations[names.IS_GROUP_WORKLOAD] = "true"
         fields |= {"name": unit.group, "owner_references": tuple(_member(pod) for pod in owners[:MAX_OWNERS])}
     else:
         fields["name"] = workload_name(PODS, meta.name, meta.uid, short=surroundings.options.short_names)
-        labels[names.JOB_UID_LABEL] = meta.uid
+        labels |= uid_label(meta.uid)
         fields["owner_references"] = (_controller(unit.first),)
     if annotations:
         fields["annotations"] = annotations
@@ -49,13 +56,29 @@ def composed(unit: Unit, owners: Sequence[QueuedPod], surroundings: Surroundings
 
 def _copied_labels(unit: Unit, surroundings: Surroundings) -> dict[str, str]:
     """What the Workload takes over of its pods. Raises UnlikePods where they contradict each other."""
+    return _common(
+        unit, "label", [(pod, copied_labels(pod.labels, surroundings)) for pod in unit.counting or unit.pods]
+    )
+
+
+def _copied_annotations(unit: Unit, surroundings: Surroundings) -> dict[str, str]:
+    """Likewise; those that are ours stand on the first pod."""
+    keys = surroundings.options.annotation_keys_to_copy
+    said = [
+        (pod, {key: pod.annotations[key] for key in keys if key in pod.annotations})
+        for pod in unit.counting or unit.pods
+    ]
+    return {**copied_annotations(unit.as_job(), surroundings), **_common(unit, "annotation", said)}
+
+
+def _common(unit: Unit, what: str, said: Iterable[tuple[QueuedPod, Mapping[str, str]]]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for pod in unit.counting or unit.pods:
-        for key, value in copied_labels(pod.labels, surroundings).items():
+    for pod, values in said:
+        for key, value in values.items():
             if found.setdefault(key, value) != value:
                 given = f"{found[key]}, and {value} in pod {pod.metadata.name}"
-                rule = "the same in all pods that have it: pods have different label values"
-                raise UnlikePods(f"metadata.labels[{key}]", given, rule, unit.group)
+                rule = f"the same in all pods that have it: pods have different {what} values"
+                raise UnlikePods(f"metadata.{what}s[{key}]", given, rule, unit.group)
     return found
 
 

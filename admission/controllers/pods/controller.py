@@ -43,7 +43,7 @@ from admission.controllers.pods.views import (
 )
 from admission.controllers.writing import Recorder, WorkloadWriter
 from admission.integrations.gang import from_text
-from admission.integrations.pod import QueuedPod
+from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import Unit, UnlikePods
 from api.errors import NotFound
 from api.kube.client import Kube
@@ -104,9 +104,8 @@ class PodController:
         self._expected = Expected(EXPECTATION, wall)
         self._going = Going()
         writer = WorkloadWriter(kube, self._latest, self._expected)
-        self._act = PodExecutor(
-            kube, recorder, pods, self._going, writer, wall, at_once, self._options.label_keys_to_copy
-        )
+        read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
+        self._act = PodExecutor(kube, recorder, pods, self._going, writer, wall, at_once, read)
         self._told: dict[str, tuple[Event, ...]] = {}
         self._missing: dict[str, float] = {}
         self._held_up: set[str] = set()  # until the Workload that was made for them is seen
@@ -257,7 +256,9 @@ class PodController:
         unit = Unit.of(pods)
         made = self._planned(key, unit, workloads)
         if made.events != self._told.get(key, ()):
-            self._act.record(ref_to(PODS, unit.first), made.events)
+            for event in made.events:
+                for pod in unit.pods if event.each_pod else (unit.first,):
+                    self._act.record(ref_to(PODS, pod), (event,))
             self._told[key] = made.events
         if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
             self._classless.add(key)
@@ -299,7 +300,7 @@ class PodController:
             return ORPHAN_GRACE
         gone = [w for w in workloads if w.metadata.deletion_timestamp or not await self._has_owner(w)]
         self._missing.pop(key, None)
-        made: Plan = plan_gone(gone, self._wall())
+        made: Plan = plan_gone(gone, self._wall(), self._options)
         again = await self._act.perform(key, None, made)
         return ORPHAN_GRACE if len(gone) < len(workloads) else again
 

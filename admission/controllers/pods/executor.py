@@ -49,7 +49,7 @@ TERMINATION_TARGET: Final = "TerminationTarget"
 class PodExecutor:
     """See the module. `workloads` performs what concerns those; `at_once` bounds the writes on pods in flight.
 
-    `labels`: keys that are kept of pods beside ours.
+    `read` decodes the pods that writes are answered with.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class PodExecutor:
         workloads: WorkloadWriter,
         wall: Callable[[], float],
         at_once: int = 32,
-        labels: Iterable[str] = (),
+        read: QueuedPodReader | None = None,
     ) -> None:
         self._kube, self._recorder, self._pods, self._going = kube, recorder, pods, going
         self._workloads, self._wall = workloads, wall
         self._slots = asyncio.Semaphore(at_once)
-        self._read = QueuedPodReader(labels)
+        self._read = read or QueuedPodReader()
         self.starting: set[str] = set()
         """The uids of the pods whose gates are being opened."""
         self.making: set[str] = set()

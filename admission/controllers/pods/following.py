@@ -85,6 +85,6 @@ def _followed_class(unit: Unit, workload: Workload, surroundings: Surroundings) 
         return NOTHING
     new = surroundings.workload_priority_classes.get(label)
     if new is None:
-        return NOTHING
+        return uncomposed(PriorityClassMissing("WorkloadPriorityClass", label))
     patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
     return Plan((PatchWorkload(workload, patch, _class_changed(workload)),))

@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, SetStatus
-from admission.controllers.jobs.endings import finish, kept_until, let_go
+from admission.controllers.jobs.endings import check_messages, finish, kept_until, let_go
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.ready import with_pods_ready
 from admission.controllers.jobs.start import FLAVOR_RETRY
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import DEFAULTS, JobOptions, Surroundings
 from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key
 from admission.controllers.pods.actions import NOTHING, DeletePod, Plan, ReleasePod, StopPod
 from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
@@ -52,17 +52,19 @@ class PodRules:
 RULES = PodRules()
 
 
-def plan_gone(workloads: Sequence[Workload], now: float) -> Plan:
+def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = DEFAULTS) -> Plan:
     """The plan for Workloads none of whose pods is there any more: finished, so that their quota returns, and free to go.
 
-    One that was made beforehand for a group is its maker's: it is only let go. One that a set left to its pods is theirs.
+    One that was made beforehand for a group is its maker's: it is only let go; so is one that has pods for owners, which the
+    garbage collector takes away with the last of them. One that a set left to its pods is theirs.
     """
     result = NOTHING
     for workload in workloads:
         owned = any(owner.controller for owner in workload.metadata.owner_references)
-        theirs = {names.IS_GROUP_WORKLOAD, names.COMPONENT_INDEX} & workload.metadata.annotations.keys()
+        left = not workload.metadata.owner_references
+        theirs = left and {names.IS_GROUP_WORKLOAD, names.COMPONENT_INDEX} & workload.metadata.annotations.keys()
         over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
-        if not over and (owned or theirs):
+        if options.finish_orphaned and not over and (owned or theirs):
             message = "The workload's owner no longer exists"
             result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
         result = result.then(*let_go(workload))
@@ -143,7 +145,8 @@ class _Planner:
 
     def _without_workload(self) -> Plan:
         unit = self._unit
-        going = self._releases(pod for pod in unit.pods if pod.deleted and not pod.running)
+        # No Workload remembers how the others ended: those that count no more may go.
+        going = self._releases(pod for pod in unit.pods if not pod.counts)
         if not unit.suspended:
             return going.followed(self._stopped("NoMatchingWorkload", "missing workload"))
         if not unit.counting:
@@ -222,7 +225,7 @@ class _Planner:
             return tidied.followed(inner.admitted(workload))
         if not unit.suspended:
             return tidied.followed(inner._stopped("NotAdmitted", NOT_ADMITTED))
-        return tidied.followed(Plan(events=_check_messages(workload)))
+        return tidied.followed(Plan(events=check_messages(workload, each_pod=True)))
 
     def _sorted(self, workload: Workload) -> Sorted:
         if not self._unit.group:
@@ -325,9 +328,9 @@ class _Planner:
             return Plan(again_in=FLAVOR_RETRY, note=str(error))
 
     def _stopped(self, reason: str, message: str, *, gated: bool = False) -> Plan:
-        """Ends the pods that may run, with `gated` all that are not at their end."""
+        """Ends the pods that may run; with `gated` all of them, also those that have ended, for their Workload goes."""
         told = (Event("Stopped", message),)
-        stopping = (pod for pod in self._unit.pods if not pod.deleted and (pod.started or gated) and not pod.terminated)
+        stopping = (pod for pod in self._unit.pods if not pod.deleted and (gated or pod.started))
         return Plan(tuple(StopPod(pod, reason, message, told) for pod in stopping))
 
 
@@ -335,11 +338,3 @@ def _wanted(workload: Workload, unit: Unit) -> int:
     """Pods that the Workload is for, but for those that a set gave back when it was scaled down."""
     given_back = workload.status.reclaimable_pods if unit.serving else ()
     return sum(p.count for p in workload.spec.pod_sets) - sum(p.count for p in given_back)
-
-
-def _check_messages(workload: Workload) -> tuple[Event, ...]:
-    """What the checks of a Workload that has quota are waiting for."""
-    if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
-        return ()
-    told = [f"{check.name}: {check.message}" for check in workload.status.admission_checks if check.message]
-    return (Event("UpdatedAdmissionCheck", "; ".join(told)),) if told else ()

@@ -30,7 +30,7 @@ from admission.controllers.actions import (
     SetStatus,
 )
 from admission.controllers.jobs.endings import finish, let_go
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import DEFAULTS, JobOptions, Surroundings
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
     adopted,
@@ -38,6 +38,7 @@ from admission.controllers.jobs.workload import (
     is_managed,
     labels_of,
     spec_patch,
+    uid_label,
     wanted_spec,
 )
 from admission.controllers.pods.setactions import NOTHING, JoinPod, SetPlan, joining
@@ -73,14 +74,16 @@ def plan_set(
     return _Planner(kind, obj, pods, surroundings, now).plan(workloads, is_made, behind)
 
 
-def plan_gone(workloads: Sequence[Workload], pods: Iterable[QueuedPod], now: float) -> SetPlan:
+def plan_gone(
+    workloads: Sequence[Workload], pods: Iterable[QueuedPod], now: float, options: JobOptions = DEFAULTS
+) -> SetPlan:
     """The plan for Workloads whose set is gone: once none of its pods runs, finished, so that quota returns, and let go."""
     if any(pod.running for pod in pods):
         return NOTHING
     result = NOTHING
     for workload in workloads:
         over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
-        if not over:
+        if options.finish_orphaned and not over:
             message = "The workload's owner no longer exists"
             result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
         result = result.then(*let_go(workload))
@@ -183,8 +186,11 @@ class _Planner:
         fields: dict[str, Any] = {
             "name": group.workload,
             "namespace": meta.get("namespace"),
-            "labels": {names.JOB_UID_LABEL: meta.get("uid", "")},
-            "annotations": {**copied_annotations(self._obj), names.COMPONENT_INDEX: str(group.index)},
+            "labels": uid_label(meta.get("uid", "")),
+            "annotations": {
+                **copied_annotations(self._obj, self._surroundings),
+                names.COMPONENT_INDEX: str(group.index),
+            },
             "finalizers": (names.IN_USE_FINALIZER,),
             "owner_references": (self._owner(),),
         }

@@ -74,7 +74,7 @@ class SetController:
         self._latest: Latest[Workload] = Latest()
         self._expected = Expected(EXPECTATION, wall)
         self._writer = WorkloadWriter(kube, self._latest, self._expected)
-        self._read = QueuedPodReader(self._options.label_keys_to_copy)
+        self._read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._slots = asyncio.Semaphore(at_once)
         self._told: dict[str, tuple[Event, ...]] = {}
         self._classless: set[str] = set()
@@ -196,7 +196,7 @@ class SetController:
         if self._wall() - since < ORPHAN_GRACE:
             return ORPHAN_GRACE
         gone = [w for w in workloads if w.metadata.deletion_timestamp or await self._is_gone(key, owner_uid(w))]
-        return await self._perform(None, key, plan_gone(gone, pods, self._wall()))
+        return await self._perform(None, key, plan_gone(gone, pods, self._wall(), self._options))
 
     async def _is_gone(self, key: str, uid: str) -> bool:
         framework, _, name = key.partition(":")

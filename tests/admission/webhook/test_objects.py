@@ -189,3 +189,50 @@ def test_a_negative_sub_group_count_is_warned_of() -> None:
     assert workloads.warnings(workload) == [
         "spec.podSets[0].topologyRequest.subGroupCount: should be 0 or more, got -1"
     ]
+
+
+def with_quota(**changes: Any) -> dict[str, Any]:
+    """An admitted Workload, as we store it; `changes` of its only assignment."""
+    container = {"name": "c", "resources": {"requests": {"cpu": "1000m"}, "limits": {}}, "stdin": False}
+    template = {"metadata": {"labels": {"a": ""}}, "spec": {"containers": [container], "nodeSelector": {"x": ""}}}
+    assignment = {"name": "main", "flavors": {}, "resourceUsage": {"cpu": "2000m"}, "count": 2, **changes}
+    condition = {"type": "QuotaReserved", "status": "True", "reason": "R", "message": ""}
+    return {
+        "metadata": {"name": "w"},
+        "spec": {"podSets": [{"name": "main", "count": 2, "template": template}]},
+        "status": {
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [assignment]},
+            "conditions": [condition],
+            "admissionChecks": [{"name": "c", "state": "Ready", "podSetUpdates": [{"name": "main", "labels": {}}]}],
+        },
+    }
+
+
+def test_what_a_go_client_drops_or_writes_otherwise_is_no_change() -> None:
+    """Issue 16, C2: empty fields and zeros go, quantities become canonical, labels with an empty value stay."""
+    before, after = with_quota(), with_quota(resourceUsage={"cpu": "2"})
+    del after["status"]["admission"]["podSetAssignments"][0]["flavors"]
+    del after["status"]["admissionChecks"][0]["podSetUpdates"][0]["labels"]
+    template = after["spec"]["podSets"][0]["template"]
+    template["metadata"]["creationTimestamp"] = None
+    template["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    assert lines(workloads.validate_update(before, after, RULES)) == []
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    after = with_quota()
+    after["spec"]["podSets"][0]["template"]["spec"].update(fields)
+    return after
+
+
+@pytest.mark.parametrize(
+    ("after", "field"),
+    [
+        pytest.param(with_quota(flavors={"cpu": "f"}), "status.admission", id="flavor"),
+        pytest.param(with_quota(resourceUsage={"cpu": "4"}), "status.admission", id="usage"),
+        pytest.param(changed(nodeSelector={}), "spec.podSets.0", id="label-with-an-empty-value"),
+        pytest.param(changed(hostNetwork=True), "spec.podSets.0", id="switch"),
+    ],
+)
+def test_a_real_change_is_still_one(after: dict[str, Any], field: str) -> None:
+    assert [error.field for error in workloads.validate_update(with_quota(), after, RULES)] == [field]

@@ -32,6 +32,8 @@ from tests.conformance.suites.normal import normal
 
 Object = dict[str, Any]
 ROUNDS = 4
+NO_PREBUILT = "PrebuiltWorkloadNotFound"
+"""Ours: Kueue only logs it."""
 
 SKIPPED = {
     "when workload is evicted, suspend, reset startTime and restore node affinity": (
@@ -41,6 +43,7 @@ SKIPPED = {
         "the API server refuses to restore a template while pods are active (1.36); ours waits for them"
     ),
     "the workload slice": "out of scope: elastic workload slices",
+    "the admitted slice": "out of scope: elastic workload slices",
 }
 
 
@@ -89,7 +92,8 @@ class World:
     def _plan(self) -> Plan:
         owned = [Workload.from_wire(w) for w in self.workloads if self._is_mine(w)]
         if self.job is None:
-            return plan_orphaned([Workload.from_wire(w) for w in self.workloads], self.now)
+            gone = [Workload.from_wire(w) for w in self.workloads]
+            return plan_orphaned(gone, self._surroundings().options, self.now)
         return plan(self.job, self.kind, owned, self._surroundings(), self.now)
 
     def _is_mine(self, workload: Object) -> bool:
@@ -119,6 +123,8 @@ class World:
                 short_names=gates["ShortWorkloadNames"],
                 wait_for_pods_ready=options.get("waitForPodsReady", False),
                 deactivated_kept=_kept(options.get("workloadRetentionPolicy") or {}),
+                label_keys_to_copy=tuple(options.get("labelKeysToCopy") or ()),
+                finish_orphaned=gates["FinishOrphanedWorkloads"],
             ),
             ancestor_admitted=self._ancestor_admitted(),
         )
@@ -171,8 +177,13 @@ class World:
         self.workloads = [w | {"status": status} if w["metadata"]["name"] == name else w for w in self.workloads]
 
     def _record(self, events: Any) -> None:
-        key = f"ns/{(self.job or {}).get('metadata', {}).get('name')}"
-        self.events += [{"key": key, "eventType": e.type, "reason": e.reason, "message": e.message} for e in events]
+        meta = (self.job or {}).get("metadata", {})
+        key = f"{meta.get('namespace')}/{meta.get('name')}"
+        self.events += [
+            {"key": key, "eventType": e.type, "reason": e.reason, "message": e.message}
+            for e in events
+            if e.reason != NO_PREBUILT
+        ]
 
 
 def _kept(policy: Object) -> float | None:

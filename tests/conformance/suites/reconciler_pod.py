@@ -19,6 +19,7 @@ from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, R
 from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.plan import PodRules, plan, plan_gone
+from admission.controllers.pods.views import unit_key
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import Unit
 from api.duration import seconds
@@ -36,7 +37,9 @@ Object = dict[str, Any]
 ROUNDS = 4
 
 SKIPPED = {
-    "annotation mismatch in pod group": "not supported: annotations of jobs and pods that become labels of metrics",
+    "deleted pods in group should not be finalized if the workload doesn't match": (
+        "ours keeps a Workload until its pods have left their nodes, and makes none for pods that are being deleted"
+    ),
 }
 
 
@@ -77,12 +80,30 @@ class World:
         self.note = ""
         self._given, self._gates = given, runner.gates(case)
         self._flavors = [o for o in given.get("initObjects") or () if o["kind"] == "ResourceFlavor"]
-        self._copied = tuple((given.get("reconcilerOptions") or {}).get("labelKeysToCopy") or ())
-        self._read = QueuedPodReader(self._copied)
+        options = given.get("reconcilerOptions") or {}
+        self._labels = tuple(options.get("labelKeysToCopy") or ())
+        self._annotations = tuple(options.get("annotationsToCopy") or ()) if self._gates["CustomMetricLabels"] else ()
+        self._read = QueuedPodReader(self._labels, self._annotations)
+        if given.get("deleteWorkloads"):
+            self._end_workloads()
+
+    def _end_workloads(self) -> None:
+        for workload in self.workloads:
+            workload["metadata"]["deletionTimestamp"] = rfc3339(self.now)
+        self._drop_workloads()
+
+    def _drop_workloads(self) -> None:
+        """Those that are being deleted and have no finalizer (any more)."""
+        self.workloads = [
+            w for w in self.workloads if not w["metadata"].get("deletionTimestamp") or w["metadata"].get("finalizers")
+        ]
 
     def reconcile(self) -> None:
-        """Plans and performs, further only where pods of an evicted Workload with quota were just ended."""
+        """Plans and performs, further only where a Workload goes, or pods of an evicted one with quota were just ended."""
         made = self._once()
+        for _ in range(ROUNDS if self._given.get("deleteWorkloads") else 0):
+            if self.pods:
+                self._once()
         if any(isinstance(action, StopPod) for action in made.actions) and self._gives_back():
             for _ in range(ROUNDS):
                 if self.pods:
@@ -111,8 +132,11 @@ class World:
             key = self._given.get("reconcileKey", "")
             if key.startswith("group/") and rules.validate_owner:
                 workloads = [w for w in workloads if is_group_workload(w)]
-            return plan_gone(workloads, self.now)
-        unit = Unit.of(self._read(msgspec.json.encode(pod)) for pod in self.pods)
+            return plan_gone(workloads, self.now, self._surroundings().options)
+        pods = [self._read(msgspec.json.encode(pod)) for pod in self.pods]
+        if all(unit_key(pod) is None for pod in pods):
+            return Plan()
+        unit = Unit.of(pods)
         waiting = {e["key"] for e in self._given.get("excessPodsExpectations") or ()}
         if f"{unit.namespace}/{unit.group}" in waiting:
             return Plan()
@@ -130,13 +154,17 @@ class World:
                 short_names=self._gates["ShortWorkloadNames"],
                 wait_for_pods_ready=options.get("waitForPodsReady", False),
                 deactivated_kept=None if kept is None else seconds(kept),
-                label_keys_to_copy=self._copied,
+                label_keys_to_copy=self._labels,
+                annotation_keys_to_copy=self._annotations,
+                finish_orphaned=self._gates["FinishOrphanedWorkloads"],
             ),
         )
 
     def _perform(self, made: Plan) -> None:
         first = self.pods[0]["metadata"]["name"] if self.pods else ""
-        self._record(first, made.events)
+        for event in made.events:
+            for name in [p["metadata"]["name"] for p in self.pods] if event.each_pod else [first]:
+                self._record(name, (event,))
         for action in made.actions:
             about = first
             match action:
@@ -159,6 +187,7 @@ class World:
                     self.workloads = [*self.workloads, workload.to_wire()]
                 case AdoptWorkload(workload=workload, patch=patch) | PatchWorkload(workload=workload, patch=patch):
                     self._change(workload, patch)
+                    self._drop_workloads()
                     about = workload.metadata.name if isinstance(action, AdoptWorkload) else first
                 case SetStatus(workload=workload, status=status):
                     self._change(workload, {"status": None})
@@ -179,7 +208,9 @@ class World:
         self._collect()
 
     def _collect(self) -> None:
-        self.pods = [p for p in self.pods if not p["metadata"].get("deletionTimestamp") or p["metadata"]["finalizers"]]
+        self.pods = [
+            p for p in self.pods if not p["metadata"].get("deletionTimestamp") or p["metadata"].get("finalizers")
+        ]
 
     def _change(self, workload: Workload, patch: Object) -> None:
         name = workload.metadata.name

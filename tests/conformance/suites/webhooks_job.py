@@ -13,7 +13,7 @@ from admission.webhook.fields import Errors
 from admission.webhook.job import JOB
 from admission.webhook.jobs import Kind, validate_create, validate_update
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import JOBSET, Rules
+from admission.webhook.rules import Rules
 from api.meta import KubeObject
 from api.names import COMPATIBLE
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
@@ -54,7 +54,7 @@ def rules_of(case: dict[str, Any]) -> Rules:
         profile=COMPATIBLE,
         manage_jobs_without_queue_name=case["input"].get("manageJobsWithoutQueueName", False),
         managed_namespaces=None,
-        managed_owners=frozenset((JOBSET, MPI_JOB)),
+        managed_owners=frozenset((MPI_JOB,)),
     )
 
 

@@ -24,6 +24,7 @@ from tests.conformance.suites.topology_request_from_annotations import wire
 from tests.conformance.suites.webhooks_job import rules_of
 
 KINDS: dict[str, GroupKind] = {
+    "kubeflow.org/mpijob": ("kubeflow.org", "MPIJob"),
     "kubeflow.org/paddlejob": ("kubeflow.org", "PaddleJob"),
     "kubeflow.org/pytorchjob": ("kubeflow.org", "PyTorchJob"),
     "kubeflow.org/tfjob": ("kubeflow.org", "TFJob"),
@@ -33,6 +34,7 @@ KINDS: dict[str, GroupKind] = {
 
 SKIPPED = {
     "missing parent while not terminating": "owners are not looked up: a pod of a Job is left to its Job in any case",
+    "(Job) while not enabled": "Jobs are always managed",
     "doesn't match the pod selector": "not supported: podOptions.podSelector (deprecated there; a namespace selector decides)",
 }
 

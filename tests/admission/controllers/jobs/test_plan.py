@@ -20,7 +20,8 @@ from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
 from api import names
 from api.assignment import encode
-from api.meta import find_condition, rfc3339
+from api.meta import OwnerReference, find_condition, rfc3339
+from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSetAssignment, TopologyAssignment, UnhealthyNode, Workload
 from tests.admission.integrations.samples import batch_job, jobset, merged
@@ -32,6 +33,7 @@ AROUND = Surroundings(flavors={"tas": FLAVOR})
 ACTIVE: Object = {"active": 3, "startTime": "t", "conditions": [{"type": "Suspended", "status": "False"}]}
 GATE = "kueue.x-k8s.io/topology"
 HOST = "kubernetes.io/hostname"
+LOW = {"metadata": {"name": "low"}, "value": 1}
 
 
 def workload_of(job: Object, kind: JobKind = JOB) -> Workload:
@@ -274,6 +276,37 @@ def test_a_class_that_goes_does_not_hold_up_an_admitted_job() -> None:
     workload = admitted(workload_of(job))
     job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "gone"
     assert words(plan(job, JOB, [workload], AROUND, 0.0).actions) == ["job:suspend+template"]
+
+
+def test_a_class_that_is_missing_is_told_also_while_quota_is_held() -> None:
+    """Issue 16, C10."""
+    waiting = merged(batch_job(), {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "low"}}})
+    around = replace(AROUND, workload_priority_classes={"low": WorkloadPriorityClass.from_wire(LOW)})
+    made = composed(waiting, JOB, around)
+    renamed = merged(waiting, {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "gone"}}})
+    told = plan(renamed, JOB, [admitted(made)], around, 0.0)
+    assert [(e.reason, e.message) for e in told.events] == [
+        ("WorkloadPriorityClassNotFound", 'WorkloadPriorityClass "gone" not found')
+    ]
+
+
+@pytest.mark.parametrize("controller", ["other-uid", ""])
+def test_a_prebuilt_workload_of_somebody_else_starts_nothing(controller: str) -> None:
+    """Issue 16, C10: only its own controller may run on it."""
+    job = merged(batch_job(), {"metadata": {"labels": {names.PREBUILT_WORKLOAD: "made"}}})
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name="o", uid=controller, controller=True)
+    made = admitted(composed(batch_job(), JOB, AROUND))
+    theirs = made.model_copy(update={"metadata": made.metadata.model_copy(update={"owner_references": (owner,)})})
+    around = replace(AROUND, workloads={f"{made.metadata.namespace}/made": theirs})
+    told = plan(job, JOB, [], around, 0.0)
+    assert (told.actions, told.note) == ((), "prebuilt workload not found")
+
+
+@pytest.mark.parametrize(("uid", "label"), [("u" * 63, True), ("u" * 64, False), ("-u", False)])
+def test_a_uid_that_can_be_no_label_is_none(uid: str, label: bool) -> None:
+    """Issue 16, C10."""
+    job = merged(batch_job(), {"metadata": {"uid": uid}})
+    assert composed(job, JOB, AROUND).metadata.labels == ({names.JOB_UID_LABEL: uid} if label else {})
 
 
 @pytest.mark.parametrize(
