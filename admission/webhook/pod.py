@@ -34,6 +34,7 @@ _LABELS: Final = Path("metadata").child("labels")
 _ANNOTATIONS: Final = Path("metadata").child("annotations")
 _TOTAL: Final = _ANNOTATIONS.key(names.POD_GROUP_TOTAL_COUNT)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_POD_SET: Final = re.compile(r"(?i)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _INDEX: Final = re.compile(r"0*[0-9]{1,10}")
 _BOOLEANS: Final = (names.RETRIABLE_IN_GROUP, names.POD_GROUP_FAST_ADMISSION, names.POD_GROUP_SERVING)
 
@@ -68,7 +69,9 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
         if source is not None and source in labels_of(pod):
             _metadata(pod, "labels")[names.POD_GROUP_INDEX_LABEL] = labels_of(pod)[source]
         _gate(pod, names.TOPOLOGY_GATE)
-    _metadata(pod, "annotations")[names.ROLE_HASH] = gangs.role_of(pod.get("spec") or {}, gang)
+    # Whoever makes the group's Workload names the roles as its pod sets; what they count is seen when the pods start.
+    if gang is not None or not (group_name(pod, rules)[1] and annotations_of(pod).get(names.ROLE_HASH)):
+        _metadata(pod, "annotations")[names.ROLE_HASH] = gangs.role_of(pod.get("spec") or {}, gang)
     return True
 
 
@@ -171,7 +174,7 @@ def _group(pod: Mapping[str, Any], rules: Rules) -> Errors:
     at, group = group_name(pod, rules)
     total = annotations_of(pod).get(names.POD_GROUP_TOTAL_COUNT)
     both = f"both the '{names.POD_GROUP_TOTAL_COUNT}' annotation and the '{names.POD_GROUP_NAME}' label should be set"
-    errors = [*_prebuilt(pod, group, rules), *_index(pod), *_booleans(pod)]
+    errors = [*_prebuilt(pod, group, rules), *_role(pod), *_index(pod), *_booleans(pod)]
     if group is None and total is None:
         return errors
     if group is None:
@@ -197,6 +200,15 @@ def _prebuilt(pod: Mapping[str, Any], group: str | None, rules: Rules) -> Errors
     if group is not None and workload != group:
         return [invalid(at, workload, "prebuilt workload and pod group should be equal")]
     return subdomain(at, workload)
+
+
+def _role(pod: Mapping[str, Any]) -> Errors:
+    """The role is the name of a pod set."""
+    role = annotations_of(pod).get(names.ROLE_HASH, "role")
+    at = _ANNOTATIONS.key(names.ROLE_HASH)
+    return (
+        [] if _POD_SET.fullmatch(role) else [invalid(at, role, "must be the name of a pod set, which is a DNS label")]
+    )
 
 
 def _index(pod: Mapping[str, Any]) -> Errors:

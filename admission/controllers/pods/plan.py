@@ -30,7 +30,7 @@ from admission.controllers.pods.actions import NOTHING, DeletePod, Plan, Release
 from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
 from admission.controllers.pods.following import corrected, followed, uncomposed, unlike
 from admission.controllers.pods.replacements import with_replacements
-from admission.controllers.pods.start import starts
+from admission.controllers.pods.start import beyond, starts
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import MAIN, Sorted, TooFewPods, Unit, UnlikePods, sort_out, youngest
 from admission.integrations.podset import PodSetConflict
@@ -321,11 +321,18 @@ class _Planner:
         queue = workload.status.admission.cluster_queue if workload.status.admission else ""
         try:
             infos = pod_set_infos(workload, self._surroundings.flavors, self._surroundings.options)
-            return Plan(tuple(starts(self._unit, waiting, infos, queue)))
+            beyond_ours = {pod.key: beyond(pod, workload, self._pod_set_of(pod)) for pod in waiting}
+            fitting = [pod for pod in waiting if beyond_ours[pod.key] is None]
+            made = Plan(tuple(starts(self._unit, fitting, infos, queue)))
+            too_large = next((error for error in beyond_ours.values() if error is not None), None)
+            return made if too_large is None else made.followed(unlike(too_large))
         except PodSetConflict as error:
             return Plan((finish(workload, names.Finishing.FAILED_TO_START, str(error), self._now),), note=str(error))
         except FlavorMissing as error:
             return Plan(again_in=FLAVOR_RETRY, note=str(error))
+
+    def _pod_set_of(self, pod: QueuedPod) -> str:
+        return pod.role if self._unit.group else MAIN
 
     def _stopped(self, reason: str, message: str, *, gated: bool = False) -> Plan:
         """Ends the pods that may run; with `gated` all of them, also those that have ended, for their Workload goes."""

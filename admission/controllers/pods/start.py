@@ -9,15 +9,24 @@ then on, also if it named its group otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
 
 from admission.controllers.actions import Event
 from admission.controllers.pods.actions import StartPod
 from admission.controllers.sakkara.unit import ExactUnit
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import MAIN, Unit
+from admission.integrations.podgroup import MAIN, Unit, UnlikePods
 from admission.integrations.podset import PodSetInfo, applied
 from api import names
+from api.pods import PodSpec, effective_requests, pod_spec
+from api.quantity import Resources, to_text
+from api.workloads import Workload
+
+_INJECTED: Final = ("cpu", "memory", "ephemeral-storage")
+"""What sidecars ask for that others put into the pods of a set, when those are made."""
 
 
 def starts(unit: Unit, pods: Sequence[QueuedPod], infos: Sequence[PodSetInfo], queue: str) -> Iterator[StartPod]:
@@ -30,6 +39,31 @@ def starts(unit: Unit, pods: Sequence[QueuedPod], infos: Sequence[PodSetInfo], q
         info = by_name.get(pod.role if unit.group else MAIN)
         if info is not None and pod.gated and pod.lasting and not pod.terminated:
             yield StartPod(pod, start_patch(pod, info, labels), told)
+
+
+def beyond(pod: QueuedPod, workload: Workload, pod_set: str) -> UnlikePods | None:
+    """What a gated pod asks for more than its pod set was admitted with: its role is told by its maker, and not believed.
+
+    The pods of a set whose Workload it is may ask for a little more, for what was injected into them.
+    """
+    admitted = next((each for each in workload.spec.pod_sets if each.name == pod_set), None)
+    if admitted is None or pod.spec is None:
+        return None
+    asked, allowed = _requests(pod.spec), effective_requests(pod_spec(admitted.template))
+    of_set = any(owner.controller and owner.name == pod.owner for owner in workload.metadata.owner_references)
+    free = _INJECTED if of_set else ()
+    more = [name for name in sorted(asked) if asked[name] > allowed.get(name, 0) and name not in free]
+    if not more:
+        return None
+    given = ", ".join(f"{name} {to_text(name, asked[name])}" for name in more)
+    most = ", ".join(f"{name} {to_text(name, allowed.get(name, 0))}" for name in more)
+    return UnlikePods("spec", given, f"at most what pod set {pod_set} was admitted with: {most}", pod.key)
+
+
+@lru_cache(maxsize=1024)
+def _requests(spec: bytes) -> Resources:
+    """Pods of one maker share the bytes."""
+    return effective_requests(msgspec.json.decode(spec, type=PodSpec))
 
 
 def start_patch(pod: QueuedPod, info: PodSetInfo, labels: Mapping[str, str]) -> dict[str, Any]:

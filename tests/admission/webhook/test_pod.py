@@ -54,6 +54,16 @@ def test_a_pod_of_a_queue_is_held_kept_marked_and_has_its_role_written_down() ->
     assert len(found["metadata"]["annotations"][names.ROLE_HASH]) == 8
 
 
+def test_a_role_that_the_maker_of_the_group_tells_stays() -> None:
+    """Issue 16, C5: the pod sets of a prebuilt Workload have names of its maker's; a pod on its own has no role to tell."""
+    role = {names.ROLE_HASH: "worker"}
+    group = {names.POD_GROUP_NAME: "g", names.POD_GROUP_TOTAL_COUNT: "2"}
+    assert made(MUTATE, a_pod(annotations={**role, **group}))["metadata"]["annotations"][names.ROLE_HASH] == "worker"
+    assert made(MUTATE, a_pod(annotations=role))["metadata"]["annotations"][names.ROLE_HASH] != "worker"
+    bad = a_pod(annotations={**group, names.ROLE_HASH: "no role"})
+    assert "must be the name of a pod set" in refused(MUTATE, bad)
+
+
 def test_gates_and_finalizers_of_others_stay() -> None:
     pod = a_pod(schedulingGates=[{"name": "example.com/mine"}, GATES[0]])
     pod["metadata"]["finalizers"] = ["example.com/mine"]

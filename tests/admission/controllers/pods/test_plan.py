@@ -17,9 +17,9 @@ from admission.controllers.pods.plan import plan
 from admission.integrations.podgroup import Unit
 from api import names
 from api.assignment import encode
-from api.meta import is_true
+from api.meta import ObjectMeta, is_true
 from api.topology import ResourceFlavor
-from api.workloads import Admission, PodSetAssignment, Workload
+from api.workloads import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec
 from tests.admission.integrations.pods import read, unit, wire
 
 NOW = 1_767_225_700.0
@@ -223,3 +223,44 @@ def test_ten_times_the_pods_take_ten_times_as_long_to_plan() -> None:
 
     seconds(100)
     assert seconds(10_000) < 40 * seconds(1_000)
+
+
+def asking(name: str, **requests: str) -> dict[str, Any]:
+    """A gated member of group g, whose maker has told its role."""
+    said = {names.ROLE_HASH: "worker", names.POD_GROUP_TOTAL_COUNT: "2", names.POD_GROUP_NAME: "g"}
+    pod = wire(name)
+    pod["metadata"]["annotations"] = {**(pod["metadata"].get("annotations") or {}), **said}
+    pod["spec"]["containers"][0]["resources"] = {"requests": requests}
+    return pod
+
+
+def made_beforehand() -> tuple[Workload, Surroundings]:
+    """A Workload that the maker of group g has made for it, admitted, and what is around then."""
+    worker = PodSet(name="worker", count=2, template={"spec": asking("x", cpu="1")["spec"]})
+    whole = admitted(Workload(metadata=ObjectMeta(name="g", namespace="ns"), spec=WorkloadSpec(pod_sets=(worker,))))
+    return whole, replace(AROUND, workloads={"ns/g": whole})
+
+
+def prebuilt(pod: dict[str, Any]) -> dict[str, Any]:
+    pod["metadata"]["annotations"][names.PREBUILT_WORKLOAD] = "g"
+    return pod
+
+
+def test_roles_that_the_maker_of_a_prebuilt_workload_tells_are_its_pod_sets() -> None:
+    """Issue 16, C5."""
+    workload, around = made_beforehand()
+    made = plan(unit(prebuilt(asking("a", cpu="1")), prebuilt(asking("b", cpu="500m"))), [workload], around, NOW)
+    assert [action.pod.metadata.name for action in made.actions if isinstance(action, StartPod)] == ["a", "b"]
+
+
+def test_a_pod_that_asks_for_more_than_the_role_it_claims_does_not_start() -> None:
+    """Issue 16, C5 and B2: the role is told by its maker, what counts is the pod."""
+    workload, around = made_beforehand()
+    large = {"cpu": "1", "nvidia.com/gpu": "4"}
+    made = plan(unit(prebuilt(asking("a", cpu="1")), prebuilt(asking("b", **large))), [workload], around, NOW)
+    assert [action.pod.metadata.name for action in made.actions if isinstance(action, StartPod)] == ["a"]
+    (told,) = made.events
+    assert (
+        "ns/b: spec: 'nvidia.com/gpu 4': at most what pod set worker was admitted with: nvidia.com/gpu 0"
+        in told.message
+    )
