@@ -197,6 +197,15 @@ def is_subdomain(text: str) -> bool:
     return len(text) <= LONGEST_NAME and _SUBDOMAIN.fullmatch(text) is not None
 
 
+def said_in(metadata: Metadata, field: str) -> tuple[str, str]:
+    """Part and key of the metadata where a field of a Gang (`name`, `minimum`, `groups`, `policy`) is said; where it is not,
+    where it might be, in the dialect of the name."""
+    name = next(((part, key) for (part, key), _ in _said(metadata, _NAMES)), _NAMES[1])
+    table = {"name": _NAMES, "minimum": _MINIMUMS, "groups": _GROUPS, "policy": _POLICIES}[field]
+    found = next(((part, key) for (part, key), _ in _said(metadata, table)), None)
+    return found or next((each for each in table if each[0] == name[0]), table[0])
+
+
 def _said(metadata: Metadata, table: Iterable[tuple[str, str]]) -> Iterable[_Said]:
     for part, key in table:
         text = (metadata.get(part) or {}).get(key)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import Fault, Gang, Reading, faults_of_group, read
+from admission.integrations.gang import Fault, Gang, Reading, faults_of_group, read, said_in
 from admission.integrations.pod import role_hash
 from admission.integrations.sakkara import SCHEDULER, in_words, shape_of
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, Path, forbidden, invalid
@@ -85,7 +85,7 @@ def _unlike(pod: Pod, gang: Gang, other: GangPod) -> Errors:
         for field in ("minimum", "groups", "policy"):
             mine, theirs = getattr(gang, field), getattr(other.gang, field)
             if mine != theirs:
-                where = _METADATA.child("annotations").key(names.GANG_TERMS).child(field)
+                where = _place(*said_in(pod.get("metadata") or {}, field))
                 errors.append(invalid(where, _shown(mine), f"must be as in {who}: {_shown(theirs)}"))
     number, name = spec.get("priority"), spec.get("priorityClassName") or ""
     if number is not None and other.priority is not None:
@@ -154,12 +154,25 @@ def _given(data: Mapping[str, str]) -> dict[str, str]:
 
 
 def _error(fault: Fault) -> FieldError:
-    return invalid(_METADATA.child(fault.part).key(fault.key), fault.given, f"must be {fault.allowed}")
+    return invalid(_place(fault.part, fault.key), fault.given, f"must be {fault.allowed}")
+
+
+def _place(part: str, key: str) -> Path:
+    return _METADATA.child(part).key(key)
 
 
 def validate_update(old: Pod, new: Pod) -> Errors:
-    """What was written down of a pod's gang stays."""
+    """What a pod has said of its gang stays, and what was written down of it; the error names what the user wrote."""
     before, after = ((each.get("metadata") or {}).get("annotations") or {} for each in (old, new))
+    if names.GANG_TERMS not in before:
+        return []
+    mine, other = read("", new.get("metadata") or {}).gang, read("", old.get("metadata") or {}).gang
+    if other is not None and mine is not None and mine != other:
+        return [
+            invalid(_place(*said_in(new["metadata"], field)), _shown(getattr(mine, field)), IMMUTABLE)
+            for field in ("name", "minimum", "groups", "policy")
+            if getattr(mine, field) != getattr(other, field)
+        ]
     return [
         invalid(_METADATA.child("annotations").key(key), after.get(key, ""), IMMUTABLE)
         for key in _OURS

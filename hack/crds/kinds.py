@@ -42,6 +42,8 @@ class Kind:
     namespaced: bool = False
     status: bool = True
     selectable: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    """`kubectl get CATEGORY` lists all kinds of it, of whatever group."""
 
     @property
     def name(self) -> str:
@@ -59,6 +61,8 @@ class Kind:
         return self.model.API_VERSION.partition("/")[2]
 
 
+# Of two groups that serve a kind of one plural, kubectl shows only that which comes first by name (scheduling.sigs.k8s.io). So
+# the short names of PodGroup and ElasticQuota belong to scheduling.x-k8s.io, and a category shows both groups.
 KINDS = (
     Kind(Topology, "topologies", ("topo",), status=False),
     Kind(
@@ -137,30 +141,33 @@ KINDS = (
         Kind(
             model,
             "elasticquotas",
-            ("eq", "eqs"),
+            short_names,
             (
                 Column("Used", ".status.used", description="What the namespace holds"),
                 Column("Max", ".spec.max", description="The most it may use"),
                 AGE,
             ),
             namespaced=True,
+            categories=("quotas",),
         )
-        for model in (ElasticQuota, SigsElasticQuota)
+        for model, short_names in ((ElasticQuota, ("eq", "eqs")), (SigsElasticQuota, ("seq",)))
     ),
     *(
         Kind(
             model,
             "podgroups",
-            ("pg", "pgs"),
+            short_names,
             (
                 Column("Phase", ".status.phase", description="Where the gang stands"),
                 Column("MinMember", ".spec.minMember", "integer", description="Fewest pods that start together"),
                 Column("Running", ".status.running", "integer", description="Pods that run"),
                 Column("Scheduled", ".status.scheduled", "integer", wide=True, description="Pods that are bound"),
+                Column("Message", ".status.conditions[?(@.type=='Started')].message", description="What it waits for"),
                 AGE,
             ),
             namespaced=True,
+            categories=("gangs",),
         )
-        for model in (PodGroup, SigsPodGroup)
+        for model, short_names in ((PodGroup, ("pg", "pgs")), (SigsPodGroup, ("spg",)))
     ),
 )

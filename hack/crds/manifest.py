@@ -42,11 +42,15 @@ def manifest(kind: Kind) -> dict[str, Any]:
                 "plural": kind.plural,
                 "singular": kind.name.lower(),
                 "shortNames": list(kind.short_names),
-                **({"categories": [CATEGORY]} if kind.group == GROUP else {}),
+                **({"categories": list(categories)} if (categories := _categories(kind)) else {}),
             },
             "versions": [_version(kind)],
         },
     }
+
+
+def _categories(kind: Kind) -> tuple[str, ...]:
+    return (CATEGORY, *kind.categories) if kind.group == GROUP else kind.categories
 
 
 def text(kind: Kind) -> str:

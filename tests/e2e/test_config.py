@@ -111,6 +111,26 @@ def test_without_webhook_exempt_namespaces_go_on(installed: ControlPlane, namesp
     assert installed.api.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job("exempt", labels=QUEUE))
 
 
+@pytest.mark.parametrize("group", ["scheduling.x-k8s.io", "scheduling.sigs.k8s.io"])
+@pytest.mark.parametrize(
+    ("plural", "kind", "spec", "short", "category"),
+    [
+        ("podgroups", "PodGroup", {"minMember": 2}, {"x-k8s": "pg", "sigs": "spg"}, "gangs"),
+        ("elasticquotas", "ElasticQuota", {"max": {"cpu": "1"}}, {"x-k8s": "eq", "sigs": "seq"}, "quotas"),
+    ],
+)
+def test_kubectl_shows_what_lives_in_both_groups(
+    installed: ControlPlane, group: str, plural: str, kind: str, spec: Any, short: dict[str, str], category: str
+) -> None:
+    """Issue 16, A5: by its short name and by its full name what is in one group, by the category what is in both."""
+    dialect = group.split(".")[1]
+    made = {"apiVersion": f"{group}/v1alpha1", "kind": kind, "metadata": {"name": f"in-{dialect}"}, "spec": spec}
+    installed.api.create(f"/apis/{group}/v1alpha1/namespaces/kube-system/{plural}", made)
+    for typed in (short[dialect], f"{plural}.{group}", category):
+        assert f"in-{dialect}" in installed.kubectl("get", typed, "-n", "kube-system"), typed
+    assert installed.kubectl("get", short[dialect], f"in-{dialect}", "-n", "kube-system")
+
+
 def test_without_webhook_a_queued_job_waits_for_it(installed: ControlPlane) -> None:
     jobs = in_namespace(installed, "queued")
     with pytest.raises(RequestError) as caught:

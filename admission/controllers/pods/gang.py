@@ -99,7 +99,7 @@ def _check_likeness(name: str, said: Sequence[tuple[QueuedPod, Gang]]) -> None:
         by_value = {getattr(gang, part): pod.metadata.name for pod, gang in said}
         if len(by_value) > 1:
             given = ", ".join(f"{value} in pod {pod}" for value, pod in by_value.items())
-            raise UnlikePods(f"metadata.annotations[{names.GANG_TERMS}].{part}", given, "the same in all pods", name)
+            raise UnlikePods(f"{part} of the gang", given, "the same in all pods", name)
 
 
 def _timeout(pod: QueuedPod, pod_group: PodGroup | None) -> float | None:

@@ -72,7 +72,9 @@ def stored(**more: Any) -> Lookups:
 @pytest.mark.parametrize(
     ("made", "given", "text"),
     [
-        pytest.param(a_pod({**NAMED, names.GANG_MINIMUM: "3"}), {}, "minimum", id="minimum"),
+        pytest.param(
+            a_pod({**NAMED, names.GANG_MINIMUM: "3"}), {}, f"metadata.labels[{names.GANG_MINIMUM}]", id="minimum"
+        ),
         pytest.param(a_pod(priority=5), {"priority": 4}, "spec.priority", id="priority"),
         pytest.param(a_pod(priorityClassName="high"), {"priorityClassName": "low"}, "priorityClassName", id="class"),
         pytest.param(a_pod({**NAMED, names.SIGS_MATCH_POLICY: "only-waiting"}), {}, "policy", id="policy"),
@@ -107,6 +109,25 @@ def test_what_was_written_down_stays() -> None:
     (error,) = pod.validate_update(old, new, Rules())
     assert error.field == f"metadata.annotations[{names.GANG_TERMS}]"
     assert pod.validate_update(old, completed(a_pod()), Rules()) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "value"),
+    [
+        ({names.GANG_MINIMUM: "3"}, f"metadata.labels[{names.GANG_MINIMUM}]", 3),
+        ({names.GANG_NAME: "other"}, f"metadata.labels[{names.GANG_NAME}]", "other"),
+        ({names.SIGS_MATCH_POLICY: "only-waiting"}, f"metadata.labels[{names.SIGS_MATCH_POLICY}]", "only-waiting"),
+    ],
+    ids=["minimum", "name", "policy"],
+)
+def test_a_pod_that_changes_what_it_says_of_its_gang_is_told_the_label_that_it_changed(
+    changed: dict[str, str], field: str, value: Any
+) -> None:
+    """Issue 16, A6: no annotation of ours is named, which the user has not written."""
+    old = completed(a_pod())
+    new = {**old, "metadata": {**old["metadata"], "labels": {**old["metadata"]["labels"], **changed}}}
+    (error,) = pod.validate_update(old, new, Rules())
+    assert (error.field, error.bad_value, error.detail) == (field, value, "field is immutable")
 
 
 @pytest.mark.parametrize(
