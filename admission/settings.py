@@ -266,6 +266,24 @@ class IntegrationsSection(Section):
     annotation_keys_to_copy: tuple[str, ...] = Field((), description="annotations likewise")
 
 
+class SchedulersSection(Section):
+    """Schedulers, beside the stock one, that pods of queues, gangs and elastic quotas may name."""
+
+    taken_over: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        (),
+        description="pods that name one of these go to the stock scheduler, as those of capacityscheduler and sakkara do",
+    )
+    kept: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        (), description="schedulers that run in this cluster: pods that name one of these go to it"
+    )
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> Self:
+        if both := sorted(set(self.taken_over) & set(self.kept)):
+            raise ValueError(f"takenOver and kept exclude each other, both name {', '.join(both)}")
+        return self
+
+
 class SakkaraSection(Section):
     """Groups and trees that are told in ConfigMaps."""
 
@@ -323,6 +341,7 @@ class AdmissionSettings(Environment):
     placement: PlacementSection = PlacementSection()
     integrations: IntegrationsSection = IntegrationsSection()
     sakkara: SakkaraSection = SakkaraSection()
+    schedulers: SchedulersSection = SchedulersSection()
     controller: ControllerSection = ControllerSection()
     webhook: WebhookSection = WebhookSection()
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.webhook import schedulers
 from admission.webhook.gangs import in_group
 from admission.webhook.jobs import Job, Kind, annotations_of, is_part, is_suspended, prebuilt_workload, queue_name
 from admission.webhook.lookups import MULTIKUEUE_CONTROLLER, Lookups
@@ -44,10 +45,11 @@ def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: 
         return
     if not queue_name(job) and any(in_group(template.body) for template in kind.templates(job)):
         return
-    if not queue_name(job) and (queue := _default_queue(namespace, lookups)) is not None:
+    if not queue_name(job) and (queue := default_queue(namespace, lookups)) is not None:
         _put(job, "metadata", "labels", {names.QUEUE_NAME_LABEL: queue})
     if not (queue_name(job) or rules.manage_jobs_without_queue_name):
         return
+    schedulers.take_over_templates(kind.templates(job), rules)
     if not is_suspended(job):
         job.setdefault("spec", {})["suspend"] = True
     _hand_over(job, namespace, kind, lookups, rules)
@@ -55,7 +57,12 @@ def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: 
         _gate(job, kind, rules)
 
 
-def _default_queue(namespace: str, lookups: Lookups) -> str | None:
+def is_opted_in(namespace: str, lookups: Lookups) -> bool:
+    """Whether the namespace says that its jobs without a queue name are to come to us as well."""
+    return (lookups.namespace_labels(namespace) or {}).get(names.MANAGED_NAMESPACE) == "true"
+
+
+def default_queue(namespace: str, lookups: Lookups) -> str | None:
     """The queue of who names none: `default`, else the namespace's elastic quota."""
     if object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
         return DEFAULT_QUEUE

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.webhook import sets
+from admission.webhook import schedulers, sets
 from admission.webhook.defaults import in_managed_namespace
 from admission.webhook.fields import Errors, Path
 from admission.webhook.formats import subdomain
 from admission.webhook.jobs import labels_of, queue_name
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import Rules
+from admission.webhook.template import Template
 from api import names
 
 Deployment = dict[str, Any]
@@ -34,6 +35,13 @@ def set_defaults(deployment: Deployment, namespace: str, lookups: Lookups, rules
     own = labels_of(deployment)
     _add(template, "labels", {key: own[key] for key in _PROPAGATED if key in own})
     _add(template, "annotations", {names.POD_SUSPENDING_PARENT: FRAMEWORK})
+    schedulers.take_over_templates(templates(deployment), rules)
+
+
+def templates(deployment: Mapping[str, Any]) -> list[Template]:
+    """The one template."""
+    body = (deployment.get("spec") or {}).get("template")
+    return [Template(Path("spec").child("template"), "", 1, body)] if body else []
 
 
 def _add(template: dict[str, Any], part: str, values: Mapping[str, str]) -> None:
@@ -43,8 +51,10 @@ def _add(template: dict[str, Any], part: str, values: Mapping[str, str]) -> None
     metadata[part] = {**(metadata.get(part) or {}), **values}
 
 
-def validate(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Errors:
+def validate(old: Mapping[str, Any] | None, new: Mapping[str, Any], rules: Rules) -> Errors:
     """The errors of a new or changed Deployment. Its queue is never removed, and fixed once one of its pods is ready."""
     name = queue_name(new)
     errors = subdomain(_QUEUE, name) if name else []
+    if name:
+        errors += schedulers.validate_templates(templates(new), templates(old) if old else [], rules)
     return errors if old is None else [*errors, *sets.queue_change(old, new)]

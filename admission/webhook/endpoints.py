@@ -26,10 +26,11 @@ from admission.webhook import (
     placement,
     pod,
     queues,
+    reserved,
     statefulset,
     workloads,
 )
-from admission.webhook.fields import Errors
+from admission.webhook.fields import Errors, invalid
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
 from admission.webhook.lookups import Lookups
@@ -51,6 +52,8 @@ class Request(msgspec.Struct, rename="camel"):
     namespace: str = ""
     object: Wire | None = None
     old_object: Wire | None = None
+    written: Wire | None = None
+    """The new object as its user wrote it, where `object` is completed already."""
 
     @property
     def new(self) -> Wire:
@@ -103,12 +106,35 @@ def _validate_job(kind: jobs.Kind) -> Validator:
         new, old = request.new, request.old
         rules = jobs.with_profile(rules, new, request.namespace, lookups)
         if request.operation == CREATE:
-            return jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
+            errors = jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
+            return errors if jobs.is_part(new, rules) else errors + _queue_errors(request, lookups, rules)
         anew = jobs.asks_anew(old, new, kind)
         known = jobs.queue_levels(new, request.namespace, lookups) if anew else None
-        return jobs.validate_update(old, new, kind, rules, known)
+        errors = jobs.validate_update(old, new, kind, rules, known)
+        if jobs.is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
+            return errors
+        return [*errors, *_queue_errors(request, lookups, rules), *_stays_queued(request, lookups, rules)]
 
     return validate
+
+
+def _queue_errors(request: Request, lookups: Lookups, rules: Rules, *, gang: bool = False) -> Errors:
+    """The error of a reserved name that is written now."""
+    queue = jobs.queue_name(request.written or request.new)
+    if queue == jobs.queue_name(request.old):
+        return []
+    return reserved.validate(queue, request.namespace, lookups, rules, gang=gang)
+
+
+def _stays_queued(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+    """The error of a job that leaves its queue where those without one are not free to run: it would run beside all quotas.
+
+    Elsewhere a job that is suspended may, as in Kueue: it is as if it never had named a queue.
+    """
+    before, after = jobs.queue_name(request.old), jobs.queue_name(request.new)
+    if not before or after or not reserved.is_queued_anyway(request.namespace, lookups, rules):
+        return []
+    return [invalid(reserved.QUEUE, after, "a job that was queued stays queued in this namespace")]
 
 
 def _validate_workload(request: Request, _: Lookups, rules: Rules) -> Errors:
@@ -156,7 +182,8 @@ def _completed_by(complete: Callable[[Wire, str, Lookups, Rules], object]) -> Mu
 
 def _set_judged_by(judge: Callable[[Wire | None, Wire, str, Lookups, Rules], Errors]) -> Validator:
     def validate(request: Request, lookups: Lookups, rules: Rules) -> Errors:
-        return judge(request.old_object, request.new, request.namespace, lookups, rules)
+        errors = judge(request.old_object, request.new, request.namespace, lookups, rules)
+        return errors + _queue_errors(request, lookups, rules)
 
     return validate
 
@@ -178,15 +205,18 @@ def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
 def _validate_pod(request: Request, lookups: Lookups, rules: Rules) -> Errors:
     if request.operation == CREATE:
         errors = pod.validate_create(request.new, rules) if pod.is_gated(request.new) else []
+        if not pod.is_part(request.new, rules):
+            gang = gangs.reading(request.new, request.namespace).gang is not None
+            errors += _queue_errors(request, lookups, rules, gang=gang)
         return errors + gangs.validate_create(request.new, request.namespace, lookups)
     ours = pod.is_ours(request.old) or pod.is_ours(request.new)
     if not ours or pod.says_the_same(request.old, request.new):
         return []
-    return pod.validate_update(request.old, request.new, rules)
+    return pod.validate_update(request.old, request.new, rules) + _queue_errors(request, lookups, rules)
 
 
-def _validate_deployment(request: Request, _: Lookups, __: Rules) -> Errors:
-    return deployment.validate(request.old_object, request.new)
+def _validate_deployment(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+    return deployment.validate(request.old_object, request.new, rules) + _queue_errors(request, lookups, rules)
 
 
 ENDPOINTS: Final = (

@@ -1,12 +1,12 @@
 """Pods of gangs: the dialect in which a new pod names its gang is judged and written down in the one form. Pure.
 
-A pod that names a gang is held like a pod of a queue. Without a queue name it goes by the namespace's elastic quota, or else
-by the queue GANG_QUEUE, which counts nothing; so a gang needs no queue to wait for all of its pods. What is wrong with the
-name, the minimum, the groups or the policy is told with its place; and what contradicts the pods of the gang that are there
+A pod that names a gang is held like a pod of a queue. Without a queue name it goes by the namespace's own queue (defaults.py),
+or else by the queue GANG_QUEUE, which counts nothing; so a gang needs no queue to wait for all of its pods. What is wrong with
+the name, the minimum, the groups or the policy is told with its place; and what contradicts the pods of the gang that are there
 already, with the name of one of them. pod.py calls it.
 
-Pods of Sakkara groups are equal, and go to the stock scheduler whichever they name; without a queue name they go by the queue
-SAKKARA_QUEUE. The ConfigMap that describes a group is judged here, too.
+Pods of Sakkara groups are equal; without a queue name they go by the queue SAKKARA_QUEUE. The ConfigMap that describes a group
+is judged here, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from admission.integrations.gang import Fault, Gang, Reading, faults_of_group, read, said_in
 from admission.integrations.pod import role_hash
-from admission.integrations.sakkara import SCHEDULER, in_words, shape_of
+from admission.integrations.sakkara import in_words, shape_of
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, Path, forbidden, invalid
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import GangPod
@@ -38,22 +38,14 @@ def reading(pod: Pod, namespace: str) -> Reading:
     return read(namespace, metadata)
 
 
-def queue_of(namespace: str, lookups: Lookups, gang: Gang) -> str:
-    """The queue of a gang that names none."""
-    if lookups.has_elastic_quota(namespace):
-        return names.ELASTIC_QUOTA
+def queue_of(gang: Gang) -> str:
+    """The queue of a gang that names none, where its namespace has none for it either."""
     return names.SAKKARA_QUEUE if gang.sakkara else names.GANG_QUEUE
 
 
 def role_of(spec: Pod, gang: Gang | None) -> str:
     """Of a pod: the same for those that may stand for each other."""
     return shape_of(spec).role if gang is not None and gang.sakkara else role_hash(spec)
-
-
-def schedule(pod: dict[str, Any], gang: Gang | None) -> None:
-    """Whose turn it is once the pod has a place, in place."""
-    if gang is not None and gang.sakkara:
-        pod.setdefault("spec", {})["schedulerName"] = SCHEDULER
 
 
 def write_down(metadata: dict[str, Any], gang: Gang | None) -> None:

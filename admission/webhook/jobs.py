@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.webhook import annotations as topology
-from admission.webhook import gangs, gates, shaping
+from admission.webhook import gangs, gates, schedulers, shaping
 from admission.webhook.annotations import QueueLevels
 from admission.webhook.fields import Errors, Path, invalid, unchanged
 from admission.webhook.formats import subdomain
@@ -83,8 +83,13 @@ def prebuilt_workload(job: Mapping[str, Any], rules: Rules) -> tuple[Path, str]:
     return _LABELS.key(names.PREBUILT_WORKLOAD), labels_of(job).get(names.PREBUILT_WORKLOAD, "")
 
 
-def validate_create(job: Job, kind: Kind, rules: Rules, known: QueueLevels | None = None) -> Errors:
-    """The errors of a new job; `known` are the levels of its queue's flavors where all of them are known."""
+def validate_create(
+    job: Job, kind: Kind, rules: Rules, known: QueueLevels | None = None, old: Job | None = None
+) -> Errors:
+    """The errors of a new job; `known` are the levels of its queue's flavors where all of them are known.
+
+    `old`: the job as it was in its queue before, of which nothing is asked that it cannot change.
+    """
     if is_part(job, rules):
         return []
     templates = kind.templates(job)
@@ -92,6 +97,7 @@ def validate_create(job: Job, kind: Kind, rules: Rules, known: QueueLevels | Non
     if rules.admission_gated_by:
         errors += gates.validate(job.get("metadata") or {})
     if queue_name(job):
+        errors += schedulers.validate_templates(templates, [] if old is None else kind.templates(old), rules)
         errors += [error for each in templates for error in gangs.validate_template(each.path, each.body)]
     if rules.topology_aware:
         errors += _topology(job, templates, rules, known)
@@ -174,7 +180,7 @@ def validate_update(old: Job, new: Job, kind: Kind, rules: Rules, known: QueueLe
     """The errors of a change; a job that is being deleted may change freely, so that its finalizers can go."""
     if is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
-    errors = validate_create(new, kind, rules, known)
+    errors = validate_create(new, kind, rules, known, old if queue_name(old) else None)
     if not is_suspended(new):
         errors += unchanged(_QUEUE, queue_name(new), queue_name(old))
     if not (is_suspended(old) and is_suspended(new)):

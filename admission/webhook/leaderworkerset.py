@@ -19,7 +19,7 @@ from admission.integrations.leaderworkerset import (
     size_of,
     worker_template,
 )
-from admission.webhook import sets
+from admission.webhook import schedulers, sets
 from admission.webhook.annotations import groups
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, Path, invalid, unchanged
 from admission.webhook.jobs import Job, Kind, annotations_of, queue_name
@@ -68,6 +68,7 @@ def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: Rules) 
         if rules.topology_aware and names.PODSET_GROUP_NAME not in _annotations(worker):
             more = {names.POD_INDEX_OFFSET: _FIRST_WORKER}
     sets.mark(worker, obj, LeaderWorkerSet.framework, names.LWS_WORKER_INDEX, namespace, more)
+    schedulers.take_over_templates(templates(obj), rules)
 
 
 def _annotations(template: Mapping[str, Any]) -> Mapping[str, str]:

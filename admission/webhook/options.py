@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from admission.settings import AdmissionSettings
-from admission.webhook.rules import Rules
+from admission.webhook.rules import TAKEN_OVER_SCHEDULERS, Rules
 
 
 def webhook_rules(settings: AdmissionSettings) -> Rules:
     """What the reviews go by."""
+    kept = frozenset(settings.schedulers.kept)
     return Rules(
+        taken_over_schedulers=frozenset((*TAKEN_OVER_SCHEDULERS, *settings.schedulers.taken_over)) - kept,
+        kept_schedulers=kept,
         in_use_finalizer=True,
         profile=settings.placement.profile,
         manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,

@@ -1,6 +1,6 @@
 """Plain pods: what a new pod of a queue is given, what it may say, and what may change. Pure; endpoints.py calls it.
 
-A pod that names a queue (or the namespace's `default`, or none where jobs without one are managed) and belongs to no job
+A pod that names a queue (or none where its namespace has one for such: `default`, or its elastic quota) and belongs to no job
 of ours is held by the admission gate, and by the topology gate until it is known whether it has a place of its own. It is
 labelled as managed and kept by a finalizer, so that a group can count those that failed; a pod of something above it that
 queues its pods (a Deployment) is replaced from there and has neither. Its role is written down: everybody reads the same.
@@ -15,27 +15,37 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.webhook import gangs, gates, placement
-from admission.webhook.defaults import DEFAULT_QUEUE, in_managed_namespace
+from admission.integrations.gang import Gang
+from admission.webhook import gangs, gates, placement, schedulers
+from admission.webhook.defaults import default_queue, in_managed_namespace
+from admission.webhook.deployment import FRAMEWORK as DEPLOYMENT
 from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid, required
 from admission.webhook.formats import label_name, subdomain
 from admission.webhook.jobs import annotations_of, labels_of, prebuilt_workload, queue_name
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import GroupKind, Rules
 from api import names
-from api.meta import object_key
 
 Pod = dict[str, Any]
 
 JOB: Final[GroupKind] = ("batch", "Job")
+REPLICA_SET: Final[GroupKind] = ("apps", "ReplicaSet")
 MAX_COUNT: Final = 2**31 - 1
 
+_SPEC: Final = Path("spec")
 _LABELS: Final = Path("metadata").child("labels")
 _ANNOTATIONS: Final = Path("metadata").child("annotations")
 _TOTAL: Final = _ANNOTATIONS.key(names.POD_GROUP_TOTAL_COUNT)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _POD_SET: Final = re.compile(r"(?i)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _INDEX: Final = re.compile(r"0*[0-9]{1,10}")
+_OUR_LABELS: Final = (names.MANAGED_LABEL, names.GANG_MEMBER, names.PREBUILT_WORKLOAD, names.PODSET_LABEL)
+_OUR_ANNOTATIONS: Final = (
+    names.ROLE_HASH,
+    names.POD_SUSPENDING_PARENT,
+    names.PREBUILT_WORKLOAD,
+    names.WORKLOAD_ANNOTATION,
+)
 _BOOLEANS: Final = (names.RETRIABLE_IN_GROUP, names.POD_GROUP_FAST_ADMISSION, names.POD_GROUP_SERVING)
 
 
@@ -49,10 +59,10 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
     if part or not in_managed_namespace(namespace, lookups, rules):
         return False
     gangs.write_down(pod.setdefault("metadata", {}), gang)
-    if not queue_name(pod) and object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
-        _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = DEFAULT_QUEUE
-    if not queue_name(pod) and gang is not None:
-        _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = gangs.queue_of(namespace, lookups, gang)
+    if not queue_name(pod) and (queue := _queue_of(namespace, lookups, rules, gang)) is not None:
+        _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = queue
+        if gang is None and _is_replaced(pod):
+            _metadata(pod, "annotations")[names.POD_SUSPENDING_PARENT] = DEPLOYMENT
     if not (queue_name(pod) or rules.manage_jobs_without_queue_name):
         return False
     if names.POD_SUSPENDING_PARENT not in annotations_of(pod):
@@ -60,7 +70,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
         kept = pod["metadata"].get("finalizers") or []
         if names.MANAGED_FINALIZER not in kept:
             pod["metadata"]["finalizers"] = [*kept, names.MANAGED_FINALIZER]
-    gangs.schedule(pod, gang)
+    schedulers.take_over(pod.setdefault("spec", {}), rules)
     # Copied from a pod that came open, the mark would hide this one, which does not, from the ungater.
     (pod["metadata"].get("labels") or {}).pop(names.OPENED_LABEL, None)
     _gate(pod, names.ADMISSION_GATE)
@@ -75,11 +85,27 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
     return True
 
 
+def _queue_of(namespace: str, lookups: Lookups, rules: Rules, gang: Gang | None) -> str | None:
+    """The queue of a pod that names none: its namespace's, else that of gangs, unless all have to name one."""
+    queue = default_queue(namespace, lookups)
+    if queue is None and gang is not None and not rules.manage_jobs_without_queue_name:
+        return gangs.queue_of(gang)
+    return queue
+
+
 def is_part(pod: Mapping[str, Any], rules: Rules) -> bool:
     """Whether the pod is of a job of a kind that is admitted as a whole."""
+    return any(kind == JOB or kind in rules.managed_owners for kind in _controllers(pod))
+
+
+def _is_replaced(pod: Mapping[str, Any]) -> bool:
+    """Whether a Deployment's ReplicaSet makes another pod in its place, so that nobody need keep this one."""
+    return REPLICA_SET in _controllers(pod)
+
+
+def _controllers(pod: Mapping[str, Any]) -> list[GroupKind]:
     owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    kinds = ((o.get("apiVersion", "").rpartition("/")[0], o.get("kind")) for o in owners if o.get("controller"))
-    return any(kind == JOB or kind in rules.managed_owners for kind in kinds)
+    return [(o.get("apiVersion", "").rpartition("/")[0], o.get("kind", "")) for o in owners if o.get("controller")]
 
 
 def _metadata(pod: Pod, part: str) -> dict[str, str]:
@@ -102,13 +128,32 @@ def _gate(pod: Pod, name: str) -> None:
 
 def validate_create(pod: Mapping[str, Any], rules: Rules) -> Errors:
     """The errors of a new pod, as it is after its defaults."""
-    return [*_managed(pod), *_queue(pod), *_gates(pod, rules), *_group(pod, rules), *_topology(pod, rules)]
+    errors = [*_managed(pod), *_queue(pod), *_gates(pod, rules), *_group(pod, rules), *_topology(pod, rules)]
+    return errors + _binding(pod, rules)
+
+
+def _binding(pod: Mapping[str, Any], rules: Rules) -> Errors:
+    """The errors of a pod that is held and would not be bound afterwards, or that is bound already."""
+    spec = pod.get("spec") or {}
+    if not is_gated(pod):
+        return []
+    errors = schedulers.validate(_SPEC, spec, rules)
+    if spec.get("nodeName"):
+        text = "a pod that queues is bound by the scheduler once it is admitted; name the node in a nodeSelector"
+        errors.append(forbidden(_SPEC.child("nodeName"), text))
+    return errors
 
 
 def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules) -> Errors:
-    """The errors of a change."""
-    errors = [*_managed(new), *_group(new, rules), *_topology(new, rules), *_group_change(old, new, rules)]
-    if not is_gated(old) and queue_name(old) != queue_name(new):
+    """The errors of a change. What was queued stays queued, and who the pod is stays as it was told when it was taken in."""
+    errors = [
+        *_identity(old, new),
+        *_managed(new),
+        *_group(new, rules),
+        *_topology(new, rules),
+        *_group_change(old, new, rules),
+    ]
+    if queue_name(old) != queue_name(new) and (not is_gated(old) or not queue_name(new)):
         errors.append(invalid(_LABELS.key(names.QUEUE_NAME_LABEL), queue_name(new), IMMUTABLE))
     errors += gangs.validate_update(old, new)
     if rules.admission_gated_by:
@@ -117,6 +162,19 @@ def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules
     if annotations_of(old).get(key) == "false" and annotations_of(new).get(key) != "false":
         errors.append(forbidden(_ANNOTATIONS.key(key), "unretriable pod group can't be converted to retriable"))
     return errors
+
+
+def _identity(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
+    """What the webhook and the controller have written of the pod's role, group and parent decides what it counts for."""
+    if not is_ours(old):
+        return []
+    tables = ((_LABELS, labels_of, _OUR_LABELS), (_ANNOTATIONS, annotations_of, _OUR_ANNOTATIONS))
+    return [
+        invalid(at.key(key), of(new).get(key, ""), IMMUTABLE)
+        for at, of, keys in tables
+        for key in keys
+        if of(old).get(key) != of(new).get(key)
+    ]
 
 
 def warnings(pod: Mapping[str, Any], rules: Rules) -> list[str]:

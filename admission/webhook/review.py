@@ -78,7 +78,7 @@ def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rule
 
 
 def _with_object(request: Request, changed: Wire) -> Request:
-    return Request(request.uid, request.operation, request.name, request.namespace, changed, request.old_object)
+    return msgspec.structs.replace(request, object=changed, written=request.object)
 
 
 def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rules) -> Wire:

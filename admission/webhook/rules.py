@@ -15,6 +15,15 @@ from typing import Any
 
 from api.names import EXACT
 
+# Of the systems whose manifests work here as they stand: capacity scheduling, Sakkara, coscheduling, Koordinator's gangs.
+TAKEN_OVER_SCHEDULERS = (
+    "capacityscheduler",
+    "koord-scheduler",
+    "sakkara",
+    "sakkara-scheduler",
+    "scheduler-plugins-scheduler",
+)
+
 Selector = Mapping[str, Any]
 GroupKind = tuple[str, str]
 
@@ -53,3 +62,6 @@ class Rules:
     managed_namespaces: Selector | None = field(default_factory=lambda: _unmanaged("kube-system", "stowage-system"))
     # a job whose controller is one of these is part of that job, and not queued itself
     managed_owners: frozenset[GroupKind] = frozenset((JOBSET,))
+    # what binds pods (schedulers.py): the stock scheduler in the place of these, and these beside it
+    taken_over_schedulers: frozenset[str] = frozenset(TAKEN_OVER_SCHEDULERS)
+    kept_schedulers: frozenset[str] = frozenset()

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from admission.integrations.pod import role_hash
-from admission.webhook import gangs, jobs
+from admission.webhook import gangs, jobs, schedulers
 from admission.webhook.defaults import in_managed_namespace
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, Path, invalid, unchanged
 from admission.webhook.jobs import Kind, labels_of, queue_name
@@ -85,6 +85,8 @@ def validate(
         return []
     levels = jobs.queue_levels(new, namespace, lookups) if old is None or _asks_anew(old, new, kind) else None
     errors = jobs.validate_create(new, kind, jobs.with_profile(rules, new, namespace, lookups), levels)
+    if queue_name(new):
+        errors += schedulers.validate_templates(kind.templates(new), kind.templates(dict(old)) if old else [], rules)
     return errors if old is None else [*errors, *queue_change(old, new), *_class_change(old, new)]
 
 

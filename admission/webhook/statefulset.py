@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.integrations.statefulset import MAIN, StatefulSet
-from admission.webhook import sets
+from admission.webhook import schedulers, sets
 from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid
 from admission.webhook.jobs import Job, Kind, queue_name
 from admission.webhook.lookups import Lookups
@@ -38,6 +38,7 @@ def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: Rules) 
         return
     template = obj.setdefault("spec", {}).setdefault("template", {})
     sets.mark(template, obj, StatefulSet.framework, names.STATEFULSET_POD_INDEX, namespace)
+    schedulers.take_over_templates(templates(obj), rules)
 
 
 def validate(old: Mapping[str, Any] | None, new: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> Errors:

@@ -43,6 +43,9 @@ from tests.scenarios.site import GROUP, Site, eventually, never
 from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+NOBODY = "nobody"
+ENVIRONMENT = {"STOWAGE_SCHEDULERS__KEPT": f'["{NOBODY}"]'}
+"""A scheduler that is said to run, and does not."""
 
 MakeSite = Callable[[str], Site]
 Texts = dict[str, str]
@@ -375,7 +378,7 @@ async def test_a_gang_that_is_not_bound_in_time_goes_back_whole(site: MakeSite) 
     await here.make(POD_GROUPS, group)
     pods = [a_pod(here, f"p-{i}", {GANG_LABEL: "g"}, gpus=1) for i in range(2)]
     # the queue cannot know of a rule that only the scheduler goes by
-    pods[1]["spec"]["schedulerName"] = "nobody"
+    pods[1]["spec"]["schedulerName"] = NOBODY
     await create(here, *pods)
     await are(here, "p-0", Running=1)
 

@@ -24,7 +24,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
 from api.kube.store import Change
 from api.meta import KubeObject, ObjectMeta, object_key, split_key
-from api.names import GANG_MADE, GANG_QUEUE, HOSTNAME_LABEL, QUEUE_NAME_LABEL, SAKKARA_QUEUE
+from api.names import GANG, GANG_MADE, GANG_QUEUE, HOSTNAME_LABEL, QUEUE_NAME_LABEL, SAKKARA_QUEUE
 from api.quantity import PODS
 from api.queues import (
     ClusterQueue,
@@ -106,6 +106,9 @@ class FreeQueueController:
         await self.queue.run()
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
+        """Nobody but a gang gets them, whatever queue's name an object bears."""
+        if GANG not in change.object.annotations:
+            return
         self._asked(change.object.metadata.namespace, change.object.labels.get(QUEUE_NAME_LABEL, ""))
 
     def _workload_changed(self, change: Change[Workload]) -> None:

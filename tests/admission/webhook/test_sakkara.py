@@ -121,7 +121,9 @@ def test_a_job_of_no_queue_is_left_to_its_pods_also_where_others_get_one() -> No
 
 
 def test_a_job_that_names_a_queue_itself_is_refused() -> None:
-    (error,) = validate_create(a_job({names.QUEUE_NAME_LABEL: "q"}), JOB, Rules())
+    job = a_job({names.QUEUE_NAME_LABEL: "q"})
+    del job["spec"]["template"]["spec"]["schedulerName"]
+    (error,) = validate_create(job, JOB, Rules())
     assert error.message == (
         "spec.template.metadata.labels[sakkara.group.name]: Forbidden: "
         "a group is admitted by its pods: the queue's name belongs on their template, not on the job"

@@ -1,0 +1,43 @@
+"""Names of queues that nobody may write: GANG_QUEUE and SAKKARA_QUEUE are for gangs that named no queue. Pure.
+
+They count nothing, so whoever could name them would run beside every quota. A gang may name its own all the same where it would
+get it anyway: where no elastic quota, no default queue and no rule for jobs without a queue holds for its namespace. A
+LocalQueue of such a name that somebody made himself is a queue like any other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from admission.webhook.defaults import default_queue, is_opted_in
+from admission.webhook.fields import Errors, Path, forbidden
+from admission.webhook.lookups import Lookups
+from admission.webhook.rules import Rules
+from api import names
+from api.meta import object_key
+
+RESERVED: Final = (names.GANG_QUEUE, names.SAKKARA_QUEUE)
+QUEUE: Final = Path("metadata").child("labels").key(names.QUEUE_NAME_LABEL)
+
+
+def validate(queue: str, namespace: str, lookups: Lookups, rules: Rules, *, gang: bool = False) -> Errors:
+    """The error of a queue's name that an object, or one that is a `gang`, writes itself."""
+    if queue not in RESERVED or _is_somebodys(queue, namespace, lookups):
+        return []
+    if gang and not is_queued_anyway(namespace, lookups, rules):
+        return []
+    return [forbidden(QUEUE, f'"{queue}" is reserved for gangs that name no queue: leave it out, or name a LocalQueue')]
+
+
+def is_queued_anyway(namespace: str, lookups: Lookups, rules: Rules) -> bool:
+    """Whether the namespace's pods and jobs are not free to run without a queue's name."""
+    return (
+        default_queue(namespace, lookups) is not None
+        or rules.manage_jobs_without_queue_name
+        or is_opted_in(namespace, lookups)
+    )
+
+
+def _is_somebodys(queue: str, namespace: str, lookups: Lookups) -> bool:
+    found = lookups.local_queues.get(object_key(namespace, queue))
+    return found is not None and names.GANG_MADE not in found.metadata.labels

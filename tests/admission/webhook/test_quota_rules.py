@@ -1,0 +1,261 @@
+"""What decides about quota at the webhook, of issue 16: A2 (elastic quotas), A3 (schedulers), B2 (identity), B3 (reserved
+queues) and B5 (who was queued stays queued)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from admission.settings import AdmissionSettings
+from admission.webhook.lookups import Lookups
+from admission.webhook.options import webhook_rules
+from admission.webhook.rules import Rules
+from api import names
+from api.queues import LocalQueue
+from tests.admission.webhook.objects import job, jobset
+from tests.admission.webhook.test_pod import GATES, a_deployment, a_pod, made
+from tests.admission.webhook.test_review import answer, body
+
+Obj = dict[str, Any]
+QUEUE = names.QUEUE_NAME_LABEL
+POD, JOB, JOBSET = "core-v1-pod", "batch-v1-job", "jobset-x-k8s-io-v1alpha2-jobset"
+DEPLOYMENT, STATEFUL_SET = "apps-v1-deployment", "apps-v1-statefulset"
+WORKER_SET = "leaderworkerset-x-k8s-io-v1-leaderworkerset"
+GANG = {names.GANG_NAME: "g", names.GANG_MINIMUM: "2"}
+
+
+def local(name: str, **labels: str) -> dict[str, LocalQueue]:
+    meta = {"name": name, "namespace": "ns", "labels": {key.replace("__", "/"): value for key, value in labels.items()}}
+    return {f"ns/{name}": LocalQueue.from_wire({"metadata": meta, "spec": {"clusterQueue": "cq"}})}
+
+
+FREE = Lookups()
+QUOTA = Lookups(elastic_quotas=lambda _: [("scheduling.x-k8s.io", "quota")])
+DEFAULT = Lookups(local_queues=local("default"))
+OPTED_IN = Lookups(namespace_labels=lambda _: {names.MANAGED_NAMESPACE: "true"})
+ALL_WAIT = Rules(manage_jobs_without_queue_name=True)
+
+
+def errors(path: str, obj: Obj, known: Lookups = FREE, old: Obj | None = None, rules: Rules | None = None) -> str:
+    """What the webhook says of it, empty where it lets it in; new pods and Jobs are completed first."""
+    verb = "mutate" if path in (POD, JOB) and old is None else "validate"
+    response = answer(f"/{verb}-{path}", body(obj, "UPDATE" if old else "CREATE", old), known, rules)
+    return "" if response["allowed"] else str(response["status"]["message"])
+
+
+# ---- A2
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(a_pod({}), id="bare"),
+        pytest.param(a_pod({}, owner="apps/v1/ReplicaSet"), id="of-a-Deployment"),
+        pytest.param(a_pod({}, owner="apps/v1/StatefulSet"), id="of-a-StatefulSet"),
+        pytest.param(a_pod({}, owner="apps/v1/DaemonSet"), id="of-a-DaemonSet"),
+        pytest.param(a_pod({}, schedulerName="capacityscheduler"), id="of-the-capacity-scheduler"),
+        pytest.param(a_pod(GANG), id="of-a-gang"),
+        pytest.param(a_pod({names.SAKKARA_GROUP_NAME: "g"}, schedulerName="sakkara"), id="of-a-Sakkara-group"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("known", "queue"),
+    [pytest.param(QUOTA, "elastic-quota", id="quota"), pytest.param(DEFAULT, "default", id="default")],
+)
+def test_every_pod_without_a_queue_goes_by_its_namespaces_own(pod: Obj, known: Lookups, queue: str) -> None:
+    found = made(f"/mutate-{POD}", pod, known)
+    assert found["metadata"]["labels"][QUEUE] == queue
+    assert found["spec"]["schedulingGates"] == GATES
+    assert found["spec"].get("schedulerName", "default-scheduler") == "default-scheduler"
+
+
+def test_a_deployments_pod_of_an_elastic_quota_goes_as_soon_as_it_is_told() -> None:
+    """Its ReplicaSet makes another one: nobody need keep it."""
+    found = made(f"/mutate-{POD}", a_pod({}, owner="apps/v1/ReplicaSet"), QUOTA)
+    assert "finalizers" not in found["metadata"]
+
+
+def test_a_pod_that_is_bound_already_does_not_get_past_a_quota() -> None:
+    assert errors(POD, a_pod({}, nodeName="n"), QUOTA).startswith("spec.nodeName: Forbidden")
+    assert errors(POD, a_pod({}, nodeName="n"), FREE) == ""
+
+
+# ---- A3
+
+
+def with_scheduler(kind: str, name: str) -> Obj:
+    spec = {"containers": [{"name": "c", "image": "i"}], "schedulerName": name}
+    labels = {QUEUE: "team"}
+    if kind == POD:
+        return a_pod(schedulerName=name)
+    if kind == JOB:
+        return job(template={}) | {"spec": {"parallelism": 1, "template": {"metadata": {}, "spec": spec}}}
+    if kind == JOBSET:
+        found = jobset({}, w=(1, 1, {}))
+        found["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"] = spec
+        return found
+    if kind == WORKER_SET:
+        given = {"size": 2, "leaderTemplate": {"spec": dict(spec)}, "workerTemplate": {"spec": spec}}
+        return {"metadata": {"name": "s", "labels": labels}, "spec": {"leaderWorkerTemplate": given}}
+    return {"metadata": {"name": "s", "labels": labels}, "spec": {"template": {"metadata": {}, "spec": spec}}}
+
+
+KINDS = {
+    POD: "spec",
+    JOB: "spec.template.spec",
+    JOBSET: "spec.replicatedJobs[0].template.spec.template.spec",
+    DEPLOYMENT: "spec.template.spec",
+    STATEFUL_SET: "spec.template.spec",
+    WORKER_SET: "spec.leaderWorkerTemplate.leaderTemplate.spec",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["capacityscheduler", "sakkara", "ours"])
+def test_schedulers_of_the_documents_and_of_the_setting_are_taken_over(kind: str, name: str) -> None:
+    rules = Rules(taken_over_schedulers=Rules().taken_over_schedulers | {"ours"})
+    response = answer(f"/mutate-{kind}", body(with_scheduler(kind, name)), None, rules)
+    assert response["allowed"], response
+    found = made(f"/mutate-{kind}", with_scheduler(kind, name)) if name != "ours" else None
+    assert found is None or (name not in str(found) and "default-scheduler" in str(found))
+
+
+@pytest.mark.parametrize(("kind", "at"), KINDS.items(), ids=KINDS)
+def test_any_other_scheduler_is_refused_with_the_field(kind: str, at: str) -> None:
+    text = errors(kind, with_scheduler(kind, "volcano"))
+    assert f'{at}.schedulerName: Unsupported value: "volcano": supported values: "capacityscheduler", "default' in text
+    assert errors(kind, with_scheduler(kind, "volcano"), rules=Rules(kept_schedulers=frozenset({"volcano"}))) == ""
+
+
+def test_what_names_no_queue_may_name_any_scheduler() -> None:
+    assert errors(POD, a_pod({}, schedulerName="volcano")) == ""
+    assert "schedulerName" in errors(POD, a_pod({}, schedulerName="volcano"), QUOTA)
+    assert "schedulerName" in errors(POD, a_pod(GANG, schedulerName="volcano"))
+
+
+@pytest.mark.parametrize("queued", [True, False], ids=["was-queued", "names-its-queue-now"])
+def test_a_job_that_was_queued_may_change_whatever_scheduler_it_has(queued: bool) -> None:
+    old, new = with_scheduler(JOB, "volcano"), with_scheduler(JOB, "volcano")
+    new["spec"]["suspend"] = old["spec"]["suspend"] = True
+    if not queued:
+        old["metadata"]["labels"] = {}
+    assert ("schedulerName" in errors(JOB, new, old=old)) is not queued
+
+
+def test_settings_name_schedulers() -> None:
+    rules = webhook_rules(AdmissionSettings(schedulers={"takenOver": ["a"], "kept": ["sakkara"]}))
+    assert (rules.taken_over_schedulers >= {"a", "capacityscheduler"}, rules.kept_schedulers) == (True, {"sakkara"})
+    assert "sakkara" not in rules.taken_over_schedulers
+    with pytest.raises(ValueError, match="exclude each other"):
+        AdmissionSettings(schedulers={"takenOver": ["a"], "kept": ["a"]})
+
+
+# ---- B3
+
+
+@pytest.mark.parametrize("queue", ["gangs", "sakkara"])
+@pytest.mark.parametrize(
+    ("known", "rules"),
+    [
+        pytest.param(FREE, Rules(), id="free"),
+        pytest.param(QUOTA, Rules(), id="quota"),
+        pytest.param(DEFAULT, Rules(), id="default"),
+        pytest.param(OPTED_IN, Rules(), id="managed"),
+        pytest.param(FREE, ALL_WAIT, id="all-wait"),
+    ],
+)
+def test_queues_of_gangs_are_reserved(queue: str, known: Lookups, rules: Rules) -> None:
+    named = {QUEUE: queue}
+    said = f'metadata.labels[{QUEUE}]: Forbidden: "{queue}" is reserved for gangs that name no queue'
+    for kind, obj in (
+        (POD, a_pod(named)),
+        (JOB, job(labels=named)),
+        (JOBSET, jobset({}, w=(1, 1, {})) | {"metadata": {"name": "s", "labels": named}}),
+        (DEPLOYMENT, a_deployment(queue)),
+        (STATEFUL_SET, a_deployment(queue)),
+    ):
+        assert said in errors(kind, obj, known, rules=rules), kind
+    free = known is FREE and not rules.manage_jobs_without_queue_name
+    assert (said not in errors(POD, a_pod(named | GANG), known, rules=rules)) is free
+    assert errors(POD, a_pod(GANG), known, rules=rules) == ""
+    old = a_pod({QUEUE: "team", names.MANAGED_LABEL: "true"}, schedulingGates=GATES)
+    new = a_pod(named | {names.MANAGED_LABEL: "true"}, schedulingGates=GATES)
+    assert said in errors(POD, new, known, old, rules)
+    assert said in errors(JOB, job(labels=named, suspend=True), known, job(suspend=True), rules)
+
+
+def test_a_queue_of_the_name_that_somebody_made_is_a_queue() -> None:
+    mine, ours = (
+        Lookups(local_queues=local("gangs", **more)) for more in ({}, {"stowage.dev__made-from-labels": "true"})
+    )
+    assert errors(JOB, job(labels={QUEUE: "gangs"}), mine) == ""
+    assert "reserved" in errors(JOB, job(labels={QUEUE: "gangs"}), ours)
+
+
+def test_where_all_have_to_name_a_queue_a_gang_that_names_none_waits() -> None:
+    response = answer(f"/mutate-{POD}", body(a_pod(GANG)), FREE, ALL_WAIT)
+    assert response["allowed"]
+    assert made(f"/mutate-{POD}", a_pod(GANG))["metadata"]["labels"][QUEUE] == "gangs"
+
+
+# ---- B2
+
+LABELS: Mapping[str, str] = {QUEUE: "team", names.MANAGED_LABEL: "true", names.GANG_MEMBER: "true"}
+SAID: Mapping[str, str] = {names.ROLE_HASH: "11111111", names.GANG: "g", names.GANG_TERMS: "{}"}
+
+
+@pytest.mark.parametrize("gates", [GATES, []], ids=["gated", "runs"])
+@pytest.mark.parametrize("changed", ["2", None], ids=["changed", "removed"])
+@pytest.mark.parametrize("key", [names.ROLE_HASH, names.GANG, names.GANG_TERMS, names.GANG_MEMBER, names.MANAGED_LABEL])
+def test_who_a_pod_is_never_changes(key: str, changed: str | None, gates: list[Obj]) -> None:
+    labels, said = dict(LABELS), dict(SAID)
+    old = a_pod(dict(LABELS), dict(SAID), schedulingGates=gates)
+    table = labels if key in labels else said
+    if changed is None:
+        del table[key]
+    else:
+        table[key] = changed
+    text = errors(POD, a_pod(labels, said, schedulingGates=gates), old=old)
+    assert f"[{key}]: Invalid value" in text
+    assert "field is immutable" in text
+
+
+@pytest.mark.parametrize(
+    "key", [names.POD_SUSPENDING_PARENT, names.PREBUILT_WORKLOAD, names.WORKLOAD_ANNOTATION], ids=lambda key: key
+)
+def test_nothing_is_added_to_who_a_pod_is(key: str) -> None:
+    old, new = (a_pod(dict(LABELS), {**SAID, **more}, schedulingGates=GATES) for more in ({}, {key: "other"}))
+    assert f"[{key}]: Invalid value" in errors(POD, new, old=old)
+
+
+# ---- B5
+
+
+@pytest.mark.parametrize(
+    ("known", "rules", "stays"),
+    [
+        pytest.param(FREE, Rules(), False, id="free-as-in-Kueue"),
+        pytest.param(QUOTA, Rules(), True, id="quota"),
+        pytest.param(DEFAULT, Rules(), True, id="default"),
+        pytest.param(OPTED_IN, Rules(), True, id="managed"),
+        pytest.param(FREE, ALL_WAIT, True, id="all-wait"),
+    ],
+)
+@pytest.mark.parametrize("kind", [JOB, JOBSET])
+def test_a_job_that_was_queued_stays_queued(kind: str, known: Lookups, rules: Rules, stays: bool) -> None:
+    old: Obj = job(suspend=True) if kind == JOB else jobset({}, w=(1, 1, {}))
+    old["spec"]["suspend"] = True
+    new: Obj = {**old, "metadata": {**old["metadata"], "labels": {}}}
+    assert bool(errors(kind, new, known, old, rules)) is stays
+    started = {**new, "spec": {**new["spec"], "suspend": False}}
+    assert f"metadata.labels[{QUEUE}]" in errors(kind, started, known, old, rules)
+
+
+@pytest.mark.parametrize("known", [FREE, QUOTA], ids=["free", "quota"])
+def test_a_held_pod_stays_queued_for_nobody_else_would_open_it(known: Lookups) -> None:
+    old = a_pod({QUEUE: "team", names.MANAGED_LABEL: "true"}, schedulingGates=GATES)
+    for gates in (GATES, []):
+        new = a_pod({names.MANAGED_LABEL: "true"}, schedulingGates=gates)
+        assert f"metadata.labels[{QUEUE}]" in errors(POD, new, known, old)
