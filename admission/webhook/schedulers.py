@@ -2,7 +2,7 @@
 
 What we let through must bind, and the stock scheduler binds it. The schedulers of the systems whose manifests work here are not
 there any more: where a pod or a pod template names one of them, the stock scheduler is named instead. Settings add names to
-these (`taken_over`), and name schedulers that run in this cluster beside the stock one (`kept`): pods that name these go to them.
+these (`taken_over`), and name schedulers that run in this cluster beside the stock one (`kept`): their pods go to them.
 Any other name is refused, for such a pod would hold its quota and never run.
 """
 
