@@ -63,8 +63,8 @@ def _containers(path: str, spec: pods.PodSpec) -> Iterator[tuple[str, pods.Conta
 
 
 def _above_limits(path: str, spec: pods.PodSpec) -> Iterator[str]:
-    for place, container in _containers(path, spec):
-        given = container.resources
+    whole = [(f"{path}.resources", spec.resources)] if spec.resources is not None else []
+    for place, given in [*((place, each.resources) for place, each in _containers(path, spec)), *whole]:
         limits = parse_list(given.limits)
         above = _exceeding(parse_list(given.requests), limits)
         if above:

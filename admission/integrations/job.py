@@ -74,15 +74,16 @@ class BatchJob:
 
     def pods_ready(self, job: Job) -> bool:
         """See JobKind."""
-        return _status(job, "ready") + _status(job, "succeeded") >= pods_of(job.get("spec") or {})
+        there = _status(job, "ready") + _status(job, "succeeded") + _uncounted(job)
+        return there >= pods_of(job.get("spec") or {})
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Pods that will not be needed again: those of the last round that have succeeded."""
+        """Pods that will not be needed again: those of the last round that have succeeded, or whose index has failed."""
         spec = job.get("spec") or {}
-        parallelism, succeeded = _or(spec.get("parallelism"), 1), _status(job, "succeeded")
-        if parallelism == 1 or not succeeded:
+        parallelism, over = _or(spec.get("parallelism"), 1), _status(job, "succeeded") + _failed_indexes(job)
+        if parallelism == 1 or not over:
             return ()
-        remaining = int(_or(spec.get("completions"), parallelism)) - succeeded
+        remaining = int(_or(spec.get("completions"), parallelism)) - over
         done = parallelism - max(remaining, 0)
         return (ReclaimablePod(name=MAIN, count=done),) if done > 0 else ()
 
@@ -129,6 +130,25 @@ def _restorable(job: Job) -> bool:
 
 def _status(job: Job, field: str) -> int:
     return int((job.get("status") or {}).get(field) or 0)
+
+
+def _uncounted(job: Job) -> int:
+    """Pods that have succeeded, and that the Job controller has not added to `succeeded` yet."""
+    waiting = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
+    return len(waiting.get("succeeded") or ())
+
+
+def _failed_indexes(job: Job) -> int:
+    """How many indexes have failed for good (`backoffLimitPerIndex`), of a list such as `1,3-5`."""
+    text = (job.get("status") or {}).get("failedIndexes") or ""
+    total = 0
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        start, end = parse_int32(first), parse_int32(last or first)
+        if start is None or end is None or end < start:
+            return 0
+        total += end - start + 1
+    return total
 
 
 def _or(value: int | None, default: int) -> int:

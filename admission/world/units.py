@@ -54,7 +54,9 @@ def is_over(pod: Mapping[str, Any]) -> bool:
 
 def is_known(pod: Mapping[str, Any]) -> bool:
     """Whether the webhook has seen it already: what it is given stands in it."""
-    return names.ROLE_HASH in (pod["metadata"].get("annotations") or {})
+    labels, annotations = (pod["metadata"].get(part) or {} for part in ("labels", "annotations"))
+    marked = names.MANAGED_LABEL in labels or names.POD_SUSPENDING_PARENT in annotations
+    return marked and names.ROLE_HASH in annotations
 
 
 def job_of(pod: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -51,3 +51,13 @@ EVENTS_SENT: Final = Counter("stowage_events_sent_total", "Events written.", ("c
 EVENTS_DROPPED: Final = Counter("stowage_events_dropped_total", "Events lost, by why.", ("component", "why"))
 
 LEADER: Final = Gauge("stowage_leader", "1 while this process holds the Lease.", ("lease",))
+
+# 1, 2.5, 5, then doubling: Kueue's buckets for waiting times, with finer ones below a second for small jobs
+_WAITING = (0.1, 0.25, 0.5, 1, 2.5, 5, *(10 * 2**n for n in range(11)))
+
+GATE_REMOVAL = Histogram(
+    "kueue_pod_scheduling_gate_removal_seconds",
+    "From the later of admission and pod creation to the removal of the pod's gate.",
+    ("name", "cluster_queue", "is_group"),
+    buckets=_WAITING,
+)

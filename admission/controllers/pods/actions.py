@@ -15,11 +15,16 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class StartPod:
-    """Takes the admission gate away and gives the pod what its admission says; a strategic merge patch."""
+    """Takes the admission gate away and gives the pod what its admission says; a strategic merge patch.
+
+    `since`: the later of admission and creation. It and the ClusterQueue are for the metric.
+    """
 
     pod: QueuedPod
     patch: dict[str, Any]
     events: tuple[Event, ...] = ()
+    cluster_queue: str = ""
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,10 @@ from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
+from api.kube.metrics import GATE_REMOVAL
 from api.kube.resources import PODS, WORKLOADS
 from api.meta import rfc3339
-from api.names import JOB_TRACKING_FINALIZER, MANAGED_FINALIZER
+from api.names import ADMISSION_GATE, JOB_TRACKING_FINALIZER, MANAGED_FINALIZER
 
 log = logging.getLogger(__name__)
 
@@ -149,6 +150,8 @@ class PodExecutor:
                     await self._patch(pod, patch)
                 finally:
                     self.starting.discard(pod.metadata.uid)
+                removal = GATE_REMOVAL.labels(ADMISSION_GATE, action.cluster_queue, str(bool(pod.group)).lower())
+                removal.observe(max(0.0, self._wall() - action.since))
             case StopPod(reason=reason, message=message):
                 target = {"type": TERMINATION_TARGET, "status": "True", "reason": reason, "message": message}
                 target["lastTransitionTime"] = rfc3339(self._wall())

@@ -318,12 +318,11 @@ class _Planner:
         waiting = [pod for pod in self._unit.pods if pod.gated]
         if not waiting:
             return NOTHING
-        queue = workload.status.admission.cluster_queue if workload.status.admission else ""
         try:
             infos = pod_set_infos(workload, self._surroundings.flavors, self._surroundings.options)
             beyond_ours = {pod.key: beyond(pod, workload, self._pod_set_of(pod)) for pod in waiting}
             fitting = [pod for pod in waiting if beyond_ours[pod.key] is None]
-            made = Plan(tuple(starts(self._unit, fitting, infos, queue)))
+            made = Plan(tuple(starts(self._unit, fitting, infos, workload)))
             too_large = next((error for error in beyond_ours.values() if error is not None), None)
             return made if too_large is None else made.followed(unlike(too_large))
         except PodSetConflict as error:

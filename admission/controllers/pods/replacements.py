@@ -10,8 +10,8 @@ from typing import Final
 
 from admission.controllers.conditions import with_condition
 from admission.integrations.podgroup import Unit
-from api.meta import find_condition
-from api.names import EVICTED, WAITING_FOR_REPLACEMENT_PODS
+from api.meta import find_condition, is_true
+from api.names import ADMITTED, EVICTED, WAITING_FOR_REPLACEMENT_PODS
 from api.workloads import Workload, WorkloadStatus
 
 PODS_FAILED: Final = "PodsFailed"
@@ -25,7 +25,9 @@ def with_replacements(status: WorkloadStatus, unit: Unit, workload: Workload, no
     evicted = eviction if eviction is not None and eviction.status == "True" else None
     wanted = sum(pod_set.count for pod_set in workload.spec.pod_sets)
     if unit.fast:
-        wanted = min(wanted, len(unit.pods))  # those that nobody has created yet are not missing
+        # Those that nobody has created yet are not missing; before it runs (again) one pod stands for all.
+        running = evicted is None and is_true(status.conditions, ADMITTED)
+        wanted = min(wanted, len(unit.pods) if running else 1)
     waits = old is not None and old.status == "True"
     generation = workload.metadata.generation
     if sum(pod.lasting for pod in unit.pods) >= wanted:

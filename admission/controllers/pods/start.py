@@ -21,6 +21,7 @@ from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import MAIN, Unit, UnlikePods
 from admission.integrations.podset import PodSetInfo, applied
 from api import names
+from api.meta import find_condition, parse_time
 from api.pods import PodSpec, effective_requests, pod_spec
 from api.quantity import Resources, to_text
 from api.workloads import Workload
@@ -29,8 +30,13 @@ _INJECTED: Final = ("cpu", "memory", "ephemeral-storage")
 """What sidecars ask for that others put into the pods of a set, when those are made."""
 
 
-def starts(unit: Unit, pods: Sequence[QueuedPod], infos: Sequence[PodSetInfo], queue: str) -> Iterator[StartPod]:
-    """The start of each pod that waits for it. Raises PodSetConflict."""
+def starts(
+    unit: Unit, pods: Sequence[QueuedPod], infos: Sequence[PodSetInfo], workload: Workload
+) -> Iterator[StartPod]:
+    """The start of each pod that waits for the Workload's admission. Raises PodSetConflict."""
+    queue = workload.status.admission.cluster_queue if workload.status.admission else ""
+    admission = find_condition(workload.status.conditions, names.ADMITTED)
+    admitted = parse_time(admission.last_transition_time if admission else None) or 0.0
     by_name = {info.name: info for info in infos}
     told = (Event("Started", f"Admitted by clusterQueue {queue}"),)
     described = isinstance(unit, ExactUnit) and unit.exact.config_map is not None
@@ -38,7 +44,7 @@ def starts(unit: Unit, pods: Sequence[QueuedPod], infos: Sequence[PodSetInfo], q
     for pod in pods:
         info = by_name.get(pod.role if unit.group else MAIN)
         if info is not None and pod.gated and pod.lasting and not pod.terminated:
-            yield StartPod(pod, start_patch(pod, info, labels), told)
+            yield StartPod(pod, start_patch(pod, info, labels), told, queue, max(admitted, pod.created))
 
 
 def beyond(pod: QueuedPod, workload: Workload, pod_set: str) -> UnlikePods | None:

@@ -116,7 +116,23 @@ def test_reclaimable(spec: dict[str, Any], succeeded: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "ready"), [({"ready": 2}, False), ({"ready": 2, "succeeded": 1}, True)], ids=["one missing", "all"]
+    ("indexes", "count"),
+    [("", 0), ("4", 1), ("0,2-3", 3), ("0-4", 3), ("2-1", 0), ("x", 0), ("-", 0), ("1-99999999999", 0)],
+)
+def test_failed_indexes_need_no_quota_any_more(indexes: str, count: int) -> None:
+    """Issue 16, C6: with `backoffLimitPerIndex` a failed index is not tried again."""
+    found = KIND.reclaimable_pods(job({"succeeded": 2, "failedIndexes": indexes}, parallelism=3, completions=5))
+    assert sum(p.count for p in found) == count
+
+
+@pytest.mark.parametrize(
+    ("status", "ready"),
+    [
+        pytest.param({"ready": 2}, False, id="one missing"),
+        pytest.param({"ready": 2, "succeeded": 1}, True, id="all"),
+        pytest.param({"ready": 2, "uncountedTerminatedPods": {"succeeded": ["u"]}}, True, id="one not counted yet"),
+        pytest.param({"ready": 2, "uncountedTerminatedPods": {"failed": ["u"]}}, False, id="one failed"),
+    ],
 )
 def test_pods_ready(status: dict[str, int], ready: bool) -> None:
     assert KIND.pods_ready(job(status)) is ready

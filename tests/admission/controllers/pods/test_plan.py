@@ -87,6 +87,7 @@ def test_a_start_opens_gates_and_adds_what_the_admission_gives(
     assert start.patch["spec"]["nodeSelector"] == selector
     assert start.patch["spec"]["tolerations"] == [{"key": "t", "operator": "Exists"}]
     assert start.patch["metadata"]["uid"] == "uid-p"
+    assert (start.cluster_queue, start.since) == ("cq", NOW)  # for the metric of gates (issue 16, C6)
     assert start.patch["metadata"]["labels"][names.PODSET_LABEL] == "main"
     assert start.patch["metadata"]["annotations"][names.WORKLOAD_ANNOTATION].startswith("pod-p-")
 
@@ -144,6 +145,22 @@ def test_with_fast_admission_pods_that_nobody_made_yet_are_not_missing() -> None
     workload = created(of)
     assert workload.spec.pod_sets[0].count == 3
     assert plan(of, [workload], AROUND, NOW).actions == ()
+
+
+def test_a_fast_group_needs_one_pod_again_after_an_eviction() -> None:
+    """Issue 16, C6: its first pod stands for all, the second time too."""
+    fast = {names.POD_GROUP_FAST_ADMISSION: "true"}
+    old = [wire(name, group="g", total=2, annotations=fast, gated=False, phase="Failed", deleted=True) for name in "ab"]
+    waiting = created(unit(wire("a", group="g", total=2, annotations=fast)))
+    evicted = admitted(waiting)
+    status = conditions.evicted(evicted.status, "Preempted", "make room", NOW)
+    status = conditions.with_condition(
+        status, names.WAITING_FOR_REPLACEMENT_PODS, True, "Preempted", "make room", NOW, 0
+    )
+    new = unit(*old, wire("c", group="g", total=2, annotations=fast, created=1))
+    made = plan(new, [evicted.model_copy(update={"status": status})], AROUND, NOW)
+    (said,) = [action.status for action in made.actions if isinstance(action, SetStatus)]
+    assert not is_true(said.conditions, names.WAITING_FOR_REPLACEMENT_PODS)
 
 
 def test_quota_stays_until_no_pod_takes_up_a_node() -> None:
