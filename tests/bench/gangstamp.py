@@ -70,7 +70,7 @@ async def _start(kube: Kube, waiting: asyncio.Queue[Unit], slots: asyncio.Semaph
         workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1))
         infos = pod_set_infos(workload, _FLAVORS, JobOptions())
         async with asyncio.TaskGroup() as group:
-            for start in starts(unit, unit.pods, infos, "cq"):
+            for start in starts(unit, unit.pods, infos, workload):
                 group.create_task(_open(kube, start.pod, start.patch, slots))
 
 
