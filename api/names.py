@@ -10,6 +10,7 @@ from typing import Final
 GROUP: Final = "kueue.x-k8s.io"
 VERSION: Final = "v1beta2"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
+CONVERT_PATH: Final = "/convert"  # of the webhook process: other versions of the group's objects
 
 # ---- labels on jobs, pods and workloads
 QUEUE_NAME_LABEL: Final = f"{GROUP}/queue-name"
@@ -211,6 +212,7 @@ KOORDINATOR_MATCH_POLICY: Final = f"{KOORDINATOR}/match-policy"
 
 # ---- ours, beyond the peer
 STOWAGE: Final = "stowage.dev"
+CONVERSION_PROBLEM: Final = f"{STOWAGE}/conversion-problem"  # what of the object another version could not express
 FIELD_MANAGER: Final = "stowage"
 PLACEMENT_CONSTRAINTS: Final = f"{STOWAGE}/placement-constraints"
 RELAX_TOPOLOGY_AFTER: Final = f"{STOWAGE}/relax-topology-after"

@@ -18,6 +18,7 @@ from api.kube.informer import Informer
 from api.kube.process import Process
 from api.kube.resources import (
     ADMISSION_CHECKS,
+    ALL,
     CLUSTER_QUEUES,
     ELASTIC_QUOTAS,
     LOCAL_QUEUES,
@@ -27,7 +28,7 @@ from api.kube.resources import (
     SIGS_ELASTIC_QUOTAS,
     TOPOLOGIES,
 )
-from api.names import GANG_MEMBER
+from api.names import GANG_MEMBER, GROUP
 from api.pods import Namespace
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
 from api.topology import ResourceFlavor, Topology
@@ -113,6 +114,8 @@ def _certificates(kube: Kube, settings: AdmissionSettings, tls: Serving) -> Cert
         names=_names(section, settings.namespace),
         mutating=section.mutating_configuration,
         validating=section.validating_configuration,
+        crds=tuple(f"{resource.plural}.{GROUP}" for resource in ALL if resource.group == GROUP),
+        service=section.service,
     )
     lifetime = section.certificate_days * _DAY
     lifetimes = Lifetimes(lifetime, renew_before=lifetime / 3, settle=section.certificate_settle)

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from admission.webhook.authority import (
     Lifetimes,
@@ -35,11 +36,14 @@ from api.errors import ApiError, Conflict, NotFound
 from api.kube.backoff import Backoff
 from api.kube.client import Kube, PatchKind
 from api.kube.clock import SYSTEM, Clock
-from api.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
+from api.kube.resources import CRDS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
+from api.names import CONVERT_PATH
 
 log = logging.getLogger(__name__)
 Configuration = tuple[Resource, dict[str, Any]]
 _RETRY: Final = Backoff(0.2, 10.0)
+_CRDS_EVERY: Final = 6
+"""Passes after which the CRDs are read again (they are large)."""
 
 
 class Certificates(Protocol):
@@ -51,13 +55,18 @@ class Certificates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where things are: the Secret, the two configurations (empty: none), and the names we are called by."""
+    """Where things are: the Secret, the two configurations (empty: none), and the names we are called by.
+
+    `crds`: names of the CustomResourceDefinitions whose versions we convert; `service`: ours, by which they call us.
+    """
 
     namespace: str
     secret: str
     names: tuple[str, ...]
     mutating: str = ""
     validating: str = ""
+    crds: tuple[str, ...] = ()
+    service: str = ""
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:
@@ -80,6 +89,8 @@ class OwnCertificates:
     ) -> None:
         self._kube, self._place, self._tls, self._wall = kube, place, tls, wall
         self._lifetimes = lifetimes or Lifetimes()
+        self._in_crds: bytes | None = None
+        self._passes_since = 0
 
     async def once(self) -> None:
         """See Certificates."""
@@ -93,6 +104,7 @@ class OwnCertificates:
             await self._write(secret, state)
             log.info("serving certificate", extra={"step": step.value, "secret": self._place.secret})
         await self._publish(configurations, state)
+        await self._publish_to_crds(state)
         if state.serving is not None:
             await self._tls.load(state.serving)
 
@@ -127,15 +139,54 @@ class OwnCertificates:
             }
             await self._kube.patch(resource, one["metadata"]["name"], body, kind=PatchKind.MERGE)
 
+    async def _publish_to_crds(self, state: State) -> None:
+        """The CAs into the CRDs that call us: when they change, and now and then, for somebody may apply the CRDs again.
+
+        A CRD that is missing, or that we may not write, does not keep the webhooks from their certificate.
+        """
+        self._passes_since += 1
+        if state.bundle == self._in_crds and self._passes_since < _CRDS_EVERY:
+            return
+        for name in self._place.crds:
+            try:
+                await self._publish_to_crd(name, state)
+            except ApiError as failure:
+                log.warning("CA not written into the CRD", extra={"crd": name, "error": str(failure)})
+                return
+        self._in_crds, self._passes_since = state.bundle, 0
+
+    async def _publish_to_crd(self, name: str, state: State) -> None:
+        crd = await self._found(CRDS, name) or {}
+        client = ((crd.get("spec", {}).get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}
+        if not self._calls_us(client) or split(_decoded(client.get("caBundle"))) == state.trust:
+            return
+        bundle = base64.b64encode(state.bundle).decode()
+        body = {
+            "metadata": {"resourceVersion": crd["metadata"]["resourceVersion"]},
+            "spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}},
+        }
+        await self._kube.patch(CRDS, name, body, kind=PatchKind.MERGE)
+
+    def _calls_us(self, client: dict[str, Any]) -> bool:
+        """Whether a conversion webhook is ours and not, say, that of a Kueue which owns the CRDs."""
+        service = client.get("service") or {}
+        ours = (self._place.service, self._place.namespace, CONVERT_PATH)
+        by_service = (service.get("name"), service.get("namespace"), service.get("path")) == ours
+        return by_service or urlsplit(client.get("url") or "").path == CONVERT_PATH
+
+
+def _decoded(text: str | None) -> bytes:
+    """The CA bundle, empty where there is none or it cannot be read."""
+    try:
+        return base64.b64decode(text or "")
+    except ValueError:
+        return b""
+
 
 def _bundles(configuration: dict[str, Any]) -> Iterator[bytes]:
     """The CA bundle of each webhook, empty where there is none or it cannot be read."""
     for hook in configuration.get("webhooks") or ():
-        text = (hook.get("clientConfig") or {}).get("caBundle") or ""
-        try:
-            yield base64.b64decode(text)
-        except ValueError:
-            yield b""
+        yield _decoded((hook.get("clientConfig") or {}).get("caBundle"))
 
 
 def _trusting(hook: dict[str, Any], bundle: bytes) -> dict[str, Any]:

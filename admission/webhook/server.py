@@ -23,15 +23,19 @@ import msgspec
 from aiohttp import web
 
 from admission.webhook.authority import Pair
+from admission.webhook.conversion import converted
 from admission.webhook.endpoints import MUTATING, VALIDATING
 from admission.webhook.lookups import Lookups
 from admission.webhook.review import BadReview, decode, review
 from admission.webhook.rules import Rules
+from api.names import CONVERT_PATH
 
 log = logging.getLogger(__name__)
 
 # The API server takes objects of up to 3 MB; an update carries two of them.
 MAX_BODY: Final = 16 * 1024 * 1024
+# It converts a list in one request: a page of 500 objects, most of them of some kilobytes.
+MAX_CONVERSION: Final = 64 * 1024 * 1024
 _GRACE: Final = 5.0
 
 
@@ -92,6 +96,15 @@ class Handlers:
         self.observe(request.path, "allowed" if reply["response"]["allowed"] else "denied")
         return web.Response(body=encoded, content_type="application/json")
 
+    async def convert(self, request: web.Request) -> web.Response:
+        """One ConversionReview."""
+        body = await request.clone(client_max_size=MAX_CONVERSION).read()
+        try:
+            encoded = await converted(body)
+        except BadReview as bad:
+            return web.Response(status=400, text=f"{bad}\n")
+        return web.Response(body=encoded, content_type="application/json")
+
     async def healthz(self, _: web.Request) -> web.Response:
         """Alive."""
         return web.Response(text="ok\n")
@@ -108,6 +121,7 @@ def make_app(handlers: Handlers) -> web.Application:
     app.router.add_get("/readyz", handlers.readyz)
     for path in (*MUTATING, *VALIDATING):
         app.router.add_post(path, handlers.answer)
+    app.router.add_post(CONVERT_PATH, handlers.convert)
     return app
 
 

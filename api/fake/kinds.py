@@ -134,7 +134,9 @@ BUILTIN: tuple[Kind, ...] = (
 def from_crd(crd: Obj, rules: Rules) -> Kind:
     """The kind that a CustomResourceDefinition adds. `rules` are those of the kind that was there before, if any."""
     spec = crd["spec"]
-    served = [version for version in spec["versions"] if version.get("served")]
+    # No conversion webhook is asked here: of a kind that needs one only the stored version is served.
+    converts = (spec.get("conversion") or {}).get("strategy") == "Webhook"
+    served = [each for each in spec["versions"] if each.get("served") and (each.get("storage") or not converts)]
     stored = next(version for version in spec["versions"] if version.get("storage"))
     fields = [item["jsonPath"].lstrip(".") for version in served for item in version.get("selectableFields") or ()]
     return Kind(

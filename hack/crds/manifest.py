@@ -1,14 +1,21 @@
-"""One kind as a CustomResourceDefinition, and its file's text. One version is served and stored."""
+"""One kind as a CustomResourceDefinition, and its file's text.
+
+Kinds of kueue.x-k8s.io are stored in v1beta2 and served in v1beta1, too, which the webhook converts: clusters that come from
+Kueue have objects stored in it, and the API server takes no CRD without a version that it has stored.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
 
-from api.names import GROUP
+from api.conversion import V1BETA1
+from api.names import CONVERT_PATH, GROUP
 from api.schema import Schema
 from hack.crds.kinds import Column, Kind
+from hack.crds.older import older
 from hack.crds.structural import structural
 
 HEADER = "# Generated from the types by `python -m hack.crds`: change those, not this.\n"
@@ -16,6 +23,20 @@ CATEGORY = "kueue"
 # Groups below k8s.io ask of every CRD who has approved it, or that nobody has.
 _PROTECTED, _APPROVAL = ".k8s.io", "api-approved.kubernetes.io"
 _UNAPPROVED = "unapproved, serves manifests that were written for this group"
+
+
+# Where the API server asks for the other version; the webhook process writes its CA here (config/selfsigned).
+_CONVERSION: dict[str, Any] = {
+    "conversion": {
+        "strategy": "Webhook",
+        "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {
+                "service": {"namespace": "stowage-system", "name": "stowage-webhook", "path": CONVERT_PATH}
+            },
+        },
+    }
+}
 
 
 def file_name(kind: Kind) -> str:
@@ -44,7 +65,8 @@ def manifest(kind: Kind) -> dict[str, Any]:
                 "shortNames": list(kind.short_names),
                 **({"categories": list(categories)} if (categories := _categories(kind)) else {}),
             },
-            "versions": [_version(kind)],
+            **(_CONVERSION if kind.group == GROUP else {}),
+            "versions": [*([_older_version(kind)] if kind.group == GROUP else []), _version(kind)],
         },
     }
 
@@ -77,6 +99,16 @@ def _version(kind: Kind) -> dict[str, Any]:
         version["selectableFields"] = [{"jsonPath": path} for path in kind.selectable]
     if kind.status:
         version["subresources"] = {"status": {}}
+    return version
+
+
+def _older_version(kind: Kind) -> dict[str, Any]:
+    """Kueue has no selectable fields in v1beta1."""
+    version = {**_version(kind), "name": V1BETA1, "storage": False}
+    version.pop("selectableFields", None)
+    version["schema"] = {"openAPIV3Schema": older(kind.name, _root(kind))}
+    columns = json.dumps(version["additionalPrinterColumns"]).replace(".spec.cohortName", ".spec.cohort")
+    version["additionalPrinterColumns"] = json.loads(columns)
     return version
 
 

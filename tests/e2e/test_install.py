@@ -241,9 +241,9 @@ TABLES = {
     "localqueues": (["NAME", "CLUSTERQUEUE", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "AGE"], "tas-user-queue"),
     "lq": (["NAME", "CLUSTERQUEUE", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "AGE"], "tas-user-queue"),
     "queue": (["NAME", "CLUSTERQUEUE", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "AGE"], "tas-user-queue"),
-    "resourceflavors": (["NAME", "TOPOLOGY", "AGE"], "tas-flavor-by-host"),
-    "rf": (["NAME", "TOPOLOGY", "AGE"], "tas-flavor"),
-    "flavors": (["NAME", "TOPOLOGY", "AGE"], "tas-flavor"),
+    "resourceflavors": (["NAME", "TOPOLOGY", "LEVELS", "AGE"], "tas-flavor-by-host"),
+    "rf": (["NAME", "TOPOLOGY", "LEVELS", "AGE"], "tas-flavor"),
+    "flavors": (["NAME", "TOPOLOGY", "LEVELS", "AGE"], "tas-flavor"),
     "topologies": (["NAME", "AGE"], "default"),
     "topo": (["NAME", "AGE"], "default"),
 }

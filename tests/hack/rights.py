@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from api.kube.resources import NOT_MANAGED
+from api.kube.resources import ALL, NOT_MANAGED
 
 READ = ("get", "list", "watch")
 OURS = "stowage-system"
@@ -121,6 +121,18 @@ ALLOWED = [
         "validatingwebhookconfigurations",
         group="admissionregistration.k8s.io",
         name="stowage-validating-webhook-configuration",
+    ),
+    *(
+        right
+        for one in ALL
+        if one.group == KUEUE
+        for right in _each(
+            WEBHOOK,
+            ("get", "patch"),
+            "customresourcedefinitions",
+            group="apiextensions.k8s.io",
+            name=f"{one.plural}.{KUEUE}",
+        )
     ),
 ]
 

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from api.names import COSCHEDULING_SIGS
+from api.conversion import V1BETA1
+from api.names import CONVERT_PATH, COSCHEDULING_SIGS
 from hack.crds import __main__ as crds
 from hack.crds.kinds import KINDS
 from hack.crds.manifest import manifest
@@ -19,7 +20,13 @@ from tests.hack import refused, taken
 from tests.hack.objects import Obj
 
 SAMPLES = Path(__file__).resolve().parents[2] / "config" / "samples"
-SCHEMAS = {kind.name: manifest(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for kind in KINDS}
+VERSIONS = {kind.name: {each["name"]: each for each in manifest(kind)["spec"]["versions"]} for kind in KINDS}
+SCHEMAS = {kind.name: VERSIONS[kind.name][kind.version]["schema"]["openAPIV3Schema"] for kind in KINDS}
+OLDER = {
+    f"{name} {V1BETA1}": found[V1BETA1]["schema"]["openAPIV3Schema"]
+    for name, found in VERSIONS.items()
+    if V1BETA1 in found
+}
 
 
 def nodes(schema: Obj, path: str = "") -> Iterator[tuple[str, Obj]]:
@@ -33,7 +40,7 @@ def nodes(schema: Obj, path: str = "") -> Iterator[tuple[str, Obj]]:
 
 
 def every_node() -> Iterator[tuple[str, Obj]]:
-    for name, schema in SCHEMAS.items():
+    for name, schema in (SCHEMAS | OLDER).items():
         yield from nodes(schema, name)
 
 
@@ -112,7 +119,13 @@ def test_lists_say_who_owns_what_and_are_bounded() -> None:
 
 def test_only_pod_templates_are_left_open() -> None:
     opened = [path for path, node in every_node() if node.get("x-kubernetes-preserve-unknown-fields")]
-    assert opened == ["Workload.spec.podSets[].template"]
+    assert opened == [
+        "Workload.spec.podSets[].template",
+        # what Kueue no longer writes in v1beta1
+        "ClusterQueue v1beta1.status.pendingWorkloadsStatus",
+        "LocalQueue v1beta1.status.flavors[]",
+        "Workload v1beta1.spec.podSets[].template",
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.name}.{kind.group}")
@@ -136,9 +149,12 @@ def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
     assert spec["scope"] == (
         "Namespaced" if kind.name in ("LocalQueue", "Workload", "ElasticQuota", "PodGroup") else "Cluster"
     )
-    (version,) = spec["versions"]
-    spoken = "v1alpha1" if kind.name in ("ElasticQuota", "PodGroup") else "v1beta2"
-    assert (version["name"], version["served"], version["storage"]) == (spoken, True, True)
+    versions = [(each["name"], each["served"], each["storage"]) for each in spec["versions"]]
+    if kind.name in ("ElasticQuota", "PodGroup"):
+        assert versions == [("v1alpha1", True, True)]
+    else:
+        assert versions == [("v1beta1", True, False), ("v1beta2", True, True)]
+        assert spec["conversion"]["webhook"]["clientConfig"]["service"]["path"] == CONVERT_PATH
 
 
 def test_elastic_quotas_are_the_same_in_both_groups_and_the_protected_one_says_that_it_is_not_approved() -> None:

@@ -1,0 +1,216 @@
+"""Objects of kueue.x-k8s.io between v1beta1 and v1beta2, field by field, as Kueue converts them.
+
+Both directions take a decoded JSON object and return a new one; the given object is not changed. Fields that are the same in
+both versions pass through as they are, unknown ones too. A field that only one version has is dropped on the way to the
+other, as Kueue drops it: `podsetSliceRequiredTopologyConstraints` (v1beta2), `retryDelayMinutes`, `pendingWorkloadsStatus`
+and a LocalQueue's `status.flavors` (v1beta1).
+
+The API server fails a whole list when one of its objects fails to convert. So none does: a part that cannot be read is left
+out and named in the annotation CONVERSION_PROBLEM, the only metadata that a conversion may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from api import assignment
+from api.errors import InvalidObject
+from api.names import CONVERSION_PROBLEM, GROUP
+from api.workloads import MAX_DOMAINS, TopologyAssignment
+
+Wire = dict[str, Any]
+
+V1BETA1: Final = "v1beta1"
+V1BETA2: Final = "v1beta2"
+
+WORKLOAD_CLASS: Final = f"{GROUP}/workloadpriorityclass"
+POD_CLASS: Final = "scheduling.k8s.io/priorityclass"
+_CLASS_GROUPS: Final = {
+    WORKLOAD_CLASS: (GROUP, "WorkloadPriorityClass"),
+    POD_CLASS: ("scheduling.k8s.io", "PriorityClass"),
+}
+# Values of flavorFungibility before Kueue renamed them.
+_OLD_FUNGIBILITY: Final = ("Borrow", "Preempt")
+_TIME, _MISSPELT_TIME = "accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds"
+
+
+def convert(obj: Mapping[str, Any], version: str) -> Wire:
+    """The object in that version of kueue.x-k8s.io. Raises InvalidObject for another group, version or no object."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    group, _, given = str(api_version).partition("/")
+    if group != GROUP or given not in (V1BETA1, V1BETA2):
+        raise InvalidObject("apiVersion", api_version, f"must be {GROUP}/{V1BETA1} or {GROUP}/{V1BETA2}")
+    if version not in (V1BETA1, V1BETA2):
+        raise InvalidObject("desiredAPIVersion", version, f"must be {V1BETA1} or {V1BETA2}")
+    out = {**obj, "apiVersion": f"{GROUP}/{version}"}
+    if given != version:
+        table = _UP if version == V1BETA2 else _DOWN
+        problems: list[str] = []
+        for part in ("spec", "status"):
+            change = table.get((str(kind), part))
+            if change is not None and isinstance(obj.get(part), Mapping):
+                out[part] = change(dict(obj[part]), problems)
+        _note(out, problems)
+    return out
+
+
+def _note(out: Wire, problems: list[str]) -> None:
+    if problems:
+        meta = out.get("metadata")
+        meta = dict(meta) if isinstance(meta, Mapping) else {}
+        annotations = meta.get("annotations")
+        known = dict(annotations) if isinstance(annotations, Mapping) else {}
+        out["metadata"] = {**meta, "annotations": {**known, CONVERSION_PROBLEM: "; ".join(problems)}}
+
+
+Change = Callable[[Wire, list[str]], Wire]
+
+
+def _renamed(part: Wire, old: str, new: str) -> None:
+    if old in part:
+        part[new] = part.pop(old)
+
+
+# ---- ClusterQueue
+
+
+def _queue_up(spec: Wire, _: list[str]) -> Wire:
+    _renamed(spec, "cohort", "cohortName")
+    names = spec.pop("admissionChecks", None)
+    if names and isinstance(names, list) and "admissionChecksStrategy" not in spec:
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": name} for name in names]}
+    fungibility = spec.get("flavorFungibility")
+    if isinstance(fungibility, Mapping):
+        spec["flavorFungibility"] = {
+            name: "MayStopSearch" if value in _OLD_FUNGIBILITY else value for name, value in fungibility.items()
+        }
+    return spec
+
+
+def _queue_down(spec: Wire, _: list[str]) -> Wire:
+    _renamed(spec, "cohortName", "cohort")
+    return spec
+
+
+def _queue_status_up(status: Wire, _: list[str]) -> Wire:
+    status.pop("pendingWorkloadsStatus", None)
+    return status
+
+
+# ---- LocalQueue
+
+
+def _local_status_up(status: Wire, _: list[str]) -> Wire:
+    _renamed(status, "flavorUsage", "flavorsUsage")
+    status.pop("flavors", None)
+    return status
+
+
+def _local_status_down(status: Wire, _: list[str]) -> Wire:
+    _renamed(status, "flavorsUsage", "flavorUsage")
+    return status
+
+
+# ---- AdmissionCheck
+
+
+def _check_up(spec: Wire, _: list[str]) -> Wire:
+    spec.pop("retryDelayMinutes", None)
+    return spec
+
+
+# ---- Workload
+
+
+def _workload_up(spec: Wire, _: list[str]) -> Wire:
+    source, name = spec.pop("priorityClassSource", ""), spec.pop("priorityClassName", "")
+    if source in _CLASS_GROUPS and name:
+        group, kind = _CLASS_GROUPS[source]
+        spec["priorityClassRef"] = {"group": group, "kind": kind, "name": name}
+    return spec
+
+
+def _workload_down(spec: Wire, _: list[str]) -> Wire:
+    ref = spec.pop("priorityClassRef", None)
+    if isinstance(ref, Mapping):
+        spec["priorityClassSource"] = WORKLOAD_CLASS if ref.get("group") == GROUP else POD_CLASS
+        spec["priorityClassName"] = ref.get("name", "")
+    if isinstance(spec.get("podSets"), list):
+        spec["podSets"] = [_pod_set_down(pod_set) for pod_set in spec["podSets"]]
+    return spec
+
+
+def _pod_set_down(pod_set: Any) -> Any:
+    request = pod_set.get("topologyRequest") if isinstance(pod_set, Mapping) else None
+    if not isinstance(request, Mapping) or "podsetSliceRequiredTopologyConstraints" not in request:
+        return pod_set
+    kept = {name: value for name, value in request.items() if name != "podsetSliceRequiredTopologyConstraints"}
+    return {**pod_set, "topologyRequest": kept}
+
+
+def _workload_status_up(status: Wire, problems: list[str]) -> Wire:
+    _renamed(status, _MISSPELT_TIME, _TIME)
+    return _with_assignments(status, _compact, problems)
+
+
+def _workload_status_down(status: Wire, problems: list[str]) -> Wire:
+    _renamed(status, _TIME, _MISSPELT_TIME)
+    return _with_assignments(status, _plain, problems)
+
+
+def _with_assignments(status: Wire, change: Callable[[Any], Wire], problems: list[str]) -> Wire:
+    """`change` made to the topologyAssignment of every pod set."""
+    admission = status.get("admission")
+    pod_sets = admission.get("podSetAssignments") if isinstance(admission, Mapping) else None
+    if isinstance(pod_sets, list):
+        field = "status.admission.podSetAssignments[{}].topologyAssignment"
+        changed = [_assigned(one, change, field.format(index), problems) for index, one in enumerate(pod_sets)]
+        status["admission"] = {**(admission or {}), "podSetAssignments": changed}
+    return status
+
+
+def _assigned(pod_set: Any, change: Callable[[Any], Wire], field: str, problems: list[str]) -> Any:
+    if not isinstance(pod_set, Mapping) or pod_set.get("topologyAssignment") is None:
+        return pod_set
+    try:
+        return {**pod_set, "topologyAssignment": change(pod_set["topologyAssignment"])}
+    except (InvalidObject, ValidationError, KeyError, TypeError, ValueError, AttributeError) as bad:
+        problems.append(f"{field} cannot be read: {type(bad).__name__}: {str(bad).splitlines()[0][:200]}")
+        return {name: value for name, value in pod_set.items() if name != "topologyAssignment"}
+
+
+def _compact(plain: Any) -> Wire:
+    levels = [str(level) for level in plain["levels"]]
+    domains = [(tuple(map(str, domain["values"])), int(domain["count"])) for domain in plain.get("domains") or ()]
+    for values, _ in domains:
+        if len(values) != len(levels):
+            raise InvalidObject("values", list(values), f"must have one item per level, there are {len(levels)}")
+    return assignment.encode(levels, domains).to_wire()
+
+
+def _plain(compact: Any) -> Wire:
+    found = TopologyAssignment.from_wire(compact)
+    count = assignment.domain_count(found)
+    if count > MAX_DOMAINS:  # a few bytes can stand for any number of domains
+        raise InvalidObject("slices", f"{count} domains", f"must be at most {MAX_DOMAINS}")
+    domains = [{"values": list(values), "count": count} for values, count in assignment.decode(found)]
+    return {"levels": list(found.levels), "domains": domains}
+
+
+_UP: Final[Mapping[tuple[str, str], Change]] = {
+    ("ClusterQueue", "spec"): _queue_up,
+    ("ClusterQueue", "status"): _queue_status_up,
+    ("LocalQueue", "status"): _local_status_up,
+    ("AdmissionCheck", "spec"): _check_up,
+    ("Workload", "spec"): _workload_up,
+    ("Workload", "status"): _workload_status_up,
+}
+_DOWN: Final[Mapping[tuple[str, str], Change]] = {
+    ("ClusterQueue", "spec"): _queue_down,
+    ("LocalQueue", "status"): _local_status_down,
+    ("Workload", "spec"): _workload_down,
+    ("Workload", "status"): _workload_status_down,
+}
