@@ -151,3 +151,24 @@ def explain(
 
     asked = command.Asked(name, as_json=as_json, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
     raise typer.Exit(command.run(asked, rules()))
+
+
+@app.command()
+def uninstall(
+    keep_crds: Annotated[
+        bool, typer.Option("--keep-crds", help="Leave CRDs, queues and Workloads to the Kueue that takes over.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    namespace: Annotated[str, typer.Option(help="Where Stowage is installed.")] = "stowage-system",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Remove Stowage from the cluster in an order that leaves nothing hanging on finalizers. Asks first."""
+    from admission.cli import uninstall as command
+
+    def confirm(what: str) -> bool:
+        typer.echo(what)
+        return yes or typer.confirm("Go on?")
+
+    asked = command.Asked(namespace, keep_crds=keep_crds, kubeconfig=kubeconfig, context=context)
+    raise typer.Exit(command.run(asked, confirm))

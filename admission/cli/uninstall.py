@@ -1,0 +1,191 @@
+"""`stowage uninstall`: removes Stowage in an order that leaves nothing hanging. Asks first.
+
+`kubectl delete -k config/default` deletes the processes together with the CRDs; nobody then takes the finalizers of their
+objects away, and the deletion waits for ever. The order here: webhook configurations (nothing is held up any more), the
+Deployments and their pods (nothing adds a finalizer again), finalizers, CRDs, rights, namespace. With `keep_crds` the queues
+and Workloads stay as they are, for the Kueue that takes over.
+
+Exit codes: 0 when all is gone, 1 when the answer was no, 2 when something could not be removed. It may be run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from admission.cli.connection import connect, worded
+from api.errors import NotFound, StowageError
+from api.kube.client import Kube, PatchKind
+from api.kube.resources import (
+    ALL,
+    CLUSTER_QUEUES,
+    CRDS,
+    DEPLOYMENTS,
+    LOCAL_QUEUES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PODS,
+    VALIDATING_WEBHOOKS,
+    WORKLOADS,
+    Resource,
+)
+from api.names import GROUP, IN_USE_FINALIZER, MANAGED_FINALIZER, MANAGED_LABEL
+
+REMOVED, KEPT, NOT_REMOVED = 0, 1, 2
+OURS = "app.kubernetes.io/name=stowage"
+_RBAC, _POLICIES = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+_HELD = tuple(resource for resource in ALL if resource.group == GROUP)
+_CLUSTER_WIDE = (
+    Resource(
+        _POLICIES, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
+    ),
+    Resource(_POLICIES, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
+    Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+    Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False),
+)
+_PATIENCE, _PAUSE = 120.0, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command was given."""
+
+    namespace: str
+    keep_crds: bool = False
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+def run(asked: Asked, confirm: Callable[[str], bool], out: Console | None = None) -> int:
+    """The command; its exit code. `confirm` is shown what would be removed."""
+    out = out or Console()
+    try:
+        return asyncio.run(_run(asked, confirm, out))
+    except (StowageError, TimeoutError) as failed:
+        text = f"not removed: {worded(failed)}; run it again to go on"
+        out.print(text, style="red", markup=False, soft_wrap=True, highlight=False)
+        return NOT_REMOVED
+
+
+async def _run(asked: Asked, confirm: Callable[[str], bool], out: Console) -> int:
+    async with await connect(asked.kubeconfig, asked.context) as kube:
+        if not confirm(await _announced(kube, asked)):
+            return KEPT
+        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+            await _delete_ours(kube, resource, out)
+        await _stop_processes(kube, asked.namespace, out)
+        if not asked.keep_crds:
+            await _stop_converting(kube)
+            await _release(kube, out)
+            await _delete_ours(kube, CRDS, out)
+        for resource in _CLUSTER_WIDE:
+            await _delete_ours(kube, resource, out)
+        await _delete(kube, NAMESPACES, asked.namespace, None, out)
+        await _gone(f"namespace {asked.namespace}", lambda: _exists(kube, NAMESPACES, asked.namespace))
+    return REMOVED
+
+
+async def _announced(kube: Kube, asked: Asked) -> str:
+    what = f"This removes Stowage (namespace {asked.namespace})"
+    waiting = "Pods that run go on; jobs that wait stay suspended, and pods that wait stay gated."
+    if asked.keep_crds:
+        return f"{what}. The CRDs, queues and Workloads stay. {waiting}"
+    crds = len(await _ours(kube, CRDS))
+    counts = [f"{len(await _listed(kube, each))} {each.kind}s" for each in (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)]
+    return f"{what}, {crds} CRDs and with them {', '.join(counts)} and all other objects of these kinds. {waiting}"
+
+
+async def _stop_processes(kube: Kube, namespace: str, out: Console) -> None:
+    for deployment in await _ours(kube, DEPLOYMENTS, namespace):
+        await _delete(kube, DEPLOYMENTS, deployment["metadata"]["name"], namespace, out)
+
+    async def left() -> bool:
+        return bool(await _ours(kube, PODS, namespace))
+
+    await _gone(f"pods in {namespace}", left)
+
+
+async def _stop_converting(kube: Kube) -> None:
+    """The webhook that converts is gone, and what is deleted next need not be converted."""
+    for crd in await _ours(kube, CRDS):
+        if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
+            body = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+            await kube.patch(CRDS, crd["metadata"]["name"], body, kind=PatchKind.MERGE)
+
+
+async def _release(kube: Kube, out: Console) -> None:
+    """Takes away the finalizers that our controllers would."""
+    released = 0
+    for resource in _HELD:
+        for obj in await _listed(kube, resource):
+            released += await _without(kube, resource, obj, IN_USE_FINALIZER)
+    for pod in await _listed(kube, PODS, label_selector=MANAGED_LABEL):
+        released += await _without(kube, PODS, pod, MANAGED_FINALIZER)
+    out.print(f"released {released} objects", markup=False, highlight=False)
+
+
+async def _without(kube: Kube, resource: Resource, obj: dict[str, Any], finalizer: str) -> bool:
+    meta = obj["metadata"]
+    finalizers = meta.get("finalizers") or []
+    if finalizer not in finalizers:
+        return False
+    body = {"metadata": {"finalizers": [name for name in finalizers if name != finalizer]}}
+    try:
+        await kube.patch(resource, meta["name"], body, meta.get("namespace"), kind=PatchKind.MERGE)
+    except NotFound:
+        return False
+    return True
+
+
+async def _delete_ours(kube: Kube, resource: Resource, out: Console) -> None:
+    names = [obj["metadata"]["name"] for obj in await _ours(kube, resource)]
+    for name in names:
+        await _delete(kube, resource, name, None, out)
+    for name in names:
+        await _gone(f"{resource.kind} {name}", lambda name=name: _exists(kube, resource, name))  # type: ignore[misc]
+
+
+async def _delete(kube: Kube, resource: Resource, name: str, namespace: str | None, out: Console) -> None:
+    try:
+        await kube.delete(resource, name, namespace)
+    except NotFound:
+        return
+    out.print(f"deleted {resource.kind} {name}", markup=False, highlight=False)
+
+
+async def _ours(kube: Kube, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]]:
+    return await _listed(kube, resource, namespace, OURS)
+
+
+async def _listed(
+    kube: Kube, resource: Resource, namespace: str | None = None, label_selector: str | None = None
+) -> list[dict[str, Any]]:
+    """All of them; none where the kind is not served (any more)."""
+    try:
+        return list((await kube.list(resource, namespace, label_selector=label_selector)).items)
+    except NotFound:
+        return []
+
+
+async def _exists(kube: Kube, resource: Resource, name: str) -> bool:
+    try:
+        await kube.get(resource, name)
+    except NotFound:
+        return False
+    return True
+
+
+async def _gone(what: str, there: Callable[[], Any]) -> None:
+    """Waits until it is gone. Raises StowageError after a while."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        if not await there():
+            return
+        await asyncio.sleep(_PAUSE)
+    raise StowageError(f"{what}: still there after {_PATIENCE:.0f} s")

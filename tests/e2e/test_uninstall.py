@@ -1,0 +1,79 @@
+"""`stowage uninstall` on a real control plane where no process of ours runs any more (issue 16, D5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from admission.cli.install import CONFIG
+from admission.cli.main import app
+from api.names import GROUP, IN_USE_FINALIZER
+from hack.controlplane.api import eventually
+from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.nodes import node
+from hack.controlplane.options import Options
+from tests.builders import pod_template
+
+CONTROL_PLANE = Options()
+
+
+def queue(cluster: ControlPlane) -> None:
+    """A queue and a Workload that wait for somebody to take their finalizers away."""
+    held = {"finalizers": [IN_USE_FINALIZER]}
+    pod_set = {"name": "main", "count": 1, "template": pod_template("1")}
+    objects = [
+        ("ClusterQueue", {"name": "cq", **held}, {"namespaceSelector": {}}),
+        ("LocalQueue", {"name": "lq", "namespace": "default"}, {"clusterQueue": "cq"}),
+        ("Workload", {"name": "w", "namespace": "default", **held}, {"queueName": "lq", "podSets": [pod_set]}),
+    ]
+    version = f"{GROUP}/v1beta2"
+    text = yaml.safe_dump_all([{"apiVersion": version, "kind": k, "metadata": m, "spec": s} for k, m, s in objects])
+    # our webhooks are registered, and no process answers them
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        cluster.kubectl("delete", kind, "-l", "app.kubernetes.io/name=stowage")
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=text)
+
+
+def uninstall(cluster: ControlPlane, *args: str, answer: str = "") -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["uninstall", "--kubeconfig", str(cluster.kubeconfig), *args], input=answer)
+    return result.exit_code, result.output
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: ControlPlane) -> ControlPlane:
+    cluster.add_nodes(node(f"host-{n}", {}) for n in range(2))
+    cluster.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
+    eventually("the CRDs are served", lambda: "workloads" in cluster.kubectl("api-resources", f"--api-group={GROUP}"))
+    queue(cluster)
+    return cluster
+
+
+def left(cluster: ControlPlane) -> set[str]:
+    kinds = "crd,clusterrole,clusterrolebinding,mutatingwebhookconfiguration,validatingwebhookconfiguration,namespace"
+    return set(cluster.kubectl("get", kinds, "-l", "app.kubernetes.io/name=stowage", "-o", "name").split())
+
+
+def test_no_changes_nothing(installed: ControlPlane) -> None:
+    before = left(installed)
+    code, said = uninstall(installed, answer="n\n")
+    assert code == 1
+    assert "1 Workloads, 1 ClusterQueues, 1 LocalQueues" in said
+    assert left(installed) == before
+
+
+def test_the_crds_can_stay_for_kueue(installed: ControlPlane) -> None:
+    code, said = uninstall(installed, "--keep-crds", answer="y\n")
+    assert code == 0, said
+    assert all(name.startswith("customresourcedefinition") for name in left(installed))
+    assert installed.api.get(f"/apis/{GROUP}/v1beta2/namespaces/default/workloads/w")["metadata"]["finalizers"]
+
+
+def test_nothing_is_left_and_nothing_hangs(installed: ControlPlane, tmp_path: Path) -> None:
+    code, said = uninstall(installed, "--yes")
+    assert code == 0, said
+    assert not left(installed)
+    code, said = uninstall(installed, "--yes")
+    assert code == 0, f"a second run finds nothing to do: {said}"
