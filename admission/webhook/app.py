@@ -11,6 +11,7 @@ from admission.webhook.certs import Certificates, MountedCertificates, OwnCertif
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import gang_keys, read_member
 from admission.webhook.options import webhook_rules
+from admission.webhook.owners import Owners
 from admission.webhook.server import Handlers, Serving, serving
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.kube.client import Kube
@@ -88,7 +89,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
         process.ready = missing
-        handlers = Handlers(lookups, webhook_rules(settings), ready=lambda: missing() is None)
+        handlers = Handlers(lookups, webhook_rules(settings), ready=lambda: missing() is None, owners=Owners(kube))
 
         async def serve() -> None:
             await loaded.wait()

@@ -23,6 +23,7 @@ from admission.webhook import (
     gangs,
     jobs,
     leaderworkerset,
+    owners,
     placement,
     pod,
     queues,
@@ -30,7 +31,7 @@ from admission.webhook import (
     statefulset,
     workloads,
 )
-from admission.webhook.fields import Errors, invalid
+from admission.webhook.fields import Errors, Path, forbidden, invalid
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
 from admission.webhook.lookups import Lookups
@@ -43,6 +44,12 @@ Wire = dict[str, Any]
 CREATE, UPDATE = "CREATE", "UPDATE"
 
 
+class User(msgspec.Struct, frozen=True):
+    """Who asks."""
+
+    username: str = ""
+
+
 class Request(msgspec.Struct, rename="camel"):
     """The part of AdmissionReview.request that is read."""
 
@@ -52,8 +59,11 @@ class Request(msgspec.Struct, rename="camel"):
     namespace: str = ""
     object: Wire | None = None
     old_object: Wire | None = None
+    user_info: User = User()
     written: Wire | None = None
     """The new object as its user wrote it, where `object` is completed already."""
+    owner: Wire | None = None
+    """What stands under the name of the owner that is to be read (`owner_to_read`)."""
 
     @property
     def new(self) -> Wire:
@@ -107,10 +117,15 @@ def _validate_job(kind: jobs.Kind) -> Validator:
         rules = jobs.with_profile(rules, new, request.namespace, lookups)
         if request.operation == CREATE:
             errors = jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
-            return errors if jobs.is_part(new, rules) else errors + _queue_errors(request, lookups, rules)
+            claimed = owners.claim(new, rules, pod=False)
+            errors += owners.validate(new, claimed, request.owner, request.user_info.username, rules)
+            return errors if claimed else errors + _queue_errors(request, lookups, rules)
         anew = jobs.asks_anew(old, new, kind)
         known = jobs.queue_levels(new, request.namespace, lookups) if anew else None
         errors = jobs.validate_update(old, new, kind, rules, known)
+        if owners.claim(new, rules, pod=False) not in (None, owners.claim(old, rules, pod=False)):
+            where = Path("metadata").child("ownerReferences")
+            errors.append(forbidden(where, "a job does not become part of another one that is admitted as a whole"))
         if jobs.is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
             return errors
         return [*errors, *_queue_errors(request, lookups, rules), *_stays_queued(request, lookups, rules)]
@@ -205,7 +220,10 @@ def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
 def _validate_pod(request: Request, lookups: Lookups, rules: Rules) -> Errors:
     if request.operation == CREATE:
         errors = pod.validate_create(request.new, rules) if pod.is_gated(request.new) else []
-        if not pod.is_part(request.new, rules):
+        if (claimed := owners.claim(request.new, rules, pod=True)) is not None:
+            if not pod.is_gated(request.new):
+                errors += owners.validate(request.new, claimed, request.owner, request.user_info.username, rules)
+        else:
             gang = gangs.reading(request.new, request.namespace).gang is not None
             errors += _queue_errors(request, lookups, rules, gang=gang)
         return errors + gangs.validate_create(request.new, request.namespace, lookups)
@@ -248,3 +266,13 @@ ENDPOINTS: Final = (
 )
 MUTATING: Final[Mapping[str, Endpoint]] = {e.path("mutate"): e for e in ENDPOINTS if e.mutate}
 VALIDATING: Final[Mapping[str, Endpoint]] = {e.path("validate"): e for e in ENDPOINTS}
+
+
+def owner_to_read(path: str, request: Request, rules: Rules) -> owners.Claim | None:
+    """The owner that decides about a new object and has to be read from the API server before the review."""
+    endpoint = MUTATING.get(path) or VALIDATING.get(path)
+    kinds = {resources.PODS: True, resources.JOBS: False, resources.JOBSETS: False}
+    if endpoint is None or request.operation != CREATE or endpoint.resource not in kinds:
+        return None
+    found = owners.claim(request.new, rules, pod=kinds[endpoint.resource])
+    return found if owners.is_to_be_read(found, request.user_info.username, rules) else None

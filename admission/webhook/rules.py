@@ -15,6 +15,7 @@ from typing import Any
 
 from api.names import EXACT
 
+JOB_CONTROLLERS = ("system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager")
 # Of the systems whose manifests work here as they stand: capacity scheduling, Sakkara, coscheduling, Koordinator's gangs.
 TAKEN_OVER_SCHEDULERS = (
     "capacityscheduler",
@@ -65,3 +66,5 @@ class Rules:
     # what binds pods (schedulers.py): the stock scheduler in the place of these, and these beside it
     taken_over_schedulers: frozenset[str] = frozenset(TAKEN_OVER_SCHEDULERS)
     kept_schedulers: frozenset[str] = frozenset()
+    # the users as whom Kubernetes' own controller makes the pods of Jobs
+    job_controllers: frozenset[str] = frozenset(JOB_CONTROLLERS)

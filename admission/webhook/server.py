@@ -21,11 +21,13 @@ from typing import Final
 
 import msgspec
 from aiohttp import web
+from msgspec import structs
 
 from admission.webhook.authority import Pair
 from admission.webhook.conversion import converted
-from admission.webhook.endpoints import MUTATING, VALIDATING
+from admission.webhook.endpoints import MUTATING, VALIDATING, Request, owner_to_read
 from admission.webhook.lookups import Lookups
+from admission.webhook.owners import Owners
 from admission.webhook.review import BadReview, decode, review
 from admission.webhook.rules import Rules
 from api.names import CONVERT_PATH
@@ -73,18 +75,20 @@ def _written(pair: Pair, cleanup: contextlib.ExitStack) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What answers requests; `ready` says whether the look-ups have seen the cluster."""
+    """What answers requests; `ready` says whether the look-ups have seen the cluster, `owners` reads what they do not hold."""
 
     lookups: Lookups
     rules: Rules
     ready: Callable[[], bool] = field(default=lambda: True)
     observe: Callable[[str, str], None] = field(default=lambda path, outcome: None)
+    owners: Owners | None = None
 
     async def answer(self, request: web.Request) -> web.Response:
         """One AdmissionReview."""
         body = await request.read()
         try:
-            reply = review(request.path, decode(body), self.lookups, self.rules)
+            asked = await self._with_owner(request.path, decode(body))
+            reply = review(request.path, asked, self.lookups, self.rules)
             encoded = msgspec.json.encode(reply)
         except BadReview as bad:
             self.observe(request.path, "malformed")
@@ -104,6 +108,13 @@ class Handlers:
         except BadReview as bad:
             return web.Response(status=400, text=f"{bad}\n")
         return web.Response(body=encoded, content_type="application/json")
+
+    async def _with_owner(self, path: str, request: Request) -> Request:
+        """The request with what is to be read for it, which is nothing for nearly all."""
+        claimed = owner_to_read(path, request, self.rules)
+        if claimed is None or self.owners is None:
+            return request
+        return structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
 
     async def healthz(self, _: web.Request) -> web.Response:
         """Alive."""

@@ -101,6 +101,8 @@ ALLOWED = [
         )
     ),
     *_each(WEBHOOK, READ, "namespaces", "pods"),
+    *_each(WEBHOOK, ("get",), "jobs", group="batch", namespace="a"),
+    *_each(WEBHOOK, ("get",), "jobsets", group="jobset.x-k8s.io", namespace="a"),
     *_each(
         WEBHOOK,
         READ,

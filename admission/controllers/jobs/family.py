@@ -13,6 +13,8 @@ from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import BY_JOB, View, job_key, job_owner, owner_uid
 from admission.controllers.jobs.workload import is_managed
 from admission.integrations.base import Job, JobKind, Parent, as_parent
+from admission.integrations.jobset import JobSet
+from admission.integrations.ownership import job_fault
 from api import names
 from api.kube.client import Kube
 from api.kube.resources import Resource
@@ -37,12 +39,14 @@ class Family:
         """Whether the managed job above this one is admitted; None where there is none."""
         owner = job_owner(job)
         framework = self._frameworks.get((owner.api_version, owner.kind)) if owner else None
-        if owner is None or framework is None:
+        if owner is None or framework != JobSet.framework:
             return None
         key = object_key((job.get("metadata") or {}).get("namespace"), owner.name)
         parent = self._jobs[framework].objects.get(key)
         if parent is None or parent["metadata"].get("uid", "") != owner.uid:
             return None
+        if job_fault(job, parent):
+            return None  # anybody may name any owner
         above = self.ancestor_admitted(parent)
         if above is not None or not is_managed(parent, Surroundings(options=self._options)):
             return above

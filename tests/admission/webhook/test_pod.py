@@ -11,7 +11,7 @@ import pytest
 from admission.webhook.lookups import Lookups
 from api import names
 from tests.admission.webhook.objects import lookups
-from tests.admission.webhook.test_review import answer, body, patched
+from tests.admission.webhook.test_review import JOB_CONTROLLER, answer, body, patched
 
 MUTATE, VALIDATE = "/mutate-core-v1-pod", "/validate-core-v1-pod"
 MUTATE_DEPLOYMENT, VALIDATE_DEPLOYMENT = "/mutate-apps-v1-deployment", "/validate-apps-v1-deployment"
@@ -30,9 +30,11 @@ def a_pod(
     return {"metadata": meta, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
 
 
-def made(path: str, obj: Obj, known: Lookups | None = None, operation: str = "CREATE", old: Any = None) -> Obj:
+def made(
+    path: str, obj: Obj, known: Lookups | None = None, operation: str = "CREATE", old: Any = None, user: str = ""
+) -> Obj:
     """The object after its defaults."""
-    response = answer(path, body(obj, operation, old), known)
+    response = answer(path, body(obj, operation, old, user), known)
     assert response["allowed"], response
     patch = msgspec.json.decode(base64.b64decode(response["patch"])) if "patch" in response else []
     found: Obj = patched(obj, patch)
@@ -77,11 +79,10 @@ def test_gates_and_finalizers_of_others_stay() -> None:
     [
         pytest.param(a_pod(labels={}), id="names no queue"),
         pytest.param(a_pod(owner="batch/v1/Job"), id="of a Job"),
-        pytest.param(a_pod(owner="jobset.x-k8s.io/v1alpha2/JobSet"), id="of a JobSet"),
     ],
 )
 def test_whose_pods_stay_as_they_are(pod: Obj) -> None:
-    assert made(MUTATE, pod) == pod
+    assert made(MUTATE, pod, user=JOB_CONTROLLER) == pod
 
 
 def test_a_pod_of_a_kind_that_nobody_admits_as_a_whole_queues_by_itself() -> None:
@@ -139,7 +140,7 @@ def test_updates_that_are_none_of_our_business_pass(old: Obj, new: Obj) -> None:
 
 def test_a_jobs_pod_is_not_judged() -> None:
     pod = a_pod(annotations={names.POD_GROUP_TOTAL_COUNT: "x"}, owner="batch/v1/Job")
-    assert made(MUTATE, pod) == pod
+    assert made(MUTATE, pod, user=JOB_CONTROLLER) == pod
 
 
 # ---- Deployments

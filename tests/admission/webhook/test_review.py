@@ -22,7 +22,10 @@ from tests.admission.webhook.objects import BLOCK, RACK, job, lookups
 MUTATE_JOB, VALIDATE_JOB = "/mutate-batch-v1-job", "/validate-batch-v1-job"
 
 
-def body(obj: Any, operation: str = "CREATE", old: Any = None) -> bytes:
+JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+
+
+def body(obj: Any, operation: str = "CREATE", old: Any = None, user: str = "") -> bytes:
     request = {
         "uid": "u-1",
         "operation": operation,
@@ -30,6 +33,7 @@ def body(obj: Any, operation: str = "CREATE", old: Any = None) -> bytes:
         "namespace": "ns",
         "object": obj,
         "oldObject": old,
+        "userInfo": {"username": user, "groups": []},
     }
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 
@@ -125,7 +129,7 @@ def test_a_pod_of_a_job_that_is_marked_as_one_on_its_own_is_let_in_with_a_warnin
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "controller": True}
     meta = {"name": "p", "labels": {names.MANAGED_LABEL: "true"}, "ownerReferences": [owner]}
     pod = {"metadata": meta, "spec": {"containers": []}}
-    created = answer("/mutate-core-v1-pod", body(pod))
+    created = answer("/mutate-core-v1-pod", body(pod, user=JOB_CONTROLLER))
     assert created["allowed"]
     assert "pod owner is managed" in created["warnings"][0]
     assert "warnings" not in answer("/mutate-core-v1-pod", body(pod | {"metadata": meta | {"labels": {}}}))

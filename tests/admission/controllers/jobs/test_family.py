@@ -29,7 +29,10 @@ class Held:
 
 def jobset(uid: str = "u", queue: str | None = "q") -> dict[str, Any]:
     labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
-    return {"metadata": {"name": "set", "namespace": "ns", "uid": uid, "labels": labels}}
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    replicated = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 2, "template": template}}}
+    meta = {"name": "set", "namespace": "ns", "uid": uid, "labels": labels}
+    return {"metadata": meta, "spec": {"replicatedJobs": [replicated]}}
 
 
 def owned(made: Workload) -> Workload:
@@ -45,10 +48,18 @@ def owned(made: Workload) -> Workload:
     )
 
 
-def child(kind: str = "JobSet") -> dict[str, Any]:
+def child(
+    kind: str = "JobSet", name: str = "set-w-0", pods: int = 2, cpu: str = "1", of: str = "set"
+) -> dict[str, Any]:
     version = "jobset.x-k8s.io/v1alpha2" if kind == "JobSet" else "example.com/v1"
     owner = {"apiVersion": version, "kind": kind, "name": "set", "uid": "u", "controller": True}
-    return {"metadata": {"name": "set-0", "namespace": "ns", "uid": "c", "ownerReferences": [owner]}}
+    labels = {"jobset.sigs.k8s.io/jobset-name": of}
+    meta = {"name": name, "namespace": "ns", "uid": "c", "labels": labels, "ownerReferences": [owner]}
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}
+    return {"metadata": meta, "spec": {"parallelism": pods, "template": template}}
+
+
+ADMITTED = owned(workload(admitted=True))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +71,12 @@ def child(kind: str = "JobSet") -> dict[str, Any]:
         pytest.param([jobset(queue=None)], [], child(), None, id="owner-is-not-managed"),
         pytest.param([], [], child(), None, id="owner-does-not-exist"),
         pytest.param([jobset(uid="another")], [], child(), None, id="owner-was-replaced"),
+        # Issue 16, B7: whoever names an owner is not its child for that
+        pytest.param([jobset()], [ADMITTED], child(name="mine"), None, id="of-another-name"),
+        pytest.param([jobset()], [ADMITTED], child(name="set-w-2"), None, id="one-too-many"),
+        pytest.param([jobset()], [ADMITTED], child(of="another"), None, id="without-its-label"),
+        pytest.param([jobset()], [ADMITTED], child(pods=3), None, id="of-more-pods"),
+        pytest.param([jobset()], [ADMITTED], child(cpu="2"), None, id="of-larger-pods"),
         pytest.param([], [], child("Crane"), None, id="owner-of-no-kind-of-ours"),
         pytest.param([], [], {"metadata": {"name": "x", "namespace": "ns"}}, None, id="no-owner"),
     ],

@@ -1,0 +1,83 @@
+"""Whether an object is what the one that it names as its controller makes. Pure.
+
+Owner references are written by whoever creates an object, so they prove nothing: a pod may name any Job, also with its UID. It
+counts as the Job's only where the Job's own controller counts it, too (its selector matches, so that one too many is deleted
+again), while the Job is not suspended, and where it asks for no more than the Job's template; a Job of a JobSet only under the
+name that the JobSet gives to one of its Jobs. The functions say what is missing, or nothing.
+
+A pod may ask for more cpu, memory and ephemeral storage than a template that says nothing of them: LimitRanges have defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any, Final
+
+import msgspec
+
+from admission.integrations.job import pods_of
+from admission.integrations.jobset import NAME_LABEL
+from api.errors import InvalidObject
+from api.pods import effective_requests, pod_spec
+from api.quantity import to_text
+
+Obj = Mapping[str, Any]
+
+DEFAULTED: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
+
+
+def pod_fault(pod: Obj, job: Obj) -> str:
+    """Why the pod is none of the Job's."""
+    spec = _spec(job)
+    if spec.get("suspend"):
+        return "is suspended and has no pods"
+    wanted = ((spec.get("selector") or {}).get("matchLabels") or {}).items()
+    if not wanted or not wanted <= _labels(pod).items():
+        return f"has only pods with the labels {dict(wanted)}"
+    return excess(pod, spec.get("template") or {}, DEFAULTED)
+
+
+def job_fault(job: Obj, jobset: Obj) -> str:
+    """Why the Job is none of the JobSet's."""
+    name, whole, spec = _name(job), _name(jobset), _spec(job)
+    if _labels(job).get(NAME_LABEL) != whole:
+        return f"has only Jobs with the label {NAME_LABEL}: {whole}"
+    for each in _spec(jobset).get("replicatedJobs") or ():
+        of_each, inner = f"{whole}-{each.get('name')}-", (each.get("template") or {}).get("spec") or {}
+        number, replicas = name.removeprefix(of_each), each.get("replicas", 1)
+        if name.startswith(of_each) and number in {str(index) for index in range(replicas)}:
+            if pods_of(spec) > pods_of(inner):
+                return f"has {pods_of(inner)} pods in its Job {name}, not {pods_of(spec)}"
+            return excess(spec.get("template") or {}, inner.get("template") or {})
+    return f"has no Job of the name {name}"
+
+
+def rest_fault(job: Obj, jobset: Obj) -> str:
+    """Why the Job may not run yet."""
+    rests = _spec(jobset).get("suspend") and not _spec(job).get("suspend")
+    return "is suspended, and its Jobs with it" if rests else ""
+
+
+def excess(pod: Obj, template: Obj, defaulted: Set[str] = frozenset()) -> str:
+    """What the pod asks for beyond the template, but for what is defaulted where the template says nothing of it."""
+    try:
+        asked, given = (effective_requests(pod_spec(each)) for each in (pod, template))
+    except (msgspec.ValidationError, InvalidObject) as error:
+        return f"has pods that can be read: {error}"
+    for resource, amount in sorted(asked.items()):
+        if amount > given.get(resource, 0) and (resource in given or resource not in defaulted):
+            least = to_text(resource, given.get(resource, 0))
+            return f"asks for {least} of {resource} in each of its pods, not {to_text(resource, amount)}"
+    return ""
+
+
+def _spec(obj: Obj) -> Mapping[str, Any]:
+    return obj.get("spec") or {}
+
+
+def _name(obj: Obj) -> str:
+    return str((obj.get("metadata") or {}).get("name") or "")
+
+
+def _labels(obj: Obj) -> Mapping[str, str]:
+    return (obj.get("metadata") or {}).get("labels") or {}

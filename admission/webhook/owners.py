@@ -1,0 +1,86 @@
+"""Owners of new pods and Jobs: who claims to be of a job that is admitted as a whole must be its.
+
+A pod of a Job, and a Job of a JobSet, is not queued by itself, so the claim is not believed: either Kubernetes' own controller
+of Jobs creates the pod (`Rules.job_controllers`, users that nobody else can be), or the owner is read from the API server
+(`Owners`, called by server.py) and the object must be one that its controller would make (integrations/ownership.py). What is
+not is refused. `validate` is pure; endpoints.py calls it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.integrations.gang import is_subdomain
+from admission.integrations.ownership import job_fault, pod_fault, rest_fault
+from admission.webhook.fields import Errors, Path, forbidden
+from admission.webhook.rules import JOBSET, GroupKind, Rules
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.resources import JOBS, JOBSETS, Resource
+
+Obj = Mapping[str, Any]
+
+JOB: Final[GroupKind] = ("batch", "Job")
+_REFERENCES: Final = Path("metadata").child("ownerReferences")
+_RESOURCES: Final[Mapping[GroupKind, Resource]] = {JOB: JOBS, JOBSET: JOBSETS}
+_AT_ONCE: Final = 32
+_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The controller that an object names, where that is of a kind that is admitted as a whole."""
+
+    index: int
+    kind: GroupKind
+    name: str
+    uid: str
+
+
+def claim(obj: Obj, rules: Rules, *, pod: bool) -> Claim | None:
+    """What a pod (or a job) says of its controller."""
+    kinds = (*rules.managed_owners, JOB) if pod else rules.managed_owners
+    for index, owner in enumerate((obj.get("metadata") or {}).get("ownerReferences") or ()):
+        kind = owner.get("apiVersion", "").rpartition("/")[0], owner.get("kind", "")
+        if owner.get("controller") and kind in kinds:
+            return Claim(index, kind, owner.get("name", ""), owner.get("uid", ""))
+    return None
+
+
+def is_to_be_read(found: Claim | None, user: str, rules: Rules) -> bool:
+    """Whether the claim holds only if the owner says so, too."""
+    return found is not None and not (found.kind == JOB and user in rules.job_controllers)
+
+
+def validate(obj: Obj, found: Claim | None, owner: Obj | None, user: str, rules: Rules) -> Errors:
+    """The error of a claim that does not hold; `owner` is what stands under the name of the claim."""
+    if found is None or not is_to_be_read(found, user, rules):
+        return []
+    what = f"the {found.kind[1]} {found.name}"
+    if owner is None:
+        return [forbidden(_REFERENCES.item(found.index).child("name"), f"{what} does not exist")]
+    if (owner.get("metadata") or {}).get("uid") != found.uid:
+        return [forbidden(_REFERENCES.item(found.index).child("uid"), f"{what} has another UID")]
+    fault = pod_fault(obj, owner) if found.kind == JOB else job_fault(obj, owner) or rest_fault(obj, owner)
+    return [forbidden(_REFERENCES.item(found.index), f"{what} {fault}")] if fault else []
+
+
+class Owners:
+    """Reads owners from the API server, so many at once at most."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube, self._slots = kube, asyncio.Semaphore(_AT_ONCE)
+
+    async def read(self, found: Claim, namespace: str) -> dict[str, Any] | None:
+        """What stands under the name of the claim, of whatever UID. Raises ApiErrors and TimeoutError."""
+        resource = _RESOURCES.get(found.kind)
+        if resource is None or not is_subdomain(found.name):
+            return None
+        try:
+            async with asyncio.timeout(_SECONDS), self._slots:
+                return await self._kube.get(resource, found.name, namespace)
+        except NotFound:
+            return None
