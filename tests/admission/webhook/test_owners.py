@@ -73,9 +73,7 @@ def said(path: str, obj: Obj, owner: Obj | None, user: str = "tenant") -> str:
         pytest.param(a_pod(), a_job(suspend=True), "is suspended and has no pods", id="of-a-suspended-Job"),
         pytest.param(a_pod({}), a_job(), "has only pods with the labels", id="not-of-its-selector"),
         pytest.param(a_pod(cpu="2"), a_job(cpu="1"), "asks for 1 of cpu in each of its pods, not 2", id="larger"),
-        pytest.param(
-            a_pod(**{"g/pu": "1"}), a_job(), "asks for 0 of g/pu in each of its pods, not 1", id="of-other-resources"
-        ),
+        pytest.param(a_pod(gpu="1"), a_job(), "asks for 0 of gpu in each of its pods, not 1", id="of-other-resources"),
         pytest.param(a_pod(kind="jobset.x-k8s.io/v1alpha2/JobSet"), a_jobset(), "another UID", id="of-a-JobSet"),
     ],
 )
