@@ -20,7 +20,7 @@ from cachetools import LRUCache
 
 from admission.controllers.held import HeldPod
 from admission.controllers.lifecycle import not_before
-from admission.controllers.resources import LimitRange, defect
+from admission.controllers.resources import Limit, LimitRange, RuntimeClass, completed, defect
 from admission.controllers.sakkara.trees import TreesChanged
 from admission.controllers.situation import blocker
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, Sight
@@ -75,6 +75,7 @@ class Feed:
         views.local_queues.add_handler(self._local_queue_changed)
         views.namespaces.add_handler(self._namespace_changed)
         views.limit_ranges.add_handler(self._limits_changed)
+        views.runtime_classes.add_handler(self._runtime_changed)
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
         views.pods.add_handler(self._pod_changed)
@@ -167,6 +168,17 @@ class Feed:
             return
         namespace = change.object.metadata.namespace
         self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == namespace)
+        self._wake()
+
+    def _runtime_changed(self, change: Change[RuntimeClass]) -> None:
+        if change.type is not _DELETED and change.old is not None and change.old.overhead == change.object.overhead:
+            return
+        name = change.object.metadata.name
+        self._refresh(
+            workload
+            for workload in self._views.workloads.objects.values()
+            if any((p.template.get("spec") or {}).get("runtimeClassName") == name for p in workload.spec.pod_sets)
+        )
         self._wake()
 
     def _refresh_queue(self, name: str) -> None:
@@ -289,30 +301,41 @@ class Feed:
         """The Workload as the engine takes it, with what keeps it from being considered. Raises InvalidObject."""
         local = self._views.local_queue_of(workload)
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
+        given, workload = workload, workload if reserved else self._completed(workload)
         situation = None if reserved else self._views.situation(workload)
         return intake.workload(
             workload,
             cluster_queue=local.spec.cluster_queue if local else "",
             blocked=blocker(workload, situation) if situation else None,
             not_before=not_before(workload, situation) if situation else 0.0,
-            defect=None if reserved else self._defect(workload),
+            defect=None if reserved else self._defect(given) or self._defect(workload),
             rules=self._rules,
             by_eviction=self._by_eviction,
             known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
         )
 
     def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
-        """Converted once for all Workloads that share a spec (reading.py), however often they change."""
+        """Converted once for all Workloads that share a spec (reading.py) as it stands, however often they change."""
         spec = workload.spec
         kept = self._converted.get(id(spec))
         if kept is None or kept[0] is not spec:
             kept = self._converted[id(spec)] = (spec, intake.pod_sets(workload, self._rules))
         return kept[1]
 
+    def _limits(self, workload: Workload) -> list[Limit]:
+        found = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
+        return [limit for each in sorted(found, key=lambda each: each.metadata.name) for limit in each.spec.limits]
+
+    def _completed(self, workload: Workload) -> Workload:
+        """With what the API server gives its pods. What cannot be read the intake names."""
+        try:
+            return completed(workload, self._limits(workload), self._views.runtime_classes.objects)
+        except (AttributeError, TypeError, ValueError):
+            return workload
+
     def _defect(self, workload: Workload) -> str | None:
         """What of its pods' resources the API server would refuse. What cannot be read at all the intake names."""
-        found = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
         try:
-            return defect(workload, [limit for each in found for limit in each.spec.limits])
+            return defect(workload, self._limits(workload))
         except (msgspec.ValidationError, InvalidObject):
             return None

@@ -1,13 +1,16 @@
-"""Whether the resources of a Workload's pods are valid at all: requests within limits, and within the namespace's LimitRanges.
+"""The resources of a Workload's pods as the API server will complete them, and whether it will take them at all.
 
-Pure. Pods that break these rules would be refused by the API server once the job starts, so the job waits and says why
-(lifecycle.md 3.2). Called where a Workload is taken in.
+Pure. A job's template says nothing of what its pods are given when they are made: the overhead of their RuntimeClass, and the
+defaults of the namespace's LimitRanges. Both count (`completed`). Pods whose requests are not within their limits and the
+LimitRanges would be refused once the job starts, so the job waits and says why (`defect`; lifecycle.md 3.2). Called where a
+Workload is taken in.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -23,11 +26,16 @@ _BELOW_MIN = "requests must not be below the limitRange min"
 
 
 class Limit(msgspec.Struct, frozen=True, rename="camel"):
-    """One limit of a LimitRange; `type` is Container or Pod (others do not concern workloads)."""
+    """One limit of a LimitRange; `type` is Container or Pod (others do not concern workloads).
+
+    `default` are limits.
+    """
 
     type: str = ""
     min: dict[str, str | int | float] = {}
     max: dict[str, str | int | float] = {}
+    default: dict[str, str | int | float] = {}
+    default_request: dict[str, str | int | float] = {}
 
 
 class LimitRangeSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -41,6 +49,71 @@ class LimitRange(msgspec.Struct, frozen=True, rename="camel"):
 
     metadata: pods.Meta = pods.Meta()
     spec: LimitRangeSpec = LimitRangeSpec()
+
+
+class Overhead(msgspec.Struct, frozen=True, rename="camel"):
+    """What a runtime takes for itself."""
+
+    pod_fixed: dict[str, str | int | float] = {}
+
+
+class RuntimeClass(msgspec.Struct, frozen=True, rename="camel"):
+    """A way of running containers."""
+
+    metadata: pods.Meta = pods.Meta()
+    overhead: Overhead = Overhead()
+
+
+def completed(workload: Workload, limits: Sequence[Limit], classes: Mapping[str, RuntimeClass]) -> Workload:
+    """The Workload with what the API server gives its pods; the same object where that is nothing."""
+    requests, bounds = _defaults(limits)
+    spec = workload.spec
+    templates = [_completed(pod_set.template, requests, bounds, classes) for pod_set in spec.pod_sets]
+    if all(new is pod_set.template for new, pod_set in zip(templates, spec.pod_sets, strict=True)):
+        return workload
+    pod_sets = tuple(
+        pod_set.model_copy(update={"template": new}) for new, pod_set in zip(templates, spec.pod_sets, strict=True)
+    )
+    return workload.model_copy(update={"spec": spec.model_copy(update={"pod_sets": pod_sets})})
+
+
+def _defaults(limits: Sequence[Limit]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(requests, limits) of containers that name none; of several LimitRanges the first that says something."""
+    requests: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
+    for limit in limits:
+        if limit.type == "Container":
+            bounds = {**limit.default, **bounds}
+            requests = {**limit.default_request, **requests}
+    return requests, bounds
+
+
+def _completed(
+    template: Mapping[str, Any],
+    requests: Mapping[str, Any],
+    bounds: Mapping[str, Any],
+    classes: Mapping[str, RuntimeClass],
+) -> Mapping[str, Any]:
+    spec = template.get("spec") or {}
+    runtime = classes.get(spec.get("runtimeClassName") or "")
+    overhead = runtime.overhead.pod_fixed if runtime is not None and not spec.get("overhead") else {}
+    if not overhead and not requests and not bounds:
+        return template
+    changed = {**spec, "overhead": overhead} if overhead else dict(spec)
+    for field in ("initContainers", "containers"):
+        if field in spec:
+            changed[field] = [_with_defaults(container, requests, bounds) for container in spec[field] or ()]
+    return {**template, "spec": changed}
+
+
+def _with_defaults(
+    container: Mapping[str, Any], requests: Mapping[str, Any], bounds: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A limit stands for a request that is missing before any default does."""
+    given = container.get("resources") or {}
+    asked, limited = given.get("requests") or {}, given.get("limits") or {}
+    resources = {"requests": {**requests, **limited, **asked}, "limits": {**bounds, **limited}}
+    return {**container, "resources": {**given, **resources}}
 
 
 def defect(workload: Workload, limits: Sequence[Limit] = ()) -> str | None:

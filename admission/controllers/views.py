@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from admission.controllers.activity import Activity, cluster_queue_activity
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.held import HeldPod, PodReader
-from admission.controllers.resources import LimitRange
+from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.trees import Trees
 from admission.controllers.situation import Situation
 from api.kube.client import Kube
@@ -31,6 +31,7 @@ from api.kube.resources import (
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
@@ -82,6 +83,7 @@ class Sight:
     pods: Copy[HeldPod]
     namespaces: Copy[Namespace]
     limit_ranges: Copy[LimitRange]
+    runtime_classes: Copy[RuntimeClass]
     topologies: Copy[Topology]
     topology_maps: Copy[ConfigMap]
     flavors: Copy[ResourceFlavor]
@@ -140,6 +142,7 @@ class Views(Sight):
     pods: Informer[HeldPod]
     namespaces: Informer[Namespace]
     limit_ranges: Informer[LimitRange]
+    runtime_classes: Informer[RuntimeClass]
     topologies: Informer[Topology]
     topology_maps: Informer[ConfigMap]
     flavors: Informer[ResourceFlavor]
@@ -178,6 +181,7 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> View
         pods=Informer(kube, PODS, PodReader(), field_selector=BOUND_PODS),
         namespaces=Informer(kube, NAMESPACES, Namespace),
         limit_ranges=limit_ranges,
+        runtime_classes=Informer(kube, RUNTIME_CLASSES, RuntimeClass),
         topologies=Informer(kube, TOPOLOGIES, Topology),
         topology_maps=Informer(
             kube, CONFIG_MAPS, ConfigMap, namespace=topology_namespace, label_selector=SAKKARA_TOPOLOGY

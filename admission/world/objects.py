@@ -16,7 +16,7 @@ from admission.controllers.held import PodReader
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods.gang import Terms, terms_of
 from admission.controllers.pods.views import BY_POD, pod_keys
-from admission.controllers.resources import LimitRange
+from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.terms import as_described
 from admission.controllers.views import Sight, index
@@ -41,6 +41,7 @@ from api.kube.resources import (
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
@@ -63,6 +64,7 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
     ADMISSION_CHECKS: ("checks", lambda: decoder_for(AdmissionCheck)),
     NAMESPACES: ("namespaces", lambda: decoder_for(Namespace)),
     LIMIT_RANGES: ("limit_ranges", lambda: decoder_for(LimitRange)),
+    RUNTIME_CLASSES: ("runtime_classes", lambda: decoder_for(RuntimeClass)),
     NODES: ("nodes", lambda: decoder_for(Node)),
     CLUSTER_QUEUES: ("cluster_queues", lambda: decoder_for(ClusterQueue)),
     LOCAL_QUEUES: ("local_queues", lambda: decoder_for(LocalQueue)),

@@ -91,6 +91,7 @@ BUILTIN: tuple[Kind, ...] = (
     Kind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
     Kind("", "v1", "services", "Service", status=True, short_names=("svc",)),
     Kind("", "v1", "limitranges", "LimitRange", short_names=("limits",)),
+    Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
     Kind("", "v1", "podtemplates", "PodTemplate"),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", unconditional=False),
     Kind(

@@ -63,6 +63,7 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICES: Final = Resource("", "v1", "services", "Service")
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
+RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 POD_TEMPLATES: Final = Resource("", "v1", "podtemplates", "PodTemplate")
 
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
@@ -134,6 +135,7 @@ ALL: Final[tuple[Resource, ...]] = (
     SERVICES,
     SERVICE_ACCOUNTS,
     LIMIT_RANGES,
+    RUNTIME_CLASSES,
     POD_TEMPLATES,
     LEASES,
     PRIORITY_CLASSES,

@@ -441,10 +441,10 @@ STATUSES: tuple[Row, ...] = (
         _admitted(_assigned(), queue="nobody"),
         Change(WORKLOADS, {"spec": {"podSets": [pod_set(count=5)]}}),
         refused(
-            "spec.podSets: Invalid value: "
-            '[{"count":5,"name":"main","template":{"metadata":{"annotations":{}},"spec":{"containers":[{"image":"pause",'
+            "spec.podSets.0: Invalid value: "
+            '{"count":5,"name":"main","template":{"metadata":{"annotations":{}},"spec":{"containers":[{"image":"pause",'
             '"name":"main","resources":{"limits":{"nvidia.com/gpu":"1"},"requests":{"cpu":"1","nvidia.com/gpu":"1"}}}],'
-            '"restartPolicy":"Never","terminationGracePeriodSeconds":0}}}]: field is immutable'
+            '"restartPolicy":"Never","terminationGracePeriodSeconds":0}}}: field is immutable'
         ),
     ),
     row(

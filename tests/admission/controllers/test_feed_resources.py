@@ -13,7 +13,15 @@ from admission.engine.quota.charging import PLAIN, ResourceRules, Transformation
 from admission.world.objects import Objects
 from admission.world.rules import WorldRules
 from admission.world.world import World
-from api.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, WORKLOADS
+from api.kube.resources import (
+    CLUSTER_QUEUES,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
+    WORKLOADS,
+)
 
 MAX_TWO = [{"type": "Container", "max": {"cpu": "2"}}]
 
@@ -40,8 +48,8 @@ class Cluster:
     def limits(self, limits: list[dict[str, Any]], namespace: str = "ns") -> None:
         self.add(LIMIT_RANGES, {"metadata": {"name": "limits", "namespace": namespace}, "spec": {"limits": limits}})
 
-    def workload(self, requests: dict[str, str], limits: dict[str, str] | None = None) -> None:
-        spec = {"containers": [{"name": "c", "resources": {"requests": requests, "limits": limits or {}}}]}
+    def workload(self, requests: dict[str, str], limits: dict[str, str] | None = None, **more: Any) -> None:
+        spec = {"containers": [{"name": "c", "resources": {"requests": requests, "limits": limits or {}}}], **more}
         pod_set = {"name": "main", "count": 1, "template": {"spec": spec}}
         meta = {"name": "w", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
         self.add(WORKLOADS, {"metadata": meta, "spec": {"queueName": "lq", "podSets": [pod_set]}})
@@ -82,6 +90,53 @@ def test_limits_of_other_namespaces_do_not_count() -> None:
     cluster.limits(MAX_TWO, "elsewhere")
     cluster.workload({"cpu": "3"})
     assert isinstance(cluster.decision(), Admit)
+
+
+DEFAULTS = [{"type": "Container", "default": {"cpu": "4"}, "defaultRequest": {"cpu": "3"}}]
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests", "bounds", "runtime", "cpu"),
+    [
+        pytest.param(DEFAULTS, {}, {}, "", 3000, id="default-request"),
+        pytest.param(DEFAULTS[:0], {"cpu": "1"}, {}, "kata", 1250, id="overhead"),
+        pytest.param(DEFAULTS, {}, {}, "kata", 3250, id="both"),
+        pytest.param(DEFAULTS, {"cpu": "1"}, {}, "", 1000, id="own-request"),
+        pytest.param(DEFAULTS, {}, {"cpu": "2"}, "", 2000, id="own-limit-stands-for-the-request"),
+        pytest.param([{"type": "Container", "default": {"cpu": "2"}}], {}, {}, "", 2000, id="default-limit"),
+        pytest.param(
+            [{"type": "Pod", "default": {"cpu": "2"}}], {"cpu": "1"}, {}, "none", 1000, id="nothing-of-containers"
+        ),
+    ],
+)
+@pytest.mark.parametrize("first", ["around", "workload"])
+def test_what_the_api_server_gives_the_pods_counts(
+    limits: list[dict[str, Any]], requests: dict[str, str], bounds: dict[str, str], runtime: str, cpu: int, first: str
+) -> None:
+    """Issue 16, C4: overhead of the RuntimeClass, defaults of LimitRanges; whichever is seen first."""
+    cluster = Cluster()
+    more = {"runtimeClassName": runtime} if runtime else {}
+    if first == "workload":
+        cluster.workload(requests, bounds, **more)
+    cluster.add(
+        RUNTIME_CLASSES, {"metadata": {"name": "kata"}, "handler": "k", "overhead": {"podFixed": {"cpu": "250m"}}}
+    )
+    cluster.limits(limits)
+    if first == "around":
+        cluster.workload(requests, bounds, **more)
+    told = cluster.decision()
+    assert isinstance(told, Admit)
+    assert told.admission.usage() == {("any", "cpu"): cpu}
+
+
+def test_a_request_above_the_default_limit_waits() -> None:
+    """Issue 16, C4: its pods would be refused."""
+    cluster = Cluster()
+    cluster.limits([{"type": "Container", "default": {"cpu": "2"}}])
+    cluster.workload({"cpu": "3"})
+    told = cluster.decision()
+    assert isinstance(told, Wait)
+    assert told.message.endswith("requests must not exceed its limits")
 
 
 def test_quota_counts_by_the_rules() -> None:
