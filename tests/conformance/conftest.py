@@ -23,7 +23,7 @@ def _seen(terminalreporter: pytest.TerminalReporter, outcome: str) -> Counter[st
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the line of each suite of which at least one case ran or was skipped."""
-    passed = _seen(terminalreporter, "passed")
-    ran = passed + _seen(terminalreporter, "failed") + _seen(terminalreporter, "skipped")
+    passed = _seen(terminalreporter, "passed") + _seen(terminalreporter, "xpassed")
+    ran = sum((_seen(terminalreporter, outcome) for outcome in ("failed", "skipped", "xfailed")), passed)
     for suite in sorted(ran):
         terminalreporter.write_line(f"conformance {suite}: {passed[suite]}/{len(runner.suites()[suite])}")

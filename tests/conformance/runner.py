@@ -2,7 +2,7 @@
 
 A suite file is `<suite>.json` in the folder that $STOWAGE_CONFORMANCE names (default: `../shared/conformance` beside
 the project): a JSON array of cases (`name`, `input`, `want`, `featureGates`, ...). Its handler is
-`tests/conformance/suites/<suite>.py`.
+`tests/conformance/suites/<suite>.py`. Files of the folder `next` have further cases of the same suites.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ def _read(path: Path) -> Any:
 @cache
 def suites() -> dict[str, list[Case]]:
     """All cases by suite; empty where the folder is absent."""
-    files = sorted(folder().glob("*.json"))
-    return {file.stem: _read(file) for file in files if file.stem != GATE_DEFAULTS}
+    found: dict[str, list[Case]] = {}
+    for file in (*sorted(folder().glob("*.json")), *sorted(folder().glob("next/*.json"))):
+        if file.stem != GATE_DEFAULTS:
+            found.setdefault(file.stem, []).extend(_read(file))
+    return found
 
 
 @cache
