@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-_LATE_POD: Final = "a pod of a Workload that was placed elsewhere meanwhile is still ended"
-_NODE: Final = "node_failure:TestNodeFailureReconciler"
 _TAS: Final = "scheduler_tas:TestScheduleForTAS"
 
 PENDING: Final = {
-    f"{_NODE}/Node Deleted, late pod exists for reassigned workload -> UnhealthyNodes not polluted": _LATE_POD,
-    f"{_NODE}/NodeReady missing, late pod exists for reassigned workload -> UnhealthyNodes not polluted": _LATE_POD,
-    f"{_NODE}/Node has NoSchedule taint tolerated by assigned ResourceFlavor -> Healthy": "tolerations of flavors",
     "scheduler_quota:TestScheduleForFairSharing/multiple preemptions within cq when fair sharing": "to be looked at",
     f"{_TAS}/second pass replacement must not take a domain claimed by another workload in the same cycle": (
         "two replacements in one cycle"
@@ -23,9 +18,6 @@ PENDING: Final = {
         "an eviction whose write fails"
     ),
     f"{_TAS}Cohorts/reclaim within cohort; preempting with partial admission": "to be looked at",
-    "topology_assignment_encoding:TestV1Beta2FromInternal/empty": "an assignment without domains",
-    "topology_request_from_annotations:TestValidateSliceRequiredTopologyConstraintsAnnotation/"
-    "invalid: feature gate disabled": "the gate TASMultiLayerTopology turned off",
     "topology_ungater:TestReconcile/workload admitted but without topology assignment - pod remains gated": (
         "to be looked at"
     ),

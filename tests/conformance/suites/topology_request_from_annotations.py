@@ -12,6 +12,7 @@ from admission.webhook.fields import OMIT, Errors, Path
 from api.errors import InvalidObject
 from api.requests import topology_request
 from api.workloads import TopologyRequest
+from tests.conformance import runner
 
 # What stands behind "must be a valid JSON array: " is the JSON library's own wording.
 _LIBRARY = "must be a valid JSON array: "
@@ -27,7 +28,7 @@ def run(case: dict[str, Any]) -> None:
     if "podSetCount" in given:
         errors = slice_bound(path, annotations, given["podSetCount"])
     else:
-        errors = template_annotations(path, annotations)
+        errors = template_annotations(path, annotations, multi_layer=runner.gates(case)["TASMultiLayerTopology"])
     assert len(errors) == case["want"]["wantErrNum"], errors
     assert [_lines(e) for e in wire(errors)] == [_lines(e) for e in case["observed"]["errors"]]
 
