@@ -13,6 +13,7 @@ from pydantic import Field
 from api.meta import Condition, KubeModel, KubeObject
 from api.names import COSCHEDULING, COSCHEDULING_SIGS, COSCHEDULING_VERSION
 from api.schema import CONDITIONS, INT_OR_STRING, Int32, Quantity, Time, schema
+from api.workloads import RequeueState
 
 
 class Phase:
@@ -74,6 +75,9 @@ class PodGroupStatus(KubeModel):
     running: Annotated[Int32, schema("Pods that run.", default=None)] = 0
     succeeded: Annotated[Int32, schema("Pods that have succeeded.", default=None)] = 0
     failed: Annotated[Int32, schema("Pods that have failed.", default=None)] = 0
+    requeue_state: Annotated[
+        RequeueState | None, schema("How often too few pods were bound in time, and when the next try comes.")
+    ] = None
     schedule_start_time: Annotated[Time | None, schema("When the gates were opened (last).")] = None
     conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
 

@@ -26,6 +26,7 @@ from admission.controllers.pods.gang import is_gang
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan, plan_gone
 from admission.controllers.pods.podgroups import PodGroups
+from admission.controllers.pods.telling import Teller, reason_of
 from admission.controllers.pods.views import (
     BY_GROUP,
     BY_POD,
@@ -107,6 +108,7 @@ class PodController:
         read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._act = PodExecutor(kube, recorder, pods, self._going, writer, wall, at_once, read)
         self._told: dict[str, tuple[Event, ...]] = {}
+        self._teller = Teller()
         self._missing: dict[str, float] = {}
         self._held_up: set[str] = set()  # until the Workload that was made for them is seen
         self._classless: set[str] = set()
@@ -184,6 +186,7 @@ class PodController:
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
             self._latest.forget(change.key)
+        self._gangs.remember(change.object)
         keys = keys_of(change.object)
         if not keys and self._pods.count(BY_GROUP, change.key):
             keys = [f"{GROUP}:{change.key}"]
@@ -262,7 +265,21 @@ class PodController:
             self._told[key] = made.events
         if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
             self._classless.add(key)
-        return await self._act.perform(key, unit.first, made)
+        again = await self._act.perform(key, unit.first, made)
+        later = self._tell(key, unit, workloads, made) if is_gang(unit.pods) else None
+        return min((seconds for seconds in (again, later) if seconds is not None), default=None)
+
+    def _tell(self, key: str, unit: Unit, workloads: Sequence[Workload], made: Plan) -> float | None:
+        """Says to the members that wait why they do."""
+        gang = reason_of(workloads[0] if workloads else None, made.note)
+        reasons = {pod.key: gang for pod in unit.pods if pod.gated}
+        for pod_key in reasons:
+            for late in self._workloads.by_index(BY_POD, pod_key):
+                reasons[pod_key] = reason_of(self._latest.of(late.key, late), "") or gang
+        events, again = self._teller.due(key, unit.group, unit.pods, reasons, self._wall())
+        for pod, event in events:
+            self._act.record(ref_to(PODS, pod), (event,))
+        return again
 
     def _planned(self, key: str, unit: Unit, workloads: list[Workload]) -> Plan:
         now = self._wall()
@@ -294,6 +311,7 @@ class PodController:
             self._missing.pop(key, None)
             return None
         self._told.pop(key, None)
+        self._teller.forget(key)
         since = self._missing.setdefault(key, self._wall())
         staying = [w for w in workloads if not w.metadata.deletion_timestamp]
         if staying and self._wall() - since < ORPHAN_GRACE:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from admission.controllers.sakkara.exact import Exact
+from admission.controllers.timeouts import Backoff
 from admission.integrations.base import Finish
 from admission.integrations.gang import Gang, MatchPolicy, from_text, groups_of, policy_of
 from admission.integrations.gangplacement import alone, check_likeness, effective, said_of, together
@@ -20,9 +21,11 @@ from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import Unit, UnlikePods
 from api import names
 from api.groups import PodGroup
-from api.meta import object_key, rfc3339
-from api.workloads import PodSet
+from api.meta import object_key, parse_time, rfc3339
+from api.workloads import PodSet, RequeueState
 
+BACKOFF: Final = Backoff(base=10.0, longest=600.0)
+"""How long a gang stays away whose pods were not bound in time."""
 DEFAULT_TIMEOUT: Final = 10.0
 """Seconds that a gang has to get bound which says nothing itself, of one that names no queue."""
 
@@ -31,7 +34,8 @@ DEFAULT_TIMEOUT: Final = 10.0
 class Terms:
     """`minimum` None: nobody says any; `lacking` says who should, if not a PodGroup. `timeout` in seconds from the opening of
     the gates, None for none. `uid` and `since` (epoch seconds) give the gang its place in line. `placement`: what the PodGroup
-    asks of the topology, as annotations; `profile`: which placement profile it names. `exact`: so many pods and no more."""
+    asks of the topology, as annotations; `profile`: which placement profile it names. `exact`: so many pods and no more.
+    `stops`: how often too few pods were bound in time, and until when the gang stays away for that."""
 
     name: str
     minimum: int | None
@@ -44,6 +48,7 @@ class Terms:
     profile: str | None = None
     exact: Exact | None = None
     lacking: str = ""
+    stops: RequeueState | None = None
 
     def annotations(self) -> dict[str, str]:
         """What the Workloads of the gang carry of it, for the engine (intake)."""
@@ -55,6 +60,26 @@ class Terms:
         if self.profile is not None:
             said[names.PLACEMENT_PROFILE] = self.profile
         return said
+
+
+def stopped(terms: Terms, now: float) -> tuple[int, float]:
+    """How often too few of its pods were bound in time, and the seconds until the next try; (0, 0.0) for long ago.
+
+    Whoever may write a PodGroup's status can write any time there: one beyond our longest wait was not set by us.
+    """
+    state = terms.stops
+    at = parse_time(state.requeue_at) if state is not None else None
+    if state is None or at is None or not now - 2 * BACKOFF.longest < at <= now + 2 * BACKOFF.longest:
+        return 0, 0.0
+    return state.count or 0, max(0.0, at - now)
+
+
+def staying_away(terms: Terms, now: float) -> str | None:
+    """Why a gang without a Workload gets none yet; None where it may have one."""
+    times, left = stopped(terms, now)
+    if not left or terms.stops is None:
+        return None
+    return f"too few pods were bound in time, {times} times so far: the next try comes at {terms.stops.requeue_at}"
 
 
 def is_gang(pods: Iterable[QueuedPod]) -> bool:

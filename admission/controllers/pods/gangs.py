@@ -31,10 +31,18 @@ from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods.actions import NOTHING, Action, Plan, ReleasePod
 from admission.controllers.pods.compose import adopt, is_group_workload
 from admission.controllers.pods.following import UNLIKE
-from admission.controllers.pods.gang import GangUnit, LateUnit, Terms, counted, shortage
+from admission.controllers.pods.gang import (
+    BACKOFF,
+    GangUnit,
+    LateUnit,
+    Terms,
+    counted,
+    shortage,
+    staying_away,
+    stopped,
+)
 from admission.controllers.pods.plan import RULES, plan
 from admission.controllers.sakkara.unit import ExactUnit, unit_of
-from admission.controllers.timeouts import Backoff
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import Sorted, Unit, sort_out
@@ -42,8 +50,6 @@ from api import names
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time, rfc3339
 from api.workloads import RequeueState, Workload, WorkloadStatus
-
-BACKOFF: Final = Backoff(base=10.0, longest=600.0)
 
 GATES_A_SECOND: Final = 100
 """The gates of a large gang are not open at once: so many are reckoned with, and its time runs from the last one on."""
@@ -132,6 +138,9 @@ class _Gang:
         if (why := self._short()) is not None:
             gone = tuple(ReleasePod(pod) for pod in self._unit.pods if pod.held and (pod.deleted or pod.terminated))
             return Plan(gone).followed(self._wait(why))
+        if (why := staying_away(self._terms, self._now)) is not None:
+            gone = tuple(ReleasePod(pod) for pod in self._unit.pods if pod.held and not pod.lasting)
+            return replace(Plan(gone).followed(self._wait(why)), again_in=stopped(self._terms, self._now)[1])
         return self._marked(plan(self._unit, (), self._surroundings, self._now))
 
     def _short(self) -> str | None:
@@ -358,7 +367,8 @@ class _Gang:
         if ended or self._time_left(workload, unit) != 0.0:
             return None
         status = workload.status
-        times = ((status.requeue_state.count if status.requeue_state else 0) or 0) + 1
+        before = (status.requeue_state.count if status.requeue_state else 0) or 0
+        times = max(before, stopped(self._terms, self._now)[0]) + 1
         again = self._now + BACKOFF.wait(times, workload.metadata.uid)
         status = status.model_copy(update={"requeue_state": RequeueState(count=times, requeue_at=rfc3339(again + 1))})
         text = f"{self._bound()} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"

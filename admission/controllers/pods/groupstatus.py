@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from admission.controllers.pods.gang import Terms, shortage
+from admission.controllers.pods.gang import Terms, shortage, staying_away
 from admission.integrations.pod import QueuedPod
 from api.groups import Phase, PodGroupStatus
 from api.meta import Condition, find_condition, is_true, object_key, rfc3339, set_condition
@@ -37,8 +37,13 @@ def next_status(
     admitted = find_condition(workload.status.conditions, ADMITTED) if workload else None
     if admitted is not None and admitted.status == "True":
         update["schedule_start_time"] = admitted.last_transition_time
-    update["conditions"] = _conditions(old, workload, short, now)
+    update["requeue_state"] = terms.stops
+    update["conditions"] = _conditions(old, workload, short or _away(workload, terms, now), now)
     return old.model_copy(update=update)
+
+
+def _away(workload: Workload | None, terms: Terms, now: float) -> str | None:
+    return staying_away(terms, now) if workload is None else None
 
 
 def _phase(

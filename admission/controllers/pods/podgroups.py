@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from cachetools import LRUCache
 from pydantic import ValidationError
 
+from admission.controllers.conditions import GANG_BOUND
 from admission.controllers.jobs.views import View
-from admission.controllers.pods.gang import Terms, is_gang, terms_of
+from admission.controllers.pods.gang import Terms, is_gang, stopped, terms_of
 from admission.controllers.pods.groupstatus import next_status
 from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups
@@ -28,9 +31,9 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import POD_GROUPS, Resource
 from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
-from api.meta import split_key
-from api.names import GANG_MADE
-from api.workloads import Workload
+from api.meta import is_true, split_key
+from api.names import GANG, GANG_MADE, IS_GROUP_WORKLOAD
+from api.workloads import RequeueState, Workload
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,8 @@ BATCH: Final = 1.0
 gang that starts goes through most of its phases within one: written one by one they cost the API server more than its start."""
 _LOOKED_AT_A_SECOND: Final = 5000.0
 ORPHAN_GRACE: Final = 2.0
+_STOPS: Final = 10_000
+"""Gangs whose backoff is known without their PodGroups; more only costs memory."""
 _READ: Final = ("uid", "labels", "annotations")
 """Of a PodGroup's metadata, what the terms of its gang are read from (gang.py)."""
 
@@ -51,6 +56,8 @@ class PodGroups:
 
     def __init__(self, informers: Informers, sakkara: SakkaraGroups | None = None) -> None:
         self._informers, self._sakkara = informers, sakkara
+        self._stops: LRUCache[str, RequeueState] = LRUCache(_STOPS)
+        """What is known of the gangs' backoff from their Workloads, until their PodGroups say it."""
 
     def of(self, key: str) -> tuple[Resource, PodGroup] | None:
         """The PodGroup of the gang, and where it is served. One that cannot be read is none."""
@@ -69,7 +76,24 @@ class PodGroups:
         found = self.of(key)
         group = found[1] if found else None
         described = self._sakkara.of(key) if self._sakkara else None
-        return as_described(terms_of(pods, group), pods, described, group)
+        terms = replace(terms_of(pods, group), stops=self.stops(key, group))
+        return as_described(terms, pods, described, group)
+
+    def remember(self, workload: Workload) -> None:
+        """A gang's Workload may go with its pods; its backoff goes on, until the gang has been bound whole."""
+        said, state = workload.metadata.annotations, workload.status.requeue_state
+        if GANG not in said or IS_GROUP_WORKLOAD not in said:
+            return
+        known = self._stops.get(workload.key)
+        if is_true(workload.status.conditions, GANG_BOUND):
+            self._stops[workload.key] = RequeueState()
+        elif state is not None and state.count and (state.requeue_at or known is None or known.count != state.count):
+            self._stops[workload.key] = state
+
+    def stops(self, key: str, group: PodGroup | None) -> RequeueState | None:
+        """How often the gang was stopped, and when its next try comes; None where it was not."""
+        state = self._stops.get(key) or (group.status.requeue_state if group is not None else None)
+        return state if state is not None and state.count else None
 
     def minimum(self, key: str) -> int | None:
         """How many pods a gang needs whose pods do not say it; None where nobody does."""
@@ -163,10 +187,12 @@ class PodGroupController:
         return None
 
     async def _without_pods(self, key: str, resource: Resource, group: PodGroup) -> float | None:
-        """Ours goes with its last pod; a user's stays."""
-        if GANG_MADE not in group.metadata.labels:
-            await self._tell(resource, group, (), Terms(group.metadata.name, group.spec.min_member))
-            return None
+        """Ours goes with its last pod, or when the gang's next try comes, which it keeps in mind; a user's stays."""
+        terms = Terms(group.metadata.name, group.spec.min_member, stops=self._groups.stops(key, group))
+        left = stopped(terms, self._wall())[1]
+        if GANG_MADE not in group.metadata.labels or left:
+            await self._tell(resource, group, (), terms)
+            return left if GANG_MADE in group.metadata.labels else None
         since = self._alone.setdefault(key, self._wall())
         if self._wall() - since < ORPHAN_GRACE:
             return ORPHAN_GRACE

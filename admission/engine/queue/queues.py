@@ -109,6 +109,15 @@ class PendingQueues:
             heappush(self._timers, (workload.not_before, workload.key))
         else:
             self._enlist(item)
+        self._rouse_fellows(workload)
+
+    def _rouse_fellows(self, workload: Workload) -> None:
+        """Those that start together with it look at it again: what keeps them may be something else now."""
+        for key in workload.gang.together if workload.gang is not None else ():
+            item = self._items.get(key)
+            if key != workload.key and item is not None and item.group is not None and item.group.refused is not None:
+                self._line(item.workload.cluster_queue).rouse(item.group)
+                self._ready.add(item.workload.cluster_queue)
 
     def remove(self, key: str) -> None:
         """Forget a workload (admitted, finished, deleted)."""
@@ -123,6 +132,7 @@ class PendingQueues:
         if item.group is not None:
             self._lines[name].leave(key, item.group)
             self._ready.add(name)
+        self._rouse_fellows(item.workload)
         if self._reserved.get(name, ("",))[0] == key:
             del self._reserved[name]
             self.wake({name} | self.sharing_flavors(name))  # what was kept is free, and its queue has another head

@@ -19,6 +19,7 @@ from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, R
 from admission.controllers.pods.gang import terms_of
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan_gone
+from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.together import with_verdict
 from admission.controllers.pods.views import pod_keys
 from admission.controllers.situation import Situation, blocker
@@ -63,6 +64,7 @@ class World:
         self.pods: dict[str, QueuedPod] = {}
         self.workloads: dict[str, Workload] = {}
         self.groups: dict[str, PodGroup] = {}
+        self.known = PodGroups({})
         self.disliked: set[str] = set()
         self.taken: set[str] = set()
         """The Workloads that a user deleted, while they go."""
@@ -191,7 +193,9 @@ class World:
             if own is not None:
                 self._perform(plan_gone([own], self.now))
             return
-        unit, terms = Unit.of(pods), terms_of(pods, self.groups.get(gang))
+        unit = Unit.of(pods)
+        group = self.groups.get(gang)
+        terms = replace(terms_of(pods, group), stops=self.known.stops(f"{NS}/{gang}", group))
         self._perform(plan_gang(unit, terms, [own] if own else [], self.lates(gang), self._surroundings(), self.now))
 
     def _surroundings(self) -> Surroundings:
@@ -243,6 +247,7 @@ class World:
 
     def _status(self, key: str, status: Any) -> None:
         self.workloads[key] = self.workloads[key].model_copy(update={"status": status})
+        self.known.remember(self.workloads[key])
 
     # ---- Workloads and the engine
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from admission.controllers.conditions import GANG_BOUND
-from admission.controllers.pods.gang import DEFAULT_TIMEOUT
-from admission.controllers.pods.gangs import BACKOFF
+from admission.controllers.pods.gang import BACKOFF, DEFAULT_TIMEOUT, Terms, stopped
 from admission.integrations.gang import Gang, MatchPolicy
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
@@ -194,6 +193,9 @@ class Gangs(RuleBasedStateMachine):
     def who_has_its_pods_has_a_workload(self) -> None:
         for gang in GANGS:
             own = self.world.lates(gang)
+            stops = self.world.known.stops(f"ns/{gang}", None)
+            if stopped(Terms(gang, None, stops=stops), self.world.now)[1]:
+                continue  # its next try is still to come
             there = [pod for pod in self.world.pods.values() if pod.group == gang and pod.gated and pod.lasting]
             if sum(not own[pod.key] for pod in there) >= self.minimum(gang):
                 assert f"ns/{gang}" in self.world.workloads, f"{gang} hangs: {self.world.story()}"

@@ -256,6 +256,45 @@ def test_a_gang_that_is_not_bound_in_time_goes_back_and_comes_again_later_and_la
     assert waits[1] < waits[2], waits
 
 
+def test_the_backoff_of_a_gang_doubles_though_its_workload_goes_each_time() -> None:
+    """Issue 16, A6: its pods come anew at once, as a Job's do; the Workload went with those before."""
+    world = World(8)
+    world.groups["a"] = group(3, timeout=10)
+    waits = []
+    for _ in range(4):
+        made = [world.create(A) for _ in range(3)]
+        world.disliked = {made[0]}
+        began = world.now
+        while world.running("a") < 2:
+            world.now += 1
+            world.settle()
+        waits.append(world.now - began)
+        world.now += 10
+        world.settle()
+        assert all(pod.deleted for pod in world.pods.values())
+        world.pods.clear()
+        world.workloads.pop("ns/a", None)  # the collector has it
+    assert waits[0] <= 1
+    assert [round(wait, -1) for wait in waits[1:]] == [10, 20, 40], waits
+
+
+def test_once_a_gang_was_bound_whole_its_backoff_begins_anew() -> None:
+    """Issue 16, A6."""
+    world = World(8, high=["b"])
+    world.groups["a"] = group(3, timeout=10)
+    made = [world.create(A) for _ in range(3)]
+    world.disliked = {made[0]}
+    world.settle()
+    world.now += 11
+    world.settle()
+    assert world.known.stops("ns/a", None)
+    for _ in range(3):
+        world.create(A)
+    world.now += 15
+    world.settle()
+    assert (world.running("a"), world.known.stops("ns/a", None)) == (3, None)
+
+
 def test_the_time_of_a_large_gang_runs_from_the_opening_of_its_last_gate() -> None:
     world = World(200)
     world.groups["a"] = group(200, timeout=10)

@@ -116,6 +116,20 @@ def test_one_that_waits_for_another_starts_when_that_one_comes() -> None:
     assert sorted(admitted(made.cycle())) == [A, B]
 
 
+def test_who_waits_for_another_gang_hears_what_becomes_of_that_one() -> None:
+    """Issue 16, A6: nobody is told that pods are missing which have come."""
+    made = cluster(gang(A, (A, B), 3))
+    assert waits(made.cycle())[A] == "WaitingForGangs: gang ns/b of the group has too few pods yet"
+    other = gang(B, (A, B), 5)
+    made.tell(replace(other, blocked=("Suspended", "2 of 5 pods exist")))
+    assert waits(made.cycle())[A] == "WaitingForGangs: gang ns/b of the group: 2 of 5 pods exist"
+    made.tell(other)
+    assert waits(made.cycle())[A].startswith("ExceedsMaxQuota: gang ns/b of the group: couldn't assign flavors")
+    made.queues.remove(B)
+    assert waits(made.cycle())[A] == "WaitingForGangs: gang ns/b of the group has too few pods yet"
+    assert waits(made.cycle()) == {}
+
+
 def test_a_stopped_queue_holds_the_whole_group() -> None:
     made = cluster(gang(A, (A, B), to="q"), gang(B, (A, B), to="p"), q=4, p=4)
     made.tell(replace(queue("p", flat=4), stop=StopPolicy.HOLD))
