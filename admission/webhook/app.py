@@ -28,10 +28,11 @@ from api.kube.resources import (
     RESOURCE_FLAVORS,
     SIGS_ELASTIC_QUOTAS,
     TOPOLOGIES,
+    WORKLOAD_PRIORITY_CLASSES,
 )
 from api.names import GANG_MEMBER, GROUP
 from api.pods import Namespace
-from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
+from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 
 WEBHOOK = "webhook"
@@ -48,11 +49,12 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
         flavors = Informer(kube, RESOURCE_FLAVORS, ResourceFlavor)
         topologies = Informer(kube, TOPOLOGIES, Topology)
         checks = Informer(kube, ADMISSION_CHECKS, AdmissionCheck)
+        classes = Informer(kube, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass)
         namespaces = Informer(kube, NAMESPACES, Namespace)
         elastic = Informer(kube, ELASTIC_QUOTAS, ElasticQuota), Informer(kube, SIGS_ELASTIC_QUOTAS, SigsElasticQuota)
         members = Informer(kube, PODS, read_member, label_selector=f"{GANG_MEMBER}=true")
         members.add_index(_BY_GANG, gang_keys)
-        informers = (local_queues, cluster_queues, flavors, topologies, checks, namespaces, *elastic, members)
+        informers = (local_queues, cluster_queues, flavors, topologies, checks, classes, namespaces, *elastic, members)
         for quotas in elastic:
             quotas.add_index(_BY_NAMESPACE, lambda quota: [quota.metadata.namespace or ""])
 
@@ -73,6 +75,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             flavors=flavors.objects,
             topologies=topologies.objects,
             admission_checks=checks.objects,
+            workload_priority_classes=classes.objects,
             namespace_labels=labels_of,
             elastic_quotas=quotas_of,
             gang_pods=lambda key: members.filed(_BY_GANG, key),

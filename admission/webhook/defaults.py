@@ -19,7 +19,16 @@ from typing import Any, Final
 
 from admission.webhook import schedulers
 from admission.webhook.gangs import in_group
-from admission.webhook.jobs import Job, Kind, annotations_of, is_part, is_suspended, prebuilt_workload, queue_name
+from admission.webhook.jobs import (
+    Job,
+    Kind,
+    annotations_of,
+    is_part,
+    is_suspended,
+    labels_of,
+    prebuilt_workload,
+    queue_name,
+)
 from admission.webhook.lookups import MULTIKUEUE_CONTROLLER, Lookups
 from admission.webhook.rules import Rules
 from admission.webhook.template import Template
@@ -29,6 +38,7 @@ from api.meta import object_key
 from api.requests import asks_for_topology
 
 DEFAULT_QUEUE: Final = "default"
+DEFAULT_CLASS: Final = "default"
 
 
 def in_managed_namespace(namespace: str, lookups: Lookups, rules: Rules) -> bool:
@@ -49,12 +59,21 @@ def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: 
         _put(job, "metadata", "labels", {names.QUEUE_NAME_LABEL: queue})
     if not (queue_name(job) or rules.manage_jobs_without_queue_name):
         return
+    if (named := default_priority_class(job, lookups, rules)) is not None:
+        _put(job, "metadata", "labels", {names.PRIORITY_CLASS_LABEL: named})
     schedulers.take_over_templates(kind.templates(job), rules)
     if not is_suspended(job):
         job.setdefault("spec", {})["suspend"] = True
     _hand_over(job, namespace, kind, lookups, rules)
     if rules.topology_aware and rules.gate_at_creation:
         _gate(job, kind, rules)
+
+
+def default_priority_class(obj: Job, lookups: Lookups, rules: Rules) -> str | None:
+    """The WorkloadPriorityClass of a new object that names none: the one called `default`, where there is one."""
+    named = names.PRIORITY_CLASS_LABEL in labels_of(obj)
+    known = rules.default_priority_class and DEFAULT_CLASS in lookups.workload_priority_classes
+    return DEFAULT_CLASS if known and not named else None
 
 
 def is_opted_in(namespace: str, lookups: Lookups) -> bool:

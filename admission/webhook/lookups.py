@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from admission.webhook.members import GangPod
 from api.meta import object_key
 from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL
-from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
+from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 
 MULTIKUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"
@@ -46,6 +46,7 @@ class Lookups:
     topologies: Mapping[str, Topology] = field(default_factory=dict)
     admission_checks: Mapping[str, AdmissionCheck] = field(default_factory=dict)
     namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_labels
+    workload_priority_classes: Mapping[str, WorkloadPriorityClass] = field(default_factory=dict)
     gang_pods: Callable[[str], Iterable[GangPod]] = _no_members
     elastic_quotas: Callable[[str], Sequence[GroupAndName]] = _no_quotas
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from admission.integrations.gang import Gang
 from admission.webhook import gangs, gates, placement, schedulers
-from admission.webhook.defaults import default_queue, in_managed_namespace
+from admission.webhook.defaults import default_priority_class, default_queue, in_managed_namespace
 from admission.webhook.deployment import FRAMEWORK as DEPLOYMENT
 from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid, required
 from admission.webhook.formats import label_name, subdomain
@@ -65,6 +65,8 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
             _metadata(pod, "annotations")[names.POD_SUSPENDING_PARENT] = DEPLOYMENT
     if not (queue_name(pod) or rules.manage_jobs_without_queue_name):
         return False
+    if (named := default_priority_class(pod, lookups, rules)) is not None:
+        _metadata(pod, "labels")[names.PRIORITY_CLASS_LABEL] = named
     if names.POD_SUSPENDING_PARENT not in annotations_of(pod):
         _metadata(pod, "labels")[names.MANAGED_LABEL] = "true"
         kept = pod["metadata"].get("finalizers") or []

@@ -59,6 +59,8 @@ class Rules:
     # the placement profile that holds where neither the job nor its queue names one
     profile: str = EXACT
     manage_jobs_without_queue_name: bool = False
+    # who names no WorkloadPriorityClass gets the one that is called `default`, where there is one
+    default_priority_class: bool = True
     # jobs in other namespaces are left alone, whatever labels they bear; None manages all
     managed_namespaces: Selector | None = field(default_factory=lambda: _unmanaged("kube-system", "stowage-system"))
     # a job whose controller is one of these is part of that job, and not queued itself

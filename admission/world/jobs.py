@@ -54,6 +54,7 @@ def lookups(sight: Sight, gang_pods: Callable[[str], Iterable[GangPod]]) -> Look
         flavors=sight.flavors.objects,
         topologies=sight.topologies.objects,
         admission_checks=sight.checks.objects,
+        workload_priority_classes=sight.workload_priorities.objects,
         namespace_labels=labels,
         gang_pods=gang_pods,
     )

@@ -21,7 +21,5 @@ PENDING: Final = {
     "topology_ungater:TestReconcile/workload admitted but without topology assignment - pod remains gated": (
         "to be looked at"
     ),
-    "webhooks_pod:TestDefault/default WorkloadPriorityClass is applied when feature gate is enabled and pod has no "
-    "priority class label": "WorkloadPriorityClassDefaulting",
 }
 """By id."""

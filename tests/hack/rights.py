@@ -108,6 +108,7 @@ ALLOWED = [
         WEBHOOK,
         READ,
         *("localqueues", "clusterqueues", "resourceflavors", "topologies", "admissionchecks"),
+        "workloadpriorityclasses",
         group=KUEUE,
     ),
     *_each(WEBHOOK, ("get", *WRITE), "secrets", namespace=OURS, name=SECRET),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 
 from admission.webhook.lookups import Lookups
 from api import names
+from api.queues import WorkloadPriorityClass
 from tests.admission.webhook.objects import lookups
 from tests.admission.webhook.test_review import JOB_CONTROLLER, answer, body, patched
 
@@ -54,6 +56,20 @@ def test_a_pod_of_a_queue_is_held_kept_marked_and_has_its_role_written_down() ->
     assert found["metadata"]["finalizers"] == [names.MANAGED_FINALIZER]
     assert found["metadata"]["labels"][names.MANAGED_LABEL] == "true"
     assert len(found["metadata"]["annotations"][names.ROLE_HASH]) == 8
+
+
+@pytest.mark.parametrize(("named", "wanted"), [(None, "default"), ("high", "high")])
+def test_the_class_called_default_is_for_those_that_name_none(named: str | None, wanted: str) -> None:
+    """Issue 16, E: as in Kueue (WorkloadPriorityClassDefaulting)."""
+    known = {"default": WorkloadPriorityClass.from_wire({"metadata": {"name": "default"}, "value": 5})}
+    labels = {names.QUEUE_NAME_LABEL: "team", **({names.PRIORITY_CLASS_LABEL: named} if named else {})}
+    with_class = replace(lookups(), workload_priority_classes=known)
+    pod, none = made(MUTATE, a_pod(labels), with_class), made(MUTATE, a_pod(labels), lookups())
+    assert pod["metadata"]["labels"][names.PRIORITY_CLASS_LABEL] == wanted
+    assert none["metadata"]["labels"].get(names.PRIORITY_CLASS_LABEL) == named
+    job = {"metadata": {"name": "j", "labels": labels}, "spec": {"template": {"spec": {"containers": []}}}}
+    path = "/mutate-batch-v1-job"
+    assert made(path, job, with_class)["metadata"]["labels"][names.PRIORITY_CLASS_LABEL] == wanted
 
 
 def test_a_role_that_the_maker_of_the_group_tells_stays() -> None:

@@ -50,6 +50,7 @@ def rules_of(case: dict[str, Any]) -> Rules:
         reject_invalid_on_flavors=gates["RejectUpdatesToCQWithInvalidOnFlavors"],
         concurrent_admission=gates["ConcurrentAdmission"],
         multikueue=gates["MultiKueue"],
+        default_priority_class=gates["WorkloadPriorityClassDefaulting"],
         gate_at_creation=False,
         profile=COMPATIBLE,
         manage_jobs_without_queue_name=case["input"].get("manageJobsWithoutQueueName", False),

@@ -19,7 +19,7 @@ from admission.webhook.lookups import Lookups
 from admission.webhook.pod import set_defaults, validate_create, validate_update, warnings
 from admission.webhook.rules import GroupKind, Rules
 from api.labels import matches
-from api.queues import LocalQueue
+from api.queues import LocalQueue, WorkloadPriorityClass
 from tests.conformance.suites.topology_request_from_annotations import wire
 from tests.conformance.suites.webhooks_job import rules_of
 
@@ -82,7 +82,9 @@ def _defaulted(given: dict[str, Any], rules: Rules) -> dict[str, Any]:
     if selector is None or matches(selector, labels[namespace]):
         manage = given.get("manageJobsWithoutQueueName", False)
         rules = replace(rules, manage_jobs_without_queue_name=manage)
-        set_defaults(pod, namespace, Lookups(local_queues=queues), rules)
+        classes = [one for one in given["initObjects"] if one["kind"] == "WorkloadPriorityClass"]
+        known = {one["metadata"]["name"]: WorkloadPriorityClass.from_wire(one) for one in classes}
+        set_defaults(pod, namespace, Lookups(local_queues=queues, workload_priority_classes=known), rules)
     return pod
 
 
