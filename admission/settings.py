@@ -318,8 +318,18 @@ class WebhookSection(Section):
     certificate_days: float = Field(90, gt=0, description="the successor is made when a third of them is left")
     certificate_settle: float = Field(120.0, gt=0, description="seconds that trust and replicas get to follow a change")
     certificate_period: float = Field(10.0, gt=0, description="seconds between two looks at the certificate")
+    client_ca_file: Path | None = Field(
+        None, description="CAs of the certificates that clients must show, as the API server does where it is given one"
+    )
+    client_names: tuple[str, ...] = Field((), description="common names of these certificates; none: any of the CAs'")
     mutating_configuration: str = "stowage-mutating-webhook-configuration"
     validating_configuration: str = "stowage-validating-webhook-configuration"
+
+    @model_validator(mode="after")
+    def _names_need_certificates(self) -> Self:
+        if self.client_names and self.client_ca_file is None:
+            raise ValueError("clientNames has no effect without clientCaFile")
+        return self
 
 
 class AdmissionSettings(Environment):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+import sys
 from urllib.parse import urlsplit
 
 from admission.settings import AdmissionSettings, WebhookSection
@@ -43,6 +45,8 @@ _BY_GANG = "gang"
 
 async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
     """Every replica answers; there is no leader."""
+    _open_files()
+    sys.setswitchinterval(0.001)
     async with await Kube.connect(settings.client_settings(WEBHOOK)) as kube:
         local_queues = Informer(kube, LOCAL_QUEUES, LocalQueue)
         cluster_queues = Informer(kube, CLUSTER_QUEUES, ClusterQueue)
@@ -80,7 +84,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             elastic_quotas=quotas_of,
             gang_pods=lambda key: members.filed(_BY_GANG, key),
         )
-        tls, loaded, listening = Serving(), asyncio.Event(), asyncio.Event()
+        tls, loaded, listening = Serving(settings.webhook.client_ca_file), asyncio.Event(), asyncio.Event()
         certificates = _certificates(kube, settings, tls)
 
         def missing() -> str | None:
@@ -92,7 +96,8 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
         process.ready = missing
-        handlers = Handlers(lookups, webhook_rules(settings), ready=lambda: missing() is None, owners=Owners(kube))
+        rules, clients = webhook_rules(settings), settings.webhook.client_names
+        handlers = Handlers(lookups, rules, lambda: missing() is None, owners=Owners(kube), clients=clients)
 
         async def serve() -> None:
             await loaded.wait()
@@ -106,6 +111,12 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             kept = keep(certificates, interval=settings.webhook.certificate_period, loaded=loaded.set)
             group.create_task(kept, name="certificates")
             group.create_task(serve(), name="server")
+
+
+def _open_files() -> None:
+    """As many connections as the system lets us have: strangers may open some before they are closed."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _certificates(kube: Kube, settings: AdmissionSettings, tls: Serving) -> Certificates:

@@ -36,7 +36,7 @@ _decoder: Final = msgspec.json.Decoder(_Review)
 API_VERSION: Final = "admission.k8s.io/v1"
 
 
-def decode(body: bytes) -> Request:
+def decode(body: bytes | bytearray) -> Request:
     """The request of an AdmissionReview. Raises BadReview."""
     try:
         review = _decoder.decode(body)

@@ -1,8 +1,14 @@
-"""The webhook's HTTP face: reviews over TLS, health over plain words.
+"""The webhook's HTTP face: reviews over TLS, health over plain words. Everybody who reaches the port may send anything.
 
 A body that is no AdmissionReview gets 400 with the reason, a failure of our own gets 500 with its name and is logged;
-neither stops the process. Reviews are answered on the loop: they wait for nothing. The serving certificate can be
-changed while connections are open (`Serving.load`): new handshakes use it, old connections go on.
+neither stops the process. What a stranger can take of it is bounded (`Limits`): a body in length and in values before it is
+decoded, a request in time, the connections whose request is not whole yet and the large bodies in number. Where there are
+more, the oldest gives way: a review of the API server is whole within milliseconds, what somebody holds open is not.
+
+Small reviews are answered on the loop: they wait for nothing. Large ones are decoded and answered in one thread, so that
+they cannot hold the others. The serving certificate can be changed while connections are open (`Serving.load`): new
+handshakes use it, old connections go on. `Serving` may ask for certificates of clients, which the API server has where it
+was given one (SECURITY.md).
 
 `serving` is given its parts by the application (app.py), which loads a certificate first and keeps it fresh (certs.py).
 """
@@ -14,13 +20,15 @@ import contextlib
 import logging
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 from msgspec import structs
 
 from admission.webhook.authority import Pair
@@ -33,20 +41,54 @@ from admission.webhook.rules import Rules
 from api.names import CONVERT_PATH
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
-# The API server takes objects of up to 3 MB; an update carries two of them.
-MAX_BODY: Final = 16 * 1024 * 1024
-# It converts a list in one request: a page of 500 objects, most of them of some kilobytes.
-MAX_CONVERSION: Final = 64 * 1024 * 1024
 _GRACE: Final = 5.0
+# Longer than the API server keeps a connection that is idle (90 s): else a request meets a connection that is being closed.
+_IDLE: Final = 120.0
+_WAITING_TO_BE_ACCEPTED: Final = 1024
+# Seconds for which the rest of a request that was refused is read and thrown away, so that the answer arrives.
+_LINGER: Final = 1.0
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What strangers may take. Times in seconds."""
+
+    body: int = 3 * 1024 * 1024
+    """Bytes: etcd takes objects of 1.5 MiB, and an update carries two of them."""
+    conversion: int = 64 * 1024 * 1024
+    """Bytes of a conversion: the API server asks for a page of a list, 500 objects, most of them of some kilobytes."""
+    conversions: int = 2
+    """Conversions that are being read."""
+    values: int = 400_000
+    """Values in a body, as its commas and brackets tell: those of a ConfigMap with a tree of 60,000 nodes, twice."""
+    small: int = 64 * 1024
+    """Bytes of a body that is answered on the loop."""
+    handshake: float = 5.0
+    whole: float = 10.0
+    """From the request's head until its end; as long as the API server waits at most. A connection has twice that."""
+    unfinished: int = 1024
+    """Connections that have not sent a whole request yet."""
+    served: int = 1024
+    """Connections that have, and are kept for the next one."""
+    large: int = 16
+    """Large bodies that are being read."""
+    waiting: int = 8
+    """Large reviews that wait for their thread; more are told to come again."""
 
 
 class Serving:
     """The TLS context of a server, whose certificate can be replaced at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, clients: Path | None = None) -> None:
+        """`clients`: a file with the CAs of those who may connect; none: everybody may."""
         self.context = _context()
         self.pair: Pair | None = None
+        if clients is not None:
+            self.context.load_verify_locations(clients)
+            self.context.verify_mode = ssl.CERT_REQUIRED
 
     async def load(self, pair: Pair) -> None:
         """Use this certificate from the next handshake on; one that does not fit its key leaves the old in place."""
@@ -73,36 +115,71 @@ def _written(pair: Pair, cleanup: contextlib.ExitStack) -> Path:
     return path
 
 
+class Call(Protocol):
+    """Calls a function with what is given."""
+
+    def __call__(self, what: Callable[..., T], *given: Any) -> Awaitable[T]: ...
+
+
+class _Refused(Exception):
+    """A request that is not answered as a review; the connection ends with it."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class _Latest:
+    """At most so many that are not finished; one more ends the oldest."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._ends: dict[object, Callable[[], None]] = {}
+
+    def enter(self, one: object, end: Callable[[], None]) -> None:
+        """It is the latest, also where it was there before."""
+        self._ends.pop(one, None)
+        while len(self._ends) >= self._limit:
+            oldest = next(iter(self._ends))
+            self._ends.pop(oldest)()
+        self._ends[one] = end
+
+    def leave(self, one: object) -> None:
+        self._ends.pop(one, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What answers requests; `ready` says whether the look-ups have seen the cluster, `owners` reads what they do not hold."""
+    """What answers requests; `ready` says whether the look-ups have seen the cluster, `owners` reads what they do not hold.
+
+    `clients`: the common names of the certificates whose owners may ask for reviews; none: all that TLS lets in may.
+    """
 
     lookups: Lookups
     rules: Rules
     ready: Callable[[], bool] = field(default=lambda: True)
     observe: Callable[[str, str], None] = field(default=lambda path, outcome: None)
     owners: Owners | None = None
+    clients: Collection[str] = ()
 
-    async def answer(self, request: web.Request) -> web.Response:
-        """One AdmissionReview."""
-        body = await request.read()
+    async def answer(self, path: str, body: bytes | bytearray, call: Call) -> web.Response:
+        """One AdmissionReview, whatever comes of it. `call` does what takes long for a large one."""
         try:
-            asked = await self._with_owner(request.path, decode(body))
-            reply = review(request.path, asked, self.lookups, self.rules)
+            asked = await self._with_owner(path, await call(decode, body))
+            reply = await call(review, path, asked, self.lookups, self.rules)
             encoded = msgspec.json.encode(reply)
         except BadReview as bad:
-            self.observe(request.path, "malformed")
+            self.observe(path, "malformed")
             return web.Response(status=400, text=f"{bad}\n")
         except Exception as failure:  # the outermost edge: one bad request must not end the process
-            log.exception("review failed", extra={"path": request.path})
-            self.observe(request.path, "failed")
+            log.exception("review failed", extra={"path": path})
+            self.observe(path, "failed")
             return web.Response(status=500, text=f"internal error: {type(failure).__name__}: {failure}\n")
-        self.observe(request.path, "allowed" if reply["response"]["allowed"] else "denied")
+        self.observe(path, "allowed" if reply["response"]["allowed"] else "denied")
         return web.Response(body=encoded, content_type="application/json")
 
-    async def convert(self, request: web.Request) -> web.Response:
+    async def convert(self, body: bytes) -> web.Response:
         """One ConversionReview."""
-        body = await request.clone(client_max_size=MAX_CONVERSION).read()
         try:
             encoded = await converted(body)
         except BadReview as bad:
@@ -116,36 +193,212 @@ class Handlers:
             return request
         return structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
 
-    async def healthz(self, _: web.Request) -> web.Response:
+    def healthz(self) -> web.Response:
         """Alive."""
         return web.Response(text="ok\n")
 
-    async def readyz(self, _: web.Request) -> web.Response:
+    def readyz(self) -> web.Response:
         """Whether the look-ups know the cluster."""
         return web.Response(text="ok\n") if self.ready() else web.Response(status=503, text="not synced yet\n")
 
 
-def make_app(handlers: Handlers) -> web.Application:
-    """The routes of all endpoints."""
-    app = web.Application(client_max_size=MAX_BODY)
-    app.router.add_get("/healthz", handlers.healthz)
-    app.router.add_get("/readyz", handlers.readyz)
-    for path in (*MUTATING, *VALIDATING):
-        app.router.add_post(path, handlers.answer)
-    app.router.add_post(CONVERT_PATH, handlers.convert)
-    return app
+class _Face:
+    """One server: its routes, and what it lets be unfinished."""
+
+    def __init__(self, handlers: Handlers, limits: Limits) -> None:
+        self._handlers, self.limits = handlers, limits
+        self.unfinished, self.served = _Latest(limits.unfinished), _Latest(limits.served)
+        self._bodies, self._conversions = _Latest(limits.large), _Latest(limits.conversions)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-reviews")
+        self._waiting = 0
+        self._gets: Mapping[str, Callable[[], web.Response]] = {
+            "/healthz": handlers.healthz,
+            "/readyz": handlers.readyz,
+        }
+        self._posts = frozenset((*MUTATING, *VALIDATING, CONVERT_PATH))
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def handle(self, request: web.BaseRequest) -> web.Response:
+        """Any request. What is refused ends its connection: the rest of the body is not read."""
+        try:
+            response = await self._routed(request)
+        except _Refused as refusal:
+            response = web.Response(status=refusal.status, text=f"{refusal}\n")
+            response.force_close()
+        _finished(request)
+        return response
+
+    async def _routed(self, request: web.BaseRequest) -> web.Response:
+        page, known = self._gets.get(request.path), request.path in self._posts
+        if page is None and not known:
+            raise _Refused(404, "no such path")
+        if request.method != ("GET" if page else "POST"):
+            raise _Refused(405, "GET" if page else "POST")
+        if page is not None:
+            return page()
+        self._admit(request)
+        if request.path == CONVERT_PATH:
+            body = await self._body(request, self.limits.conversion, self._conversions)
+            _finished(request)
+            return await self._handlers.convert(bytes(body))
+        body = await self._body(request, self.limits.body, self._bodies)
+        _finished(request)
+        if sum(map(body.count, (b",", b"[", b"{"))) > self.limits.values:
+            raise _Refused(413, f"a body has at most {self.limits.values} values")
+        if len(body) <= self.limits.small:
+            return await self._handlers.answer(request.path, body, _at_once)
+        return await self._aside(request.path, body)
+
+    def _admit(self, request: web.BaseRequest) -> None:
+        allowed = self._handlers.clients
+        if allowed and not allowed_names(request.get_extra_info("peercert")) & set(allowed):
+            raise _Refused(403, "the client's certificate bears none of the names that may ask for reviews")
+
+    async def _body(self, request: web.BaseRequest, most: int, reading: _Latest) -> bytearray:
+        """Raises _Refused for one that is too long or too slow."""
+        limits, length = self.limits, request.content_length
+        if length is not None and length > most:
+            raise _Refused(413, f"a body has at most {most} bytes")
+        large = length is None or length > limits.small
+        if large:
+            reading.enter(request.protocol, lambda: _cut(request.transport))
+        body = bytearray()
+        try:
+            async with asyncio.timeout(limits.whole):
+                async for chunk in request.content.iter_any():
+                    body += chunk
+                    if len(body) > most:
+                        raise _Refused(413, f"a body has at most {most} bytes")
+        except TimeoutError:
+            raise _Refused(408, f"a request is whole within {limits.whole:g} s") from None
+        except (OSError, web.RequestPayloadError) as cut:
+            raise _Refused(400, f"the body ends early: {cut}") from None
+        finally:
+            if large:
+                reading.leave(request.protocol)
+        return body
+
+    async def _aside(self, path: str, body: bytearray) -> web.Response:
+        if self._waiting >= self.limits.waiting:
+            raise _Refused(503, "too many large reviews at once")
+        self._waiting += 1
+        try:
+            return await self._handlers.answer(path, body, self._in_thread)
+        finally:
+            self._waiting -= 1
+
+    async def _in_thread(self, what: Callable[..., T], *given: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _tried, what, *given)
+
+
+def _tried(what: Callable[..., T], *given: Any) -> T:
+    """The look-ups change on the loop meanwhile: whoever goes through one just then is told, and looks again."""
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(RuntimeError):
+            return what(*given)
+    return what(*given)
+
+
+async def _at_once(what: Callable[..., T], *given: Any) -> T:
+    return what(*given)
+
+
+def allowed_names(certificate: Mapping[str, Any] | None) -> set[str]:
+    """The common names of a client's certificate."""
+    subject = (certificate or {}).get("subject", ())
+    return {value for part in subject for key, value in part if key == "commonName"}
+
+
+class _Connection(RequestHandler):
+    """Ends a connection that does not send its first request within the time, or when it is the oldest of too many."""
+
+    __slots__ = ("_face", "_late")
+
+    def __init__(self, face: _Face, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
+        # A compressed body would have to be counted twice; the API server sends none.
+        super().__init__(
+            server,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]  # as web.Server's own default for no log
+            keepalive_timeout=_IDLE,
+            lingering_time=_LINGER,
+            auto_decompress=False,
+        )
+        self._face = face
+        self._late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._late = asyncio.get_running_loop().call_later(2 * self._face.limits.whole, self._abort)
+        self._face.unfinished.enter(self, self._abort)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._arrived()
+        self._face.served.leave(self)
+        super().connection_lost(exc)
+
+    def finished(self) -> None:
+        """A whole request was sent."""
+        self._arrived()
+        self._face.served.enter(self, self.close)
+
+    def _abort(self) -> None:
+        _cut(self.transport)
+
+    def _arrived(self) -> None:
+        self._face.unfinished.leave(self)
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+class _Server(web.Server):
+    def __init__(self, face: _Face, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
+        super().__init__(handler)
+        self._face = face
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(self._face, self, asyncio.get_running_loop())
+
+
+def _finished(request: web.BaseRequest) -> None:
+    if isinstance(request.protocol, _Connection):
+        request.protocol.finished()
+
+
+def _cut(transport: asyncio.Transport | None) -> None:
+    """At once: an orderly end of TLS would wait for the other side."""
+    if transport is not None:
+        transport.abort()
 
 
 @contextlib.asynccontextmanager
-async def serving(handlers: Handlers, tls: Serving, host: str, port: int) -> AsyncIterator[int]:
+async def serving(
+    handlers: Handlers, tls: Serving, host: str, port: int, limits: Limits | None = None
+) -> AsyncIterator[int]:
     """Serves for as long as the block runs; gives the port (a free one for 0). On exit open requests are finished."""
-    runner = web.AppRunner(make_app(handlers), access_log=None, shutdown_timeout=_GRACE)
+    limits = limits or Limits()
+    face = _Face(handlers, limits)
+    runner = web.ServerRunner(_Server(face, face.handle), handle_signals=False, shutdown_timeout=_GRACE)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls.context)
-        await site.start()
-        addresses = runner.addresses
-        log.info("webhook listens", extra={"address": str(addresses)})
-        yield int(addresses[0][1])
+        listening = await asyncio.get_running_loop().create_server(
+            runner.server,  # type: ignore[arg-type]
+            host,
+            port,
+            ssl=tls.context,
+            ssl_handshake_timeout=limits.handshake,
+            ssl_shutdown_timeout=_LINGER,
+            backlog=_WAITING_TO_BE_ACCEPTED,
+        )
+        try:
+            addresses = [socket.getsockname() for socket in listening.sockets]
+            log.info("webhook listens", extra={"address": str(addresses)})
+            yield int(addresses[0][1])
+        finally:
+            listening.close()
     finally:
         await runner.cleanup()
+        face.close()

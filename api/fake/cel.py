@@ -31,6 +31,7 @@ _COMPARE = {
     ">=": operator.ge,
 }
 _MISSING = object()
+_LONGEST = 10_000
 
 
 class CelError(Exception):
@@ -40,8 +41,13 @@ class CelError(Exception):
 @lru_cache(maxsize=256)
 def compile_cel(text: str) -> Expression:
     """The expression as a function of its variables."""
+    if len(text) > _LONGEST:
+        raise CelError(f"an expression has at most {_LONGEST} characters, not {len(text)}")
     parser = _Parser(_tokens(text), text)
-    expression = parser.ternary()
+    try:
+        expression = parser.ternary()
+    except RecursionError:
+        raise CelError(f"nested too deep: {text[:80]!r}") from None
     parser.end()
     return expression
 

@@ -174,7 +174,7 @@ async def _body(request: web.Request) -> Any:
     data = await request.read()
     try:
         return msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         if "yaml" in request.content_type:
             return _yaml(data)
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
@@ -183,7 +183,7 @@ async def _body(request: web.Request) -> Any:
 def _yaml(data: bytes) -> Any:
     try:
         return yaml.safe_load(data)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise bad_request(f"error decoding YAML: {error}") from error
 
 

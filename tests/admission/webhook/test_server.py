@@ -17,8 +17,9 @@ from admission.webhook.authority import Pair, issue
 from admission.webhook.certs import MountedCertificates, keep
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import Rules
-from admission.webhook.server import Handlers, Serving, serving
+from admission.webhook.server import Handlers, Limits, Serving, serving
 from api.names import REQUIRE_TOPOLOGY
+from hack.controlplane import pki
 from tests.admission.webhook.objects import QUEUE, job
 from tests.admission.webhook.test_review import MUTATE_JOB, VALIDATE_JOB, body
 
@@ -42,11 +43,13 @@ async def asked(port: int, bundle: bytes, path: str = "/healthz", data: bytes | 
 
 
 @contextlib.asynccontextmanager
-async def running(handlers: Handlers | None = None) -> AsyncIterator[tuple[int, bytes, Serving]]:
-    tls = Serving()
+async def running(
+    handlers: Handlers | None = None, limits: Limits | None = None, clients: Path | None = None
+) -> AsyncIterator[tuple[int, bytes, Serving]]:
+    tls = Serving(clients)
     pair, authority = issue((HOST, "localhost"), time.time(), 3600.0)
     await tls.load(pair)
-    async with serving(handlers or Handlers(Lookups(), Rules()), tls, HOST, 0) as port:
+    async with serving(handlers or Handlers(Lookups(), Rules()), tls, HOST, 0, limits) as port:
         yield port, authority, tls
 
 
@@ -148,3 +151,109 @@ async def test_mounted_certificates_are_followed(tmp_path: Path) -> None:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+# ---- issue 16, B4: what strangers may take
+
+
+async def _said(port: int, bundle: bytes, said: bytes) -> bytes:
+    """What comes until the server ends the connection."""
+    reader, writer = await asyncio.open_connection(HOST, port, ssl=trusting(bundle))
+    try:
+        writer.write(said)
+        async with asyncio.timeout(60):
+            return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def _post(body: bytes, length: int | None = None) -> bytes:
+    return f"POST {VALIDATE_JOB} HTTP/1.1\r\nHost: w\r\nContent-Length: {length or len(body)}\r\n\r\n".encode() + body
+
+
+_CHUNK = b"%x\r\n" % 5000 + b" " * 5000 + b"\r\n"
+_ENDLESS = f"POST {VALIDATE_JOB} HTTP/1.1\r\nHost: w\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + _CHUNK * 10
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        pytest.param(_post(b"x", 16 * 2**20), b"413", id="announced-too-long"),
+        pytest.param(_ENDLESS, b"413", id="too-long-without-an-end"),
+        pytest.param(_post(b"[" * 20_000), b"413", id="too-many-values"),
+        pytest.param(_post(b"{", 100), b"408", id="half-a-body"),
+        pytest.param(b"POST / HTTP/1.1\r\nHost:", b"", id="half-a-head"),
+        pytest.param(b"", b"", id="nothing"),
+    ],
+)
+async def test_what_is_too_long_or_never_whole_ends_its_connection(said: bytes, status: bytes) -> None:
+    async with running(limits=Limits(body=40_000, values=10_000, whole=0.5)) as (port, authority, _):
+        assert (await _said(port, authority, said))[9:12] == status
+        assert (await asked(port, authority))[0] == 200
+
+
+async def test_of_too_many_connections_the_oldest_that_says_nothing_gives_way() -> None:
+    async with (
+        running(limits=Limits(unfinished=3, whole=60)) as (port, authority, _),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        held = []
+        for _ in range(4):
+            reader, writer = await asyncio.open_connection(HOST, port, ssl=trusting(authority))
+            stack.callback(writer.close)
+            held.append(reader)
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(held[0].read(), 60) == b""
+        assert not any(reader.at_eof() for reader in held[1:])
+        assert (await asked(port, authority))[0] == 200
+
+
+async def test_a_large_review_is_answered_aside() -> None:
+    async with running(limits=Limits(small=10)) as (port, authority, _):
+        assert (await asked(port, authority, VALIDATE_JOB, body(job())))[0] == 200
+        assert (await asked(port, authority, VALIDATE_JOB, b"[" * 5000))[0] == 400
+
+
+async def test_a_large_review_looks_again_where_the_copy_changed_meanwhile() -> None:
+    tries: list[None] = []
+
+    class Changing(dict[str, Any]):
+        def __contains__(self, key: object) -> bool:
+            tries.append(None)
+            if len(tries) < 3:
+                raise RuntimeError("dictionary changed size during iteration")
+            return False
+
+    changing: Mapping[str, Any] = Changing()
+    async with running(Handlers(Lookups(changing), Rules()), Limits(small=10)) as (port, authority, _):
+        assert (await asked(port, authority, MUTATE_JOB, body(job(labels={}))))[0] == 200
+
+
+async def test_only_clients_with_the_right_certificate_are_answered(tmp_path: Path) -> None:
+    ours, others = pki.Authority(tmp_path / "ours"), pki.Authority(tmp_path / "others")
+    known, stranger = (each.client("client", "kube-apiserver", ()) for each in (ours, others))
+
+    async def status(bundle: bytes, pair: pki.Pair | None) -> int | None:
+        context = trusting(bundle)
+        if pair is not None:
+            context.load_cert_chain(pair.certificate, pair.key)
+        async with aiohttp.ClientSession() as session:
+            try:
+                url = f"https://{HOST}:{port}{VALIDATE_JOB}"
+                async with session.post(url, data=body(job()), ssl=context) as answer:
+                    return answer.status
+            except aiohttp.ClientError:
+                return None
+
+    async with running(clients=ours.certificate) as (port, authority, _):
+        assert await status(authority, known) == 200
+        assert await status(authority, None) is None
+        assert await status(authority, stranger) is None
+    async with running(Handlers(Lookups(), Rules(), clients=("front-proxy",)), clients=ours.certificate) as (
+        port,
+        authority,
+        _,
+    ):
+        assert await status(authority, known) == 403
