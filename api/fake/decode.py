@@ -11,7 +11,8 @@ from api.fake import meta
 from api.fake.kinds import Kind
 from api.fake.status import Obj, bad_request
 
-_MAPS = frozenset(("labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests"))
+_TEXTS = frozenset(("labels", "annotations", "nodeSelector", "matchLabels"))
+_MAPS = _TEXTS | {"limits", "requests"}
 
 
 def decoded(kind: Kind, obj: Obj, version: str, *, strict: bool) -> Obj:
@@ -40,10 +41,15 @@ def normalize(kind: Kind, obj: Obj, version: str) -> list[str]:
 
 
 def _tidy(tree: Any) -> None:
-    """Drops null and empty lists as the built-in types do when they are written; empty objects stay, but for maps."""
+    """Drops null and empty lists as the built-in types do when they are written; empty objects stay, but for maps.
+
+    A null in a map of texts is the empty text: `labels: {sakkara.group: }` bears the label.
+    """
     if isinstance(tree, dict):
         for name in list(tree):
             value = tree[name]
+            if name in _TEXTS and isinstance(value, dict):
+                value.update({key: "" for key, text in value.items() if text is None})
             if value is None or value == [] or (value == {} and name in _MAPS):
                 del tree[name]
             elif isinstance(value, (dict, list)):

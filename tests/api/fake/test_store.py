@@ -192,3 +192,9 @@ def test_apply_drops_what_its_manager_no_longer_names(store: Store) -> None:
     store.patch(CONFIG_MAPS, "x", {"data": {"c": "3"}}, "default", options=Options(manager="hand"))
     with pytest.raises(Refusal, match=r'conflict with "hand" using v1: \.data\.c'):
         apply("two", {"c": "1"})
+
+
+def test_null_in_a_map_of_texts_is_the_empty_text(store: Store) -> None:
+    """As Go reads it: `labels: {sakkara.group: }` bears the label."""
+    store.create(CONFIG_MAPS, {"metadata": {"name": "g", "namespace": "default", "labels": {"a": None, "b": "c"}}})
+    assert store.get(CONFIG_MAPS, "g", "default")["metadata"]["labels"] == {"a": "", "b": "c"}
