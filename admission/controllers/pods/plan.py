@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, SetStatus
@@ -34,12 +35,16 @@ from admission.controllers.pods.start import beyond, starts
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import MAIN, Sorted, TooFewPods, Unit, UnlikePods, sort_out, youngest
 from admission.integrations.podset import PodSetConflict
+from admission.integrations.registry import ADAPTERS
 from api import names
 from api.errors import InvalidObject
+from api.kube.resources import PODS
 from api.meta import find_condition, is_true
 from api.workloads import Workload
 
 NOT_ADMITTED = "Not admitted by cluster queue"
+_WHOLE: Final = frozenset((kind.api_version, kind.kind) for kind in (PODS, *(each.resource for each in ADAPTERS)))
+"""Owners that have a Workload to themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +188,9 @@ class _Planner:
             told = Event("PrebuiltWorkloadNotFound", f'prebuilt Workload "{name}" not found', "Warning")
             stop = self._stopped("NoMatchingWorkload", "missing workload")
             return stop.followed(Plan(events=(told,), note="prebuilt workload not found"))
+        if self._is_anothers(workload):
+            stop = self._stopped("NoMatchingWorkload", "missing workload")
+            return stop.followed(Plan(note="prebuilt workload not found"))
         if is_true(workload.status.conditions, names.FINISHED):
             return self._ended([workload], "", "")
         if self._is_like(workload):
@@ -191,6 +199,13 @@ class _Planner:
         stop = self._stopped("NoMatchingWorkload", "missing workload")
         stop = stop.then(finish(workload, names.Finishing.OUT_OF_SYNC, message, self._now))
         return stop.followed(Plan(note="prebuilt workload not found"))
+
+    def _is_anothers(self, workload: Workload) -> bool:
+        """Whether a job, or another pod, runs on the Workload; its maker may own that of a group."""
+        owner = next((each for each in workload.metadata.owner_references if each.controller), None)
+        if owner is None or owner.uid == self._unit.first.metadata.uid:
+            return False
+        return not self._unit.group or (owner.api_version, owner.kind) in _WHOLE
 
     def _is_like(self, workload: Workload) -> bool:
         """Whether the Workload is for such pods; of a group some may be missing."""

@@ -17,7 +17,7 @@ from admission.controllers.pods.plan import plan
 from admission.integrations.podgroup import Unit
 from api import names
 from api.assignment import encode
-from api.meta import ObjectMeta, is_true
+from api.meta import ObjectMeta, OwnerReference, is_true
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec
 from tests.admission.integrations.pods import read, unit, wire
@@ -281,3 +281,21 @@ def test_a_pod_that_asks_for_more_than_the_role_it_claims_does_not_start() -> No
         "ns/b: spec: 'nvidia.com/gpu 4': at most what pod set worker was admitted with: nvidia.com/gpu 0"
         in told.message
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "starts"),
+    [("batch/v1/Job", 0), ("v1/Pod", 0), ("grove.io/v1alpha1/PodGang", 2)],
+    ids=["a job's", "a pod's", "its maker's"],
+)
+def test_a_group_does_not_run_on_the_workload_of_a_job(kind: str, starts: int) -> None:
+    """Issue 16, C5: what a prebuilt Workload was admitted for runs once."""
+    version, _, name = kind.rpartition("/")
+    owner = OwnerReference(api_version=version, kind=name, name="o", uid="u", controller=True)
+    workload, _ = made_beforehand()
+    owned = workload.model_copy(
+        update={"metadata": workload.metadata.model_copy(update={"owner_references": (owner,)})}
+    )
+    around = replace(AROUND, workloads={"ns/g": owned})
+    made = plan(unit(prebuilt(asking("a", cpu="1")), prebuilt(asking("b", cpu="1"))), [owned], around, NOW)
+    assert sum(isinstance(action, StartPod) for action in made.actions) == starts
