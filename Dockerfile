@@ -5,7 +5,12 @@
 # each with /healthz, /readyz and /metrics on 8081. It needs no writable file but below /tmp, and no rights of its own.
 # Built by `make image`; every package is pinned by requirements.lock with its hashes.
 
-FROM python:3.12-slim AS build
+# The base by its digest (make image BASE=python:3.12-slim@sha256:...): a tag alone may be another image tomorrow. There is no
+# default, so that nobody builds from one without meaning to.
+ARG BASE
+FROM ${BASE} AS build
+ARG BASE
+RUN case "${BASE}" in *@sha256:*) ;; *) echo "BASE=${BASE}: must name its digest (...@sha256:...)" >&2; exit 1 ;; esac
 WORKDIR /src
 COPY requirements.lock ./
 RUN python -m venv /tools \
@@ -23,7 +28,7 @@ RUN python -m venv --without-pip /opt/stowage \
  && /tools/bin/python -m pip --python /opt/stowage/bin/python install --no-cache-dir --disable-pip-version-check --require-hashes -r runtime.lock \
  && /tools/bin/python -m pip --python /opt/stowage/bin/python install --no-cache-dir --disable-pip-version-check --no-deps /wheel/*.whl
 
-FROM python:3.12-slim
+FROM ${BASE}
 COPY --from=build /opt/stowage /opt/stowage
 # One thread for the linear algebra behind numpy: the arrays are small, and the processes are asynchronous themselves.
 ENV PATH=/opt/stowage/bin:$PATH \

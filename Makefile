@@ -56,7 +56,7 @@ lock: $(STAMP)            ## resolves the dependencies anew
 	@$(BIN)/python -m hack.lock
 
 image:                    ## builds the image that config/default runs; needs a container engine
-	docker build -t $(IMAGE) .
+	docker build $(if $(BASE),--build-arg BASE=$(BASE)) -t $(IMAGE) .
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks

@@ -141,7 +141,7 @@ class _Controller:
         elastic = ElasticQuotaController(writer, views, self.elastic, recorder)
         self.groups = {kind: WhenServed(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
         self.maps = Informer(kube, CONFIG_MAPS, ConfigMap, label_selector=SAKKARA_GROUP)
-        described = SakkaraGroups(self.maps)
+        described = SakkaraGroups(self.maps, settings.sakkara.highest_priority)
         pod_groups = PodGroups(self.groups, described)
         self.members: Informer[MemberPod] = Informer(kube, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
         results = ResultController(

@@ -17,7 +17,7 @@ from api import duration
 from api.errors import InvalidQuantity
 from api.kube.environment import Environment, Section
 from api.quantity import CPU, parse
-from api.sakkara import TOPOLOGY_NAMESPACE
+from api.sakkara import HIGHEST_PRIORITY, TOPOLOGY_NAMESPACE
 
 SectionT = TypeVar("SectionT", bound=Section)
 _TEN_YEARS = 315_360_000
@@ -288,6 +288,12 @@ class SakkaraSection(Section):
     """Groups and trees that are told in ConfigMaps."""
 
     topology_namespace: str = Field(TOPOLOGY_NAMESPACE, min_length=1, description="where the topology ConfigMaps are")
+    highest_priority: int = Field(
+        HIGHEST_PRIORITY,
+        ge=0,
+        le=2**31 - 1,
+        description="of a group by its ConfigMap alone; more takes a PriorityClass, which a ResourceQuota can guard",
+    )
 
 
 class LocalQueueMetricsSection(Section):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -53,6 +53,13 @@ _LEVELS_FORM: Final = (
 _RESOURCES_FORM: Final = "must be a JSON list of different names of resources"
 _SIZE_FORM: Final = "must be a whole number from 1 to 2147483647"
 _PRIORITY_FORM: Final = "must be a whole number from -2147483648 to 2147483647"
+_TOO_HIGH: Final = (
+    "must be at most {highest}, the setting sakkara.highestPriority: for more leave it out and name a PriorityClass in the "
+    "pods, which a ResourceQuota can guard"
+)
+_INT32_MAX: Final = 2**31 - 1
+HIGHEST_PRIORITY: Final = 1000
+"""Of a group by its ConfigMap alone, which nobody guards, unless the settings say otherwise."""
 
 
 class MapMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -92,12 +99,16 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class SakkaraGroup:
-    """So many equal pods. Levels without a constraint pack; where no level has one, the nodes are named to say so."""
+    """So many equal pods. Levels without a constraint pack; where no level has one, the nodes are named to say so.
+
+    `own_priority`: its ConfigMap says one; else that of the pods' PriorityClass holds.
+    """
 
     name: str
     size: int
     priority: int = 0
     constraints: tuple[PlacementConstraint, ...] = (PlacementConstraint(level=NODE),)
+    own_priority: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +170,8 @@ def group_name(name: str, data: Mapping[str, str]) -> str:
     return data.get(NAME, name)
 
 
-def read_group(name: str, data: Mapping[str, str]) -> GroupRead:
-    """The group in the data of the ConfigMap of that name."""
+def read_group(name: str, data: Mapping[str, str], highest: int = _INT32_MAX) -> GroupRead:
+    """The group in the data of the ConfigMap of that name. `highest`: the most that it may give as its priority."""
     called = group_name(name, data)
     faults = list(_subdomain(called, 253))
     size, priority = parse_int32(data.get(SIZE, "")), parse_int32(data.get(PRIORITY, "0"))
@@ -169,12 +180,14 @@ def read_group(name: str, data: Mapping[str, str]) -> GroupRead:
         size = None
     if priority is None:
         faults.append(Fault(_at(PRIORITY), data[PRIORITY], _PRIORITY_FORM))
+    elif priority > highest:
+        faults.append(Fault(_at(PRIORITY), data[PRIORITY], _TOO_HIGH.format(highest=highest)))
     read = _constraints(data, size)
     faults += read.faults
     if faults or size is None or priority is None:
         return GroupRead(faults=tuple(faults))
-    group = SakkaraGroup(called, size, priority)
-    return GroupRead(SakkaraGroup(called, size, priority, read.constraints or group.constraints))
+    group = SakkaraGroup(called, size, priority, own_priority=PRIORITY in data)
+    return GroupRead(replace(group, constraints=read.constraints) if read.constraints else group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,8 +177,8 @@ def _validate_pod_group(request: Request, _: Lookups, rules: Rules) -> Errors:
     return [*gangs.validate_pod_group(request.new, request.namespace), *placement.errors_of(request.new, rules)]
 
 
-def _validate_config_map(request: Request, _: Lookups, __: Rules) -> Errors:
-    return gangs.validate_sakkara_group(request.new, request.old_object)
+def _validate_config_map(request: Request, _: Lookups, rules: Rules) -> Errors:
+    return gangs.validate_sakkara_group(request.new, request.old_object, rules.highest_group_priority)
 
 
 def _either(create: Callable[[Wire], Errors], update: Callable[[Wire, Wire], Errors]) -> Validator:

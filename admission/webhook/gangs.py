@@ -22,7 +22,7 @@ from admission.webhook.lookups import Lookups
 from admission.webhook.members import GangPod
 from api import names
 from api.meta import object_key
-from api.sakkara import GIVEN, read_group
+from api.sakkara import GIVEN, HIGHEST_PRIORITY, read_group
 
 Pod = Mapping[str, Any]
 
@@ -111,14 +111,14 @@ def validate_pod_group(group: Pod, namespace: str) -> Errors:
     return [_error(fault) for fault in faults]
 
 
-def validate_sakkara_group(made: Pod, old: Pod | None) -> Errors:
+def validate_sakkara_group(made: Pod, old: Pod | None, highest: int = HIGHEST_PRIORITY) -> Errors:
     """The errors of a ConfigMap that describes a group. What others write into one leaves alone what its user gave."""
     data, before = (each.get("data") or {} for each in (made, old or {}))
     if names.SAKKARA_GROUP not in _labels(made):
         return []
     if old is not None and names.SAKKARA_GROUP in _labels(old) and _given(data) == _given(before):
         return []
-    faults = read_group((made.get("metadata") or {}).get("name") or "", data).faults
+    faults = read_group((made.get("metadata") or {}).get("name") or "", data, highest).faults
     return [invalid(fault.field, fault.given, fault.allowed) for fault in faults]
 
 

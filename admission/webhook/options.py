@@ -12,6 +12,7 @@ def webhook_rules(settings: AdmissionSettings) -> Rules:
     return Rules(
         taken_over_schedulers=frozenset((*TAKEN_OVER_SCHEDULERS, *settings.schedulers.taken_over)) - kept,
         kept_schedulers=kept,
+        highest_group_priority=settings.sakkara.highest_priority,
         in_use_finalizer=True,
         profile=settings.placement.profile,
         manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,

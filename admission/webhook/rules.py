@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api.names import EXACT
+from api.sakkara import HIGHEST_PRIORITY
 
 JOB_CONTROLLERS = ("system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager")
 # Of the systems whose manifests work here as they stand: capacity scheduling, Sakkara, coscheduling, Koordinator's gangs.
@@ -68,5 +69,7 @@ class Rules:
     # what binds pods (schedulers.py): the stock scheduler in the place of these, and these beside it
     taken_over_schedulers: frozenset[str] = frozenset(TAKEN_OVER_SCHEDULERS)
     kept_schedulers: frozenset[str] = frozenset()
+    # the most that the ConfigMap of a Sakkara group may give as its priority
+    highest_group_priority: int = HIGHEST_PRIORITY
     # the users as whom Kubernetes' own controller makes the pods of Jobs
     job_controllers: frozenset[str] = frozenset(JOB_CONTROLLERS)

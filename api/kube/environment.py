@@ -79,7 +79,7 @@ class Environment(BaseSettings):
     namespace: str = "stowage-system"
     identity: str = Field(default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}")
     health_host: str = "0.0.0.0"
-    health_port: int = 8081
+    health_port: int = Field(8081, ge=0, le=65535, description="0 picks a free one")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_json: bool = True
     sync_timeout: float = Field(120.0, gt=0, description="seconds for the first lists")
@@ -144,7 +144,20 @@ def faults(bad: ValidationError | InvalidObject) -> str:
     """What is wrong with the settings, a line each: name, what was given, what is allowed."""
     if isinstance(bad, InvalidObject):
         return str(bad)
-    return "\n".join(f"settings: {'.'.join(map(str, e['loc']))}: {e['input']!r}: {_wrong(e)}" for e in bad.errors())
+    return "\n".join(
+        f"settings: {'.'.join(map(str, e['loc']))}: {e['input']!r}: {_wrong(e)}{_source(e['loc'])}"
+        for e in bad.errors()
+    )
+
+
+def _source(loc: tuple[int | str, ...]) -> str:
+    """The file that the value stands in, unless a variable wins over it."""
+    path, wanted = os.environ.get(CONFIG_VARIABLE), _bare("stowage" + "".join(map(str, loc)))
+    return f" (in {path})" if path and not any(_bare(name) == wanted for name in os.environ) else ""
+
+
+def _bare(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _wrong(error: ErrorDetails) -> str:

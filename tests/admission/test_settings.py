@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from pydantic import ValidationError
 
 from admission.__main__ import main
 from admission.controllers.lifecycle import Rules
@@ -15,6 +16,7 @@ from admission.controllers.timeouts import Backoff, PodsReadyRules
 from admission.engine.quota.fairness import FairSharing, FairStrategy
 from admission.integrations.owners import MANAGED_KINDS
 from admission.settings import AdmissionSettings
+from api.kube.environment import faults
 from api.kube.resources import NOT_MANAGED
 from api.kube.unknown import INSTEAD, MANAGED_FRAMEWORKS
 from api.pods import Namespace
@@ -152,7 +154,8 @@ def test_nothing_of_the_field_s_configuration_is_taken_and_ignored(
     (tmp_path / "config.yaml").write_text(msgspec.json.encode(given).decode())
     monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
     assert main(["controller"]) == 2
-    assert capsys.readouterr().err == f"settings: {path}: 1: {INSTEAD[path]}\n"
+    file = tmp_path / "config.yaml"
+    assert capsys.readouterr().err == f"settings: {path}: 1: {INSTEAD[path]} (in {file})\n"
 
 
 @pytest.mark.parametrize(
@@ -239,3 +242,23 @@ def test_fair_sharing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: st
     (tmp_path / "config.yaml").write_text(f"fairSharing: {words}")
     monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
     assert AdmissionSettings().fair_sharing.rules() == rules
+
+
+@pytest.mark.parametrize("port", ["99999", "-1"])
+def test_a_port_that_cannot_be_is_refused_with_the_variable(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 16, B9."""
+    monkeypatch.setenv("STOWAGE_HEALTH_PORT", port)
+    with pytest.raises(ValidationError) as bad:
+        AdmissionSettings()
+    assert faults(bad.value).startswith(f"settings: health_port: {port!r}: Input should be")
+
+
+def test_the_file_that_holds_a_bad_value_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Issue 16, B9."""
+    path = tmp_path / "bad.yaml"
+    path.write_text("healthPort: 99999")
+    monkeypatch.setenv("STOWAGE_CONFIG", str(path))
+    with pytest.raises(ValidationError) as bad:
+        AdmissionSettings()
+    assert "99999" in faults(bad.value)
+    assert faults(bad.value).endswith(f"(in {path})")

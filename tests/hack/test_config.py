@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.controllers.sakkara.output_given import RECORD, WRITTEN
 from admission.settings import AdmissionSettings
 from admission.webhook.endpoints import MUTATING, VALIDATING
 from hack import runtime_lock
@@ -273,3 +274,11 @@ def test_runtime_lock_is_a_part_of_the_lock_without_test_tools() -> None:
     assert not {"pytest", "mypy", "ruff", "hypothesis", "hatchling"} & needed
     assert needed <= pinned.keys()
     assert all("--hash=sha256:" in pinned[name] for name in needed)
+
+
+def test_the_policy_names_the_keys_that_the_controller_writes() -> None:
+    """Issue 16, B8."""
+    policy = of_kind("ValidatingAdmissionPolicy")["stowage-configmaps"]["spec"]
+    (results,) = (v["expression"] for v in policy["variables"] if v["name"] == "results")
+    assert set(yaml.safe_load(results)) == set(WRITTEN)
+    assert any(f"'{RECORD}'" in rule["expression"] for rule in policy["validations"])

@@ -14,7 +14,7 @@ from admission.controllers.jobs.views import View
 from admission.controllers.sakkara.terms import Described
 from api.kube.store import Change
 from api.meta import object_key
-from api.sakkara import NAME, ConfigMap, group_name, read_group
+from api.sakkara import HIGHEST_PRIORITY, NAME, ConfigMap, group_name, read_group
 
 BY_GROUP: Final = "sakkara group"
 SYNC_TIMEOUT: Final = 120.0
@@ -30,8 +30,8 @@ def group_key(described: ConfigMap) -> str:
 class SakkaraGroups:
     """What is seen of them."""
 
-    def __init__(self, maps: View[ConfigMap]) -> None:
-        self._maps = maps
+    def __init__(self, maps: View[ConfigMap], highest: int = HIGHEST_PRIORITY) -> None:
+        self._maps, self._highest = maps, highest
         self._read: LRUCache[tuple[str, str], Described] = LRUCache(_READ)
         maps.add_index(BY_GROUP, lambda described: [group_key(described)])
 
@@ -48,7 +48,7 @@ class SakkaraGroups:
         meta = found.metadata
         version = (meta.uid, meta.resource_version)
         if version not in self._read:  # asked for each pod of the group
-            self._read[version] = Described(meta.name, meta.uid, read_group(meta.name, found.data))
+            self._read[version] = Described(meta.name, meta.uid, read_group(meta.name, found.data, self._highest))
         return self._read[version]
 
     def object(self, key: str) -> ConfigMap | None:
@@ -64,7 +64,7 @@ class SakkaraGroups:
         if holding is not None and holding.metadata.name != found.metadata.name:
             name = group_name(found.metadata.name, found.data)
             return f"data.{NAME}: {name!r}: ConfigMap {holding.metadata.name} describes the group of this name"
-        read = read_group(found.metadata.name, found.data)
+        read = read_group(found.metadata.name, found.data, self._highest)
         return "; ".join(map(str, read.faults)) or None
 
     def add_handler(self, fn: Callable[[str], None]) -> None:

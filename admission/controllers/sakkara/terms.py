@@ -42,7 +42,7 @@ def as_described(
     if group is None:
         faults = "; ".join(map(str, described.read.faults))
         return replace(terms, minimum=None, lacking=f"ConfigMap {described.name}: {faults}")
-    return replace(terms, minimum=group.size, exact=Exact(group, described.name))
+    return replace(terms, minimum=group.size, exact=Exact(group, described.name, group.own_priority))
 
 
 def _of_pod_group(terms: Terms, pod_group: PodGroup | None) -> Terms:

@@ -188,3 +188,12 @@ def test_while_it_runs_its_priority_is_followed_and_nobody_else_joins() -> None:
     plan = planned([member(n) for n in range(3)], described(), running)
     assert not [action for action in plan.actions if isinstance(action, CreateWorkload | DeletePod)]
     assert any("1 more wait: p-2" in event.message for event in plan.events)
+
+
+def test_a_config_map_without_a_priority_leaves_it_to_the_class_of_the_pods() -> None:
+    """Issue 16, B6: a ResourceQuota can guard a PriorityClass, and no number in a ConfigMap."""
+    pods = [member(0), member(1)]
+    by_class, by_map = (terms(pods, said).exact for said in (described(), described(priority="7")))
+    assert by_class is not None
+    assert by_map is not None
+    assert (by_class.by_priority, by_map.by_priority) == (False, True)
