@@ -6,7 +6,6 @@ from api import names
 from api.kube.resources import JOBS
 from tests.scenarios.bad_input import (
     Change,
-    Gone,
     Holds,
     Make,
     Refused,
@@ -506,7 +505,7 @@ QUEUEING: tuple[Row, ...] = (
     ),
     row(
         "part-of-a-jobset-that-is-not-there",
-        CONDITION,
+        WEBHOOK,
         Make(
             JOBS,
             {
@@ -525,7 +524,7 @@ QUEUEING: tuple[Row, ...] = (
                 },
             },
         ),
-        Gone(JOBS),
+        refused("metadata.ownerReferences[0].name: Forbidden: the JobSet nobody does not exist"),
     ),
     row(
         "queue-changed-while-running",
