@@ -1,4 +1,4 @@
-"""Stand-ins for the controllers of StatefulSets and LeaderWorkerSets, where there is no real one.
+"""Stand-ins for the controllers of Deployments, StatefulSets and LeaderWorkerSets, where there is no real one.
 
 They are clients of the API server, so that the pods that they create pass its webhooks, and look again every few moments. Of
 the real ones' behaviour they show what concerns whoever admits pods: names, labels and owners of pods, their order, what is
@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from api.kube.client import Kube, PatchKind
-from api.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource
+from api.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource
 
 Obj = dict[str, Any]
 
@@ -24,6 +25,7 @@ REVISION = "controller-revision-hash"
 POD_INDEX = "apps.kubernetes.io/pod-index"
 LWS = "leaderworkerset.sigs.k8s.io"
 _PERIOD = 0.2
+_REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
 
 @contextlib.asynccontextmanager
@@ -88,6 +90,24 @@ class StandIn:
             await self.kube.patch(
                 self.resource, name, body, _namespace(obj), kind=PatchKind.MERGE, subresource="status"
             )
+
+
+class Deployments(StandIn):
+    """Of apps/v1, with one ReplicaSet that is only named: replicas, and replacement of pods that have ended or go."""
+
+    resource = DEPLOYMENTS
+
+    async def sync(self, obj: Obj, pods: Sequence[Obj]) -> None:
+        """See StandIn."""
+        uid = obj["metadata"]["uid"]
+        mine = [pod for pod in pods if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", ()))]
+        standing = [pod for pod in mine if not has_ended(pod) and not pod["metadata"].get("deletionTimestamp")]
+        wanted = obj["spec"].get("replicas", 1)
+        for _ in range(wanted - len(standing)):
+            name = f"{obj['metadata']['name']}-{secrets.token_hex(4)}"
+            await self.create(obj, _REPLICA_SETS, name, obj["spec"]["template"], {})
+        for pod in (*standing[wanted:], *(pod for pod in mine if has_ended(pod))):
+            await self.delete(pod)
 
 
 class StatefulSets(StandIn):
