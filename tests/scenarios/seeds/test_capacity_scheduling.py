@@ -188,7 +188,7 @@ class Scene:
                 return True
             return False
 
-        await eventually(f"{namespace}/{name} evicted", check)
+        await eventually(f"{namespace}/{name} gone", check)
 
     async def stays(self, **names: str) -> None:
         """For a while none of these pods (by namespace, with spaces between) is evicted."""
@@ -234,6 +234,8 @@ class Scene:
     async def close(self) -> None:
         """Takes away what the scene brought, and waits for it, since all quotas share one cohort."""
         for name in self.quotas:
+            await self._without_waiting(name)
+        for name in self.quotas:
             for kind in (DEPLOYMENTS, STATEFUL_SETS, JOBSETS, JOBS, PODS):
                 for obj in (await self.kube.list(kind, name)).items:
                     await self._delete(kind, obj["metadata"]["name"], name)
@@ -248,6 +250,13 @@ class Scene:
             return not queues & {f"elastic-quota.{name}" for name in self.quotas}
 
         await eventually("the quotas are gone", cleared)
+
+    async def _without_waiting(self, namespace: str) -> None:
+        """Bare pods that wait go first, so that none of them is admitted in the moment in which it goes."""
+        for pod in (await self.kube.list(PODS, namespace)).items:
+            if pod["spec"].get("schedulingGates") and not pod["metadata"].get("ownerReferences"):
+                await self._delete(PODS, pod["metadata"]["name"], namespace)
+                await self.gone(namespace, pod["metadata"]["name"])
 
     async def _delete(self, kind: Resource, name: str, namespace: str | None = None) -> None:
         try:

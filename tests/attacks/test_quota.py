@@ -1,0 +1,169 @@
+"""Issue 16, B2, B3, B5 and B7: what a tenant does to run beside the quota of his namespace, whose own queue is empty."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from api.errors import Forbidden
+from api.kube.client import PatchKind
+from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NAMESPACES, PODS
+from api.names import (
+    ADMISSION_GATE,
+    GANG,
+    GANG_MINIMUM,
+    GANG_NAME,
+    GANG_TERMS,
+    MANAGED_LABEL,
+    MANAGED_NAMESPACE,
+    POD_SUSPENDING_PARENT,
+    QUEUE_NAME_LABEL,
+    ROLE_HASH,
+)
+from tests.attacks.conftest import Battlefield
+from tests.scenarios.site import GPU, eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+CLOSED = "tenant-closed"
+"""A ClusterQueue without quota, which is the default of the tenant's namespace."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="package", autouse=True)
+async def managed(battlefield: Battlefield) -> AsyncIterator[None]:
+    """The tenant's namespace is managed, and whoever names no queue there waits."""
+    site, name = battlefield.site, battlefield.namespace
+    flavors = [{"name": site.name, "resources": [{"name": each, "nominalQuota": 0} for each in ("cpu", GPU)]}]
+    spec = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu", GPU], "flavors": flavors}]}
+    await site.make(CLUSTER_QUEUES, {"metadata": {"name": CLOSED}, "spec": spec})
+    local = {"metadata": {"name": "default", "namespace": name}, "spec": {"clusterQueue": CLOSED}}
+    await site.make(LOCAL_QUEUES, local)
+    await _labelled(battlefield, "true")
+
+    async def known() -> bool:
+        probe = {"apiVersion": "v1", "kind": "Pod", **a_pod("probe"), "metadata": {"name": "probe", "namespace": name}}
+        made = await battlefield.admin.create(PODS, probe, dry_run=True)
+        return bool(made["metadata"].get("labels", {}).get(QUEUE_NAME_LABEL) == "default")
+
+    await eventually("the webhook knows the default queue", known)
+    yield
+    await _labelled(battlefield, None)
+    await site.remove(LOCAL_QUEUES, "default")
+
+
+async def _labelled(battlefield: Battlefield, value: str | None) -> None:
+    body = {"metadata": {"labels": {MANAGED_NAMESPACE: value}}}
+    await battlefield.admin.patch(NAMESPACES, battlefield.namespace, body, kind=PatchKind.MERGE)
+
+
+def a_pod(name: str, labels: dict[str, str] | None = None, **meta: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"metadata": {"name": name, "labels": labels or {}, **meta}, "spec": spec}
+
+
+async def held(battlefield: Battlefield, name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """A pod of the tenant, which waits."""
+    made = await battlefield.create(PODS, a_pod(name, labels))
+    assert {"name": ADMISSION_GATE} in made["spec"]["schedulingGates"]
+    return made
+
+
+async def never_ran(battlefield: Battlefield, *names: str) -> None:
+    """None of these pods is there without a gate; takes them away."""
+    for pod in (await battlefield.admin.list(PODS, battlefield.namespace)).items:
+        if pod["metadata"]["name"] in names:
+            assert {"name": ADMISSION_GATE} in pod["spec"].get("schedulingGates", ()), pod["metadata"]["name"]
+            await battlefield.site.remove(PODS, pod["metadata"]["name"])
+
+
+async def refused(battlefield: Battlefield, name: str, body: dict[str, Any], field: str, resource: Any = PODS) -> None:
+    """The tenant's merge patch, and the field that its refusal names."""
+    with pytest.raises(Forbidden) as caught:
+        await battlefield.tenant.patch(resource, name, body, battlefield.namespace, kind=PatchKind.MERGE)
+    assert field in str(caught.value)
+
+
+@pytest.mark.parametrize("queue", ["gangs", "sakkara"])
+async def test_queues_that_count_nothing_are_not_named_by_hand(battlefield: Battlefield, queue: str) -> None:
+    """B3."""
+    named = {QUEUE_NAME_LABEL: queue}
+    for labels in (named, named | {GANG_NAME: "by-hand", GANG_MINIMUM: "1"}):
+        with pytest.raises(Forbidden, match="reserved"):
+            await battlefield.create(PODS, a_pod(f"hand-{queue}", labels))
+    job = battlefield.site.job(f"hand-{queue}", 1, queue=queue)
+    with pytest.raises(Forbidden, match="reserved"):
+        await battlefield.create(JOBS, job)
+    await held(battlefield, f"turned-{queue}")
+    await refused(battlefield, f"turned-{queue}", {"metadata": {"labels": named}}, "reserved")
+    await never_ran(battlefield, f"turned-{queue}")
+    queues = {
+        each["metadata"]["name"] for each in (await battlefield.admin.list(LOCAL_QUEUES, battlefield.namespace)).items
+    }
+    assert queue not in queues
+
+
+async def test_a_gang_without_a_queue_goes_by_the_namespaces_own(battlefield: Battlefield) -> None:
+    """B3."""
+    made = await held(battlefield, "no-queue", {GANG_NAME: "no-queue", GANG_MINIMUM: "1"})
+    assert made["metadata"]["labels"][QUEUE_NAME_LABEL] == "default"
+    await never_ran(battlefield, "no-queue")
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "key", "value"),
+    [
+        ("role", "annotations", ROLE_HASH, "12345678"),
+        ("no-role", "annotations", ROLE_HASH, None),
+        ("gang", "annotations", GANG, "another"),
+        ("terms", "annotations", GANG_TERMS, "{}"),
+        ("parent", "annotations", POD_SUSPENDING_PARENT, "statefulset"),
+        ("unmanaged", "labels", MANAGED_LABEL, None),
+    ],
+    ids=lambda each: str(each).rpartition("/")[2],
+)
+async def test_who_a_held_pod_is_stays(
+    battlefield: Battlefield, name: str, part: str, key: str, value: str | None
+) -> None:
+    """B2."""
+    await held(battlefield, name)
+    await refused(battlefield, name, {"metadata": {part: {key: value}}}, f"[{key}]")
+    await never_ran(battlefield, name)
+
+
+async def test_a_pod_that_was_queued_stays_queued(battlefield: Battlefield) -> None:
+    """B5: also where its gates go in the same update."""
+    await held(battlefield, "leaver")
+    leaving: dict[str, Any] = {"metadata": {"labels": {QUEUE_NAME_LABEL: None}}}
+    for body in (leaving, leaving | {"spec": {"schedulingGates": []}}):
+        await refused(battlefield, "leaver", body, QUEUE_NAME_LABEL)
+    await never_ran(battlefield, "leaver")
+
+
+async def test_a_job_that_was_queued_stays_queued(battlefield: Battlefield) -> None:
+    """B5: also where it starts in the same update."""
+    made = await battlefield.create(JOBS, battlefield.site.job("leaver", 1, queue=None))
+    assert made["spec"]["suspend"]
+    leaving: dict[str, Any] = {"metadata": {"labels": {QUEUE_NAME_LABEL: None}}}
+    for body in (leaving, leaving | {"spec": {"suspend": False}}):
+        await refused(battlefield, "leaver", body, QUEUE_NAME_LABEL, JOBS)
+    assert (await battlefield.site.get_job("leaver"))["spec"]["suspend"]
+    await battlefield.site.remove(JOBS, "leaver")
+
+
+async def test_a_job_that_is_named_as_the_owner_must_own(battlefield: Battlefield) -> None:
+    """B7: a wrong UID, a Job that does not exist, and one's own that is suspended."""
+    made = await battlefield.create(JOBS, battlefield.site.job("owner", 1, queue=None))
+    selected = made["spec"]["selector"]["matchLabels"]
+    for name, uid, said in (
+        ("owner", "00000000-0000-0000-0000-000000000000", "the Job owner has another UID"),
+        ("nobody", made["metadata"]["uid"], "the Job nobody does not exist"),
+        ("owner", made["metadata"]["uid"], "the Job owner is suspended and has no pods"),
+    ):
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+        with pytest.raises(Forbidden, match=said):
+            await battlefield.create(PODS, a_pod("child", dict(selected), ownerReferences=[owner]))
+    await never_ran(battlefield, "child")
+    await battlefield.site.remove(JOBS, "owner")
