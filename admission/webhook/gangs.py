@@ -156,10 +156,8 @@ def _place(part: str, key: str) -> Path:
 def validate_update(old: Pod, new: Pod) -> Errors:
     """What a pod has said of its gang stays, and what was written down of it; the error names what the user wrote."""
     before, after = ((each.get("metadata") or {}).get("annotations") or {} for each in (old, new))
-    if names.GANG_TERMS not in before:
-        return []
     mine, other = read("", new.get("metadata") or {}).gang, read("", old.get("metadata") or {}).gang
-    if other is not None and mine is not None and mine != other:
+    if names.GANG_TERMS in before and other is not None and mine is not None and mine != other:
         return [
             invalid(_place(*said_in(new["metadata"], field)), _shown(getattr(mine, field)), IMMUTABLE)
             for field in ("name", "minimum", "groups", "policy")

@@ -224,10 +224,13 @@ def test_who_a_pod_is_never_changes(key: str, changed: str | None, gates: list[O
 
 
 @pytest.mark.parametrize(
-    "key", [names.POD_SUSPENDING_PARENT, names.PREBUILT_WORKLOAD, names.WORKLOAD_ANNOTATION], ids=lambda key: key
+    "key",
+    [names.POD_SUSPENDING_PARENT, names.PREBUILT_WORKLOAD, names.WORKLOAD_ANNOTATION, names.GANG, names.GANG_TERMS],
+    ids=lambda key: key,
 )
 def test_nothing_is_added_to_who_a_pod_is(key: str) -> None:
-    old, new = (a_pod(dict(LABELS), {**SAID, **more}, schedulingGates=GATES) for more in ({}, {key: "other"}))
+    said = {names.ROLE_HASH: "11111111"}
+    old, new = (a_pod(dict(LABELS), {**said, **more}, schedulingGates=GATES) for more in ({}, {key: "other"}))
     assert f"[{key}]: Invalid value" in errors(POD, new, old=old)
 
 
