@@ -23,13 +23,13 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, parse_time
-from api.names import ADMITTED, HOSTNAME_LABEL, TOPOLOGY_GATE
+from api.names import ADMITTED, HOSTNAME_LABEL, SAKKARA_RANK, TOPOLOGY_GATE
 from api.pods import Node, Pod
 from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
 from ungater.metrics import GATE_REMOVAL, OPENINGS
-from ungater.patches import opening_patch
-from ungater.plan import Opening, expected_pods, may_open, plan, workload_key
+from ungater.patches import opening_patch, sending_patch
+from ungater.plan import Opening, awaits_rank, expected_pods, may_open, plan, workload_key
 from ungater.settings import UngaterSection
 
 log = logging.getLogger(__name__)
@@ -87,6 +87,10 @@ class Ungater:
         elif change.type is ChangeType.ADDED:
             self._batch(key)
             return
+        elif (known := self._answered.get(pod.metadata.uid)) and known.spec.node_selector == pod.spec.node_selector:
+            self._answered.pop(pod.metadata.uid)
+        if change.old is not None and SAKKARA_RANK in pod.metadata.labels.keys() - change.old.metadata.labels.keys():
+            self._batch(key)
         if change.type is ChangeType.DELETED or pod.terminated:
             # Somebody may be waiting for this pod's place.
             self._batch(key)
@@ -114,13 +118,15 @@ class Ungater:
             log.info(PENDING, extra={"workload": key})
             return self._settings.batch_period
         try:
-            openings = plan(workload, self._pods_of(key))
+            pods = self._pods_of(key)
+            openings = plan(workload, pods, self._now())
         except InvalidObject as bad:
             log.warning("pods stay gated: %s", bad, extra={"workload": key})
             return None
         if openings:
             await self._open_all(key, workload, openings)
-        return None
+        waits = any(pod.gated and awaits_rank(workload, pod, self._now()) for pod in pods)
+        return self._settings.batch_period if waits else None
 
     async def _open_all(self, key: str, workload: Workload, openings: list[Opening]) -> None:
         """All openings of one pass, concurrently. Raises the first failure when all are through, so that it is retried."""
@@ -133,7 +139,10 @@ class Ungater:
 
     async def _open(self, key: str, workload: Workload, opening: Opening) -> ApiError | None:
         pod = opening.pod
-        body = opening_patch(pod, opening.node_labels, self._node_of(opening))
+        if opening.closed:
+            body = sending_patch(pod, opening.node_labels)
+        else:
+            body = opening_patch(pod, opening.node_labels, self._node_of(opening))
         try:
             async with self._slots:
                 # Repeatable: it names the pod's uid, and what it sets and takes out is the same the second time.
@@ -160,8 +169,18 @@ class Ungater:
             OPENINGS.labels("failed").inc()
             self._expectations.observed(key, pod.metadata.uid)
             return error
-        self._opened(key, workload, pod, answer)
+        if opening.closed:
+            self._sent(key, pod, answer)
+        else:
+            self._opened(key, workload, pod, answer)
         return None
+
+    def _sent(self, key: str, before: Pod, after: Pod) -> None:
+        seen = self._pods.objects.get(before.key)
+        behind = seen is not None and seen.gated and seen.spec.node_selector != after.spec.node_selector
+        if behind and seen is not None and seen.metadata.uid == after.metadata.uid:
+            self._answered[after.metadata.uid] = after
+        self._expectations.observed(key, after.metadata.uid)
 
     def _opened(self, key: str, workload: Workload, before: Pod, after: Pod) -> None:
         OPENINGS.labels("opened").inc()

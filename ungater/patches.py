@@ -16,6 +16,11 @@ from api.names import TOPOLOGY_GATE
 from api.pods import NodeSelector, NodeSelectorTerm, Pod, Requirement
 
 
+def sending_patch(pod: Pod, node_labels: Mapping[str, str]) -> dict[str, Any]:
+    """Body of the strategic merge patch that says where the pod goes and leaves its gate closed."""
+    return {"metadata": {"uid": pod.metadata.uid}, "spec": {"nodeSelector": dict(node_labels)}}
+
+
 def opening_patch(pod: Pod, node_labels: Mapping[str, str], node_name: str | None) -> dict[str, Any]:
     """Body of the strategic merge patch. `node_name`: the one node of the domain, None where it may be several."""
     spec: dict[str, Any] = {"schedulingGates": [{"name": TOPOLOGY_GATE, "$patch": "delete"}]}

@@ -8,6 +8,9 @@ Two ways of matching (ungater description, 6.4 and 6.5):
   fall back to
 - greedy: for each domain in order, as many gated pods as it counts beyond those already let through.
 
+Pods of a Sakkara group are sent to their nodes first and let through once they bear their rank (the controller finds it as soon
+as all of them have nodes): an environment variable that is made of the label is filled. Nobody waits for a rank for long.
+
 A pod set of an admitted workload that got no topology has its gated pods let through as they are. Pods that ended do not
 count (their replacement takes their place), terminating ones do. Never matched: pods of a workload that is not admitted.
 """
@@ -15,12 +18,14 @@ count (their replacement takes their place), terminating ones do. Never matched:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
 
 from api.assignment import Domain, decode
 from api.errors import InvalidObject
-from api.meta import is_true
+from api.meta import find_condition, is_true, parse_time
 from api.names import (
     ADMITTED,
     EVICTED,
@@ -28,6 +33,8 @@ from api.names import (
     HOSTNAME_LABEL,
     POD_INDEX_OFFSET,
     PODSET_LABEL,
+    SAKKARA_GROUP_ANNOTATION,
+    SAKKARA_RANK,
     TOPOLOGY_WORKLOAD,
     WORKLOAD_ANNOTATION,
     WORKLOAD_SLICE_NAME,
@@ -35,13 +42,20 @@ from api.names import (
 from api.pods import Pod
 from api.workloads import PodSetAssignment, TopologyRequest, Workload
 
+RANK_PATIENCE: Final = 10.0
+"""Seconds from admission, or from the pod's creation, for which its gate waits for the rank."""
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Let this pod through, with these additions to its nodeSelector (none: the gate opens as it is)."""
+    """Let this pod through, with these additions to its nodeSelector (none: the gate opens as it is).
+
+    `closed`: the additions alone, the gate stays.
+    """
 
     pod: Pod
     node_labels: Mapping[str, str]
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +108,17 @@ def expected_pods(workload: Workload) -> int:
     return sum(psa.count or 0 for psa in workload.status.admission.pod_set_assignments)
 
 
-def plan(workload: Workload, pods: Iterable[Pod]) -> list[Opening]:
-    """The openings due now. `pods` are all pods that declare this workload, in listing order.
+def awaits_rank(workload: Workload, pod: Pod, now: float) -> bool:
+    """Whether the pod's gate stays closed for want of the rank that it has in its group."""
+    if SAKKARA_GROUP_ANNOTATION not in workload.metadata.annotations or SAKKARA_RANK in pod.metadata.labels:
+        return False
+    admitted = find_condition(workload.status.conditions, ADMITTED)
+    moments = (admitted.last_transition_time if admitted is not None else None, pod.metadata.creation_timestamp)
+    return now < max(parse_time(moment) or 0.0 for moment in moments) + RANK_PATIENCE
+
+
+def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Opening]:
+    """The openings due now. `pods` are all pods that declare this workload, in listing order; `now` in epoch seconds.
 
     Raises InvalidObject where a pod's index offset is no number or an assignment contradicts itself.
     """
@@ -112,8 +135,22 @@ def plan(workload: Workload, pods: Iterable[Pod]) -> list[Opening]:
         if pod_set.topology_assignment is None:
             openings += [Opening(pod, {}) for pod in own if pod.gated]
         elif any(pod.gated for pod in own):
-            openings += _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
+            found = _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
+            openings += _after_ranks(workload, found, now)
     return openings
+
+
+def _after_ranks(workload: Workload, openings: Iterable[Opening], now: float) -> Iterator[Opening]:
+    """Of pods that have no rank yet only where they go, and nothing more of those that know it."""
+    for opening in openings:
+        if HOSTNAME_LABEL not in opening.node_labels or not awaits_rank(workload, opening.pod, now):
+            yield opening
+        elif not _is_sent(opening.pod, opening.node_labels):
+            yield replace(opening, closed=True)
+
+
+def _is_sent(pod: Pod, node_labels: Mapping[str, str]) -> bool:
+    return node_labels.items() <= pod.spec.node_selector.items()
 
 
 def _ranked(workload: Workload) -> list[tuple[PodSetAssignment, _Ranks]]:
@@ -237,12 +274,22 @@ def _index(pod: Pod, label: str | None, end: int) -> int | None:
 
 def _greedy(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str, ...]]]:
     through = Counter(_domain_of(pod, pod_set.levels) for pod in pods if not pod.gated)
-    waiting = iter([pod for pod in pods if pod.gated])
     pairs: list[tuple[Pod, tuple[str, ...]]] = []
+    places, unsent = dict(pod_set.domains), []
+    for pod in pods:
+        if not pod.gated:
+            continue
+        values = _domain_of(pod, pod_set.levels)
+        if through[values] < places.get(values, 0):  # it was sent there, and waits for its rank
+            through[values] += 1
+            pairs.append((pod, values))
+        else:
+            unsent.append(pod)
+    waiting = iter(unsent)
     for values, count in pod_set.domains:
         for _ in range(count - through[values]):
-            pod = next(waiting, None)
-            if pod is None:
+            foremost = next(waiting, None)
+            if foremost is None:
                 return pairs
-            pairs.append((pod, values))
+            pairs.append((foremost, values))
     return pairs

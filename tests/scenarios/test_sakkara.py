@@ -36,6 +36,7 @@ from api.names import (
     SAKKARA_GROUP,
     SAKKARA_GROUP_ANNOTATION,
     SAKKARA_GROUP_NAME,
+    SAKKARA_RANK,
     SAKKARA_TOPOLOGY,
 )
 from api.sakkara import label_of_level
@@ -232,6 +233,22 @@ async def test_story_a_two_partitions_on_separate_racks_each_packed_on_its_nodes
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"default-scheduler"}
     workload = await here.kube.get(WORKLOADS, "a", here.name)
     assert workload["metadata"]["annotations"][SAKKARA_GROUP_ANNOTATION] == "a"
+
+
+async def test_no_pod_of_a_group_goes_through_its_gate_before_it_bears_its_rank(site: MakeSite) -> None:
+    """Issue 16, A6: an environment variable that is made of the label is filled when the pod starts."""
+    here = site("rank-first")
+    async with tree(here, {"r0": [4, 4]}):
+        await here.make(CONFIG_MAPS, a_group(here, "g", 6))
+        await create(here, "g", 6)
+
+        async def all_through() -> bool:
+            through = [pod for pod in await members(here, "g-") if not pod["spec"].get("schedulingGates")]
+            for pod in through:
+                assert SAKKARA_RANK in pod["metadata"]["labels"], pod
+            return len(through) == 6
+
+        await eventually("all have ranks and start", all_through)
 
 
 async def test_story_b_packed_on_one_server_with_two_to_four_on_each_of_its_nodes(site: MakeSite) -> None:

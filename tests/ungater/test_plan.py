@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.names import HOSTNAME_LABEL, JOB_COMPLETION_INDEX
+from api.meta import parse_time
+from api.names import HOSTNAME_LABEL, JOB_COMPLETION_INDEX, SAKKARA_GROUP_ANNOTATION, SAKKARA_RANK
 from api.pods import Pod
 from tests.builders import condition, pod, workload
-from ungater.plan import Opening, may_open, plan
+from ungater.plan import RANK_PATIENCE, Opening, may_open, plan
 
 BY_INDEX = {"podIndexLabel": JOB_COMPLETION_INDEX}
 
@@ -108,3 +109,25 @@ def test_no_domain_ever_gets_more_pods_than_assigned(
             known[name] = indexed(name, int(name[1:]), gated=False, selector=dict(opening.node_labels))
     spread = Counter(p.spec.node_selector.get(HOSTNAME_LABEL) for p in known.values())
     assert spread == {f"n{i}": count for i, count in enumerate(counts)}
+
+
+SINCE = parse_time("2026-01-01T00:00:00Z") or 0.0
+"""When the tests' workloads were admitted."""
+
+
+def test_pods_of_a_sakkara_group_go_through_only_with_their_rank() -> None:
+    """Issue 16, A6: an environment variable that is made of the label is filled."""
+    wl = workload(
+        count=2, domains=[(("n1",), 1), (("n2",), 1)], metadata={"annotations": {SAKKARA_GROUP_ANNOTATION: "g"}}
+    )
+    sent = plan(wl, [pod("a"), pod("b")], SINCE + 1)
+    assert [opening.closed for opening in sent] == [True, True], "they are sent to their nodes, the gates stay"
+    assert places(sent) == {"a": "n1", "b": "n2"}
+    there = {name: pod(name, selector={HOSTNAME_LABEL: node}) for name, node in places(sent).items()}
+    assert plan(wl, list(there.values()), SINCE + 1) == [], "they wait for their ranks"
+    ranked = pod("b", selector={HOSTNAME_LABEL: "n2"}, labels={SAKKARA_RANK: "1"})
+    (opening,) = plan(wl, [there["a"], ranked], SINCE + 1)
+    assert (opening.pod, opening.closed, places([opening])) == (ranked, False, {"b": "n2"})
+    late = plan(wl, list(there.values()), SINCE + RANK_PATIENCE)
+    assert [(o.pod.metadata.name, o.closed) for o in late] == [("a", False), ("b", False)], "but not for ever"
+    assert places(late) == {"a": "n1", "b": "n2"}

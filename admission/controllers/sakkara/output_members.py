@@ -17,12 +17,12 @@ from api.meta import object_key, parse_time
 from api.pods import Gate
 
 LABELS: Final = (names.SAKKARA_RANK, names.SAKKARA_RETRIES, names.SAKKARA_STATUS)
-_GATES: Final = frozenset({names.ADMISSION_GATE, names.TOPOLOGY_GATE})
 
 
 @dataclass(frozen=True, slots=True)
 class MemberPod:
-    """`scheduled` is when it was bound, epoch seconds; `given` are the labels of LABELS that it bears."""
+    """`scheduled` is when it was bound, epoch seconds; `given` are the labels of LABELS that it bears; `gated`: it was not sent
+    anywhere yet (its gate stays closed until it bears its rank)."""
 
     metadata: PodMeta
     group: str
@@ -95,6 +95,12 @@ class _Pod(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Pod).decode
 
 
+def _is_gated(spec: _Spec) -> bool:
+    gates = {gate.name for gate in spec.scheduling_gates}
+    sent = names.HOSTNAME_LABEL in spec.node_selector
+    return names.ADMISSION_GATE in gates or (names.TOPOLOGY_GATE in gates and not sent)
+
+
 def read_member(data: bytes) -> MemberPod:
     """One pod. Raises msgspec's errors."""
     pod = _decode(data)
@@ -105,7 +111,7 @@ def read_member(data: bytes) -> MemberPod:
         group=intern(meta.labels.get(names.SAKKARA_GROUP_NAME, "")),
         node=intern(spec.node_name),
         selector={intern(key): intern(value) for key, value in spec.node_selector.items()},
-        gated=any(gate.name in _GATES for gate in spec.scheduling_gates),
+        gated=_is_gated(spec),
         deleted=meta.deletion_timestamp is not None,
         phase=intern(status.phase),
         scheduled=parse_time(next(times, None)),

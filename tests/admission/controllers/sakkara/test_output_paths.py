@@ -63,6 +63,12 @@ def pod(**spec: Any) -> Any:
         pytest.param(
             {"nodeSelector": {HOSTNAME_LABEL: "host-0"}, "schedulingGates": [{"name": TOPOLOGY_GATE}]},
             HOSTS,
+            ("b0", "r0", "n0"),
+            id="sent to its node, and waits for its rank",
+        ),
+        pytest.param(
+            {"nodeSelector": {"pool": "a"}, "schedulingGates": [{"name": TOPOLOGY_GATE}]},
+            HOSTS,
             (),
             id="gated",
         ),
