@@ -81,13 +81,20 @@ class QueueController:
     # ---- what wakes it
 
     def _workload_changed(self, change: Change[Workload]) -> None:
+        """Its queues count it: the one that it waits in, and the one that it holds quota of, whose LocalQueue may be gone."""
+        touched: set[str] = set()
         for workload in (change.object, change.old):
-            local = self._views.local_queue_of(workload) if workload else None
-            if local is not None:
+            if workload is None:
+                continue
+            if (local := self._views.local_queue_of(workload)) is not None:
                 self._local_queues.add_after(local.key, self._patience())
-                self._cluster_queues.add_after(local.spec.cluster_queue, self._patience())
-                for cohort in self._above(local.spec.cluster_queue):
-                    self._cohorts.add_after(cohort, self._patience())
+                touched.add(local.spec.cluster_queue)
+            if workload.status.admission is not None:
+                touched.add(workload.status.admission.cluster_queue)
+        for name in sorted(touched):
+            self._cluster_queues.add_after(name, self._patience())
+            for cohort in self._above(name):
+                self._cohorts.add_after(cohort, self._patience())
 
     def _patience(self) -> float:
         return patience(self._period, self._cluster_queues.queue.planned + self._local_queues.queue.planned)
