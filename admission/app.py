@@ -49,6 +49,7 @@ from admission.integrations.registry import ADAPTERS
 from admission.integrations.sets import SETS
 from admission.settings import AdmissionSettings
 from admission.world.snapshot import capture
+from api.kube.access import Access
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informer import Informer
@@ -73,6 +74,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
         election = LeaderElection(kube, settings.leader_settings(CONTROLLER))
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube
         parts = _Controller(kube, writer, settings)
+        process.may_read = Access(kube).may_read
         process.ready = parts.missing
         if settings.controller.snapshots:
             process.pages["snapshot"] = parts.snapshot

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
+from api.kube.access import Access
 from api.kube.client import Kube
 from api.kube.environment import BAD_SETTINGS, faults
 from api.kube.informer import Informer
@@ -32,6 +33,7 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         election = LeaderElection(kube, settings.leader_settings(NAME))
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube
         ungater = Ungater(writer, workloads, pods, nodes, settings.ungater)
+        process.may_read = Access(kube).may_read
         process.ready = lambda: next(
             (f"{informer.resource.plural} are not listed yet" for informer in informers if not informer.has_synced),
             None,

@@ -16,6 +16,7 @@ from admission.webhook.options import webhook_rules
 from admission.webhook.owners import Owners
 from admission.webhook.server import Handlers, Serving, serving
 from api.elastic import ElasticQuota, SigsElasticQuota
+from api.kube.access import Access
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.process import Process
@@ -95,6 +96,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             unlisted = [informer.resource.plural for informer in informers if not informer.has_synced]
             return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
+        process.may_read = Access(kube).may_read
         process.ready = missing
         rules, clients = webhook_rules(settings), settings.webhook.client_names
         handlers = Handlers(lookups, rules, lambda: missing() is None, owners=Owners(kube), clients=clients)

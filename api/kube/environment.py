@@ -80,6 +80,7 @@ class Environment(BaseSettings):
     identity: str = Field(default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}")
     health_host: str = "0.0.0.0"
     health_port: int = Field(8081, ge=0, le=65535, description="0 picks a free one")
+    health_authentication: bool = Field(False, description="ask who reads metrics, unless it listens on loopback")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_json: bool = True
     sync_timeout: float = Field(120.0, gt=0, description="seconds for the first lists")
@@ -120,6 +121,7 @@ class Environment(BaseSettings):
             name=f"stowage-{process}",
             health_host=self.health_host,
             health_port=self.health_port,
+            authenticate=self.health_authentication,
             log_level=self.log_level,
             log_json=self.log_json,
         )

@@ -7,7 +7,7 @@ unless its settings say so. Started by process.serve.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Self
 
 from aiohttp import web
@@ -17,14 +17,33 @@ Readiness = Callable[[], str | None]
 """None when ready, else the reason why not."""
 Page = Callable[[], bytes]
 """JSON, made when it is asked for."""
+MayRead = Callable[[str, str], Awaitable[bool]]
+"""Whether the bearer of a token may read a path."""
+
+
+async def nobody_asked(token: str, path: str) -> bool:
+    """Whoever reaches the port may read."""
+    return True
+
+
+async def not_yet(token: str, path: str) -> bool:
+    """Nobody may, until the process can ask the API server."""
+    return False
 
 
 class HealthServer:
     """An async context manager; `port` 0 picks a free one, and `port` tells it once started."""
 
-    def __init__(self, host: str, port: int, ready: Readiness, pages: Mapping[str, Page] | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        ready: Readiness,
+        pages: Mapping[str, Page] | None = None,
+        may_read: MayRead = nobody_asked,
+    ) -> None:
         self.host, self.port = host, port
-        self._ready = ready
+        self._ready, self._may_read = ready, may_read
         self._pages = pages if pages is not None else {}
         self._scraping = asyncio.Lock()
         app = web.Application()
@@ -54,7 +73,13 @@ class HealthServer:
         reason = self._ready()
         return web.Response(text="ok\n") if reason is None else web.Response(text=f"{reason}\n", status=503)
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _admit(self, request: web.Request) -> None:
+        kind, _, token = request.headers.get("Authorization", "").partition(" ")
+        if not await self._may_read(token.strip() if kind.lower() == "bearer" else "", request.path):
+            raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        await self._admit(request)
         # With hundreds of queues it takes seconds: in a thread, or each scrape would keep everybody from the loop.
         async with self._scraping:
             body = await asyncio.to_thread(generate_latest)
@@ -64,4 +89,5 @@ class HealthServer:
         page = self._pages.get(request.match_info["page"])
         if page is None:
             raise web.HTTPNotFound
+        await self._admit(request)
         return web.Response(body=page(), content_type="application/json")

@@ -25,19 +25,20 @@ from typing import Any
 import uvloop
 
 from api.kube import logs
-from api.kube.health import HealthServer, Page, Readiness
+from api.kube.health import HealthServer, MayRead, Page, Readiness, nobody_asked, not_yet
 from api.kube.settings import ProcessSettings
 
 log = logging.getLogger(__name__)
 
 ORDERLY, FAILED = 0, 1
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(slots=True)
 class Process:
     """What `main` gets: set `ready` as soon as it means something; `stopping` is set at the first signal.
 
-    `pages` are served beside health and metrics, by name.
+    `pages` are served beside health and metrics, by name; `may_read` is asked where the settings say so.
     """
 
     settings: ProcessSettings
@@ -45,6 +46,7 @@ class Process:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     health_port: int = 0
     pages: dict[str, Page] = field(default_factory=dict)
+    may_read: MayRead = not_yet
 
     def readiness(self) -> str | None:
         """What /readyz answers."""
@@ -66,7 +68,13 @@ async def _serve(main: Main, settings: ProcessSettings) -> int:
     process = Process(settings)
     _listen(process)
     host, port = settings.health_host, settings.health_port
-    async with HealthServer(host, port, process.readiness, process.pages) as health:
+    guarded = settings.authenticate and host not in _LOOPBACK
+
+    async def may_read(token: str, path: str) -> bool:
+        return await process.may_read(token, path)
+
+    guard = may_read if guarded else nobody_asked
+    async with HealthServer(host, port, process.readiness, process.pages, guard) as health:
         process.health_port = health.port
         log.info("started", extra={"program": settings.name, "pid": os.getpid(), "health_port": health.port})
         code = await _work(main, process)

@@ -83,6 +83,8 @@ class ProcessSettings:
     health_host: str = "0.0.0.0"
     health_port: int = 8081
     """0 picks a free one."""
+    authenticate: bool = False
+    """Metrics and pages are for bearers of tokens that the API server lets read them; never asked on loopback."""
     log_level: str = "INFO"
     log_json: bool = True
     grace: float = 20.0

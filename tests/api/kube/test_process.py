@@ -195,3 +195,30 @@ async def test_a_scrape_keeps_nobody_from_the_loop(monkeypatch: pytest.MonkeyPat
             assert answer.status == 200
         answered.set()
         assert await scrape == "all\n"
+
+
+async def test_metrics_are_for_those_who_may_read_them() -> None:
+    """Issue 16, B9."""
+    asked: list[tuple[str, str]] = []
+
+    async def may_read(token: str, path: str) -> bool:
+        asked.append((token, path))
+        return token == "good"
+
+    async with (
+        HealthServer("127.0.0.1", 0, lambda: None, {"snapshot": lambda: b"{}"}, may_read) as health,
+        aiohttp.ClientSession() as session,
+    ):
+        for path, token, status in (
+            ("metrics", None, 401),
+            ("metrics", "bad", 401),
+            ("metrics", "good", 200),
+            ("snapshot", "bad", 401),
+            ("snapshot", "good", 200),
+            ("healthz", None, 200),
+            ("readyz", None, 200),
+        ):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with session.get(f"http://127.0.0.1:{health.port}/{path}", headers=headers) as answer:
+                assert answer.status == status, (path, token)
+    assert asked[1] == ("bad", "/metrics")

@@ -1,0 +1,56 @@
+"""Whether the bearer of a token may read a page of a process: the API server knows (TokenReview, SubjectAccessReview).
+
+The role that lets a process ask is `system:auth-delegator` (the component config/metricsauth); who may read a page has a
+role with `nonResourceURLs: [/metrics]` and the verb `get`. Used by health.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from cachetools import TTLCache
+
+from api.errors import StowageError
+from api.kube.client import Kube
+from api.kube.resources import Resource
+
+TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False)
+ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False)
+_LONGEST_TOKEN: Final = 16 * 1024
+
+
+class Access:
+    """Asks, and remembers the answers for a minute."""
+
+    def __init__(self, kube: Kube) -> None:
+        # Few at once, of its own: strangers must not take the slots of real work.
+        self._kube = kube.tuned(attempts=1, timeout=5.0, concurrency=4)
+        self._known: TTLCache[tuple[bytes, str], bool] = TTLCache(1024, 60.0)
+
+    async def may_read(self, token: str, path: str) -> bool:
+        """False also where the API server does not answer."""
+        if not 0 < len(token) <= _LONGEST_TOKEN:
+            return False
+        key = hashlib.sha256(token.encode()).digest(), path
+        if key not in self._known:
+            try:
+                self._known[key] = await self._asked(token, path)
+            except StowageError:
+                return False
+        return self._known[key]
+
+    async def _asked(self, token: str, path: str) -> bool:
+        found = await self._kube.create(TOKEN_REVIEWS, _body(TOKEN_REVIEWS, {"token": token}))
+        status = found.get("status") or {}
+        if not status.get("authenticated"):
+            return False
+        user = status.get("user") or {}
+        who = {key: user[key] for key in ("groups", "uid", "extra") if user.get(key)}
+        spec = {"user": user.get("username", ""), **who, "nonResourceAttributes": {"path": path, "verb": "get"}}
+        answer = await self._kube.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, spec))
+        return bool((answer.get("status") or {}).get("allowed"))
+
+
+def _body(resource: Resource, spec: dict[str, object]) -> dict[str, object]:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}, "spec": spec}
