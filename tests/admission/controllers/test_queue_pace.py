@@ -13,14 +13,14 @@ from admission.controllers.queues import QueueController, patience
 from admission.controllers.views import make_views
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
-from api.kube.client import Kube
+from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
     WORKLOADS,
 )
 from api.names import API_VERSION
-from api.queues import LocalQueue
+from api.queues import ClusterQueue, LocalQueue
 from tests.admission.controllers.installed import installed, small_workload
 from tests.scenarios.site import eventually
 
@@ -63,6 +63,45 @@ async def test_a_burst_of_workloads_costs_one_status_of_its_queue_in_a_period(tm
             await kube.create(WORKLOADS, small_workload(f"w{number}"))
         await eventually("all counted", lambda: counted(burst))
         assert len(statuses) - told <= (time.monotonic() - began) / period + 2
+
+
+async def test_the_queue_that_holds_a_workload_is_told_of_its_end_also_when_the_local_queue_went_first(
+    tmp_path: Path,
+) -> None:
+    async with installed(tmp_path) as kube, contextlib.AsyncExitStack() as stack:
+        made = {"apiVersion": API_VERSION, "kind": "ClusterQueue", "metadata": {"name": "cq"}, "spec": {}}
+        await kube.create(CLUSTER_QUEUES, made)
+        local = {"apiVersion": API_VERSION, "kind": "LocalQueue", "metadata": {"name": "lq", "namespace": "ns"}}
+        await kube.create(LOCAL_QUEUES, {**local, "spec": {"clusterQueue": "cq"}})
+        await kube.create(WORKLOADS, small_workload("w"))
+        told = {"reason": "QuotaReserved", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        assignment = {"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}}
+        status = {
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [assignment]},
+            "conditions": [{"type": "QuotaReserved", "status": "True", **told}],
+        }
+        await kube.patch(WORKLOADS, "w", {"status": status}, "ns", kind=PatchKind.MERGE, subresource="status")
+        views = make_views(kube)
+        controller = QueueController(kube, views, PendingQueues(), Ledger().quota, 0.1)
+        for run in (*(i.run for i in views.all()), *(r.run for r in controller.reconcilers())):
+            task = asyncio.create_task(run())
+            stack.callback(task.cancel)
+        await views.synced(60)
+
+        async def holds(number: int) -> bool:
+            return (await kube.get(CLUSTER_QUEUES, "cq", decode=ClusterQueue)).status.reserving_workloads == number
+
+        async def unseen() -> bool:
+            seen = (await kube.get(CLUSTER_QUEUES, "cq", decode=ClusterQueue)).status.conditions
+            planned = any(each.queue.planned for each in controller.reconcilers())
+            return "ns/lq" not in views.local_queues.objects and bool(seen) and not planned
+
+        await eventually("it holds one", lambda: holds(1))
+        await kube.patch(LOCAL_QUEUES, "lq", {"metadata": {"finalizers": None}}, "ns", kind=PatchKind.MERGE)
+        await kube.delete(LOCAL_QUEUES, "lq", "ns")
+        await eventually("the LocalQueue is gone", unseen)
+        await kube.delete(WORKLOADS, "w", "ns")
+        await eventually("it holds none", lambda: holds(0), seconds=20)
 
 
 async def _conditioned(kube: Kube) -> bool:
