@@ -229,8 +229,9 @@ class ControllerSection(Section):
     )
     cycle_budget: int = Field(64, ge=1, description="admissions decided before the loop lets others run")
     open_templates: bool = Field(
-        True,
-        description="jobs whose pods all go to one domain start with open pods that name it: spares their patches",
+        False,
+        description="jobs whose pods all go to one domain start with open pods that name it: spares their patches, but a "
+        "lost pod cannot move without a restart of its job",
     )
     finish_orphaned_workloads: bool = Field(
         True, description="a Workload whose job is gone becomes Finished before its finalizer goes"

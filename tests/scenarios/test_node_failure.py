@@ -68,14 +68,15 @@ async def test_pods_of_a_dead_node_find_another_one_of_the_rack(site: MakeSite) 
     await eventually("told", lambda: _told(here, dead))
 
 
-async def test_a_job_of_one_host_starts_anew_on_another_with_the_same_admission(site: MakeSite) -> None:
-    """Its template names the host, so that no pod needs a patch; and a template can't follow."""
+async def test_a_job_of_one_host_moves_to_another_and_is_not_restarted(site: MakeSite) -> None:
+    """Issue 16, A8: its pods are born gated, so the lost ones go where the ungater sends them."""
     here = site("dead-host")
     await here.open({"b1": {"r1": 2}})
     await here.submit(patient(here.job("one", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=2)))
     dead, same = [pod["spec"]["nodeName"] for pod in await here.running("one", 2)]
     assert dead == same
-    assert (await here.get_job("one"))["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME_LABEL] == dead
+    job = await here.get_job("one")
+    assert HOSTNAME_LABEL not in job["spec"]["template"]["spec"]["nodeSelector"]
     await node_dies(here, dead)
     [spare] = {f"dead-host-b1-r1-{n}" for n in range(2)} - {dead}
     assert [pod["spec"]["nodeName"] for pod in await here.running("one", 2)] == [spare, spare]
@@ -83,8 +84,10 @@ async def test_a_job_of_one_host_starts_anew_on_another_with_the_same_admission(
     assert workload is not None
     assert assigned(workload) == {spare: 2}
     assert workload.status.unhealthy_nodes == ()
-    assert is_true(workload.status.conditions, ADMITTED)
     assert find_condition(workload.status.conditions, EVICTED) is None
+    after = await here.get_job("one")
+    assert after["status"]["startTime"] == job["status"]["startTime"], "the job was not stopped"
+    assert after["spec"] == job["spec"]
 
 
 async def _told(here: Site, node: str) -> bool:

@@ -1,17 +1,21 @@
-"""A job that goes to one rack as a whole, where racks are the lowest level: its pods are made open, not one is patched."""
+"""The fast path, controller.openTemplates: the pods of a job that goes to one rack are made open, not one is patched."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
 
-from api.kube.resources import WORKLOADS
-from api.names import REQUIRE_TOPOLOGY, TOPOLOGY_GATE
+from api.errors import NotFound
+from api.kube.resources import NODES, PODS, WORKLOADS
+from api.meta import find_condition, is_true
+from api.names import ADMITTED, EVICTED, HOSTNAME_LABEL, REQUIRE_TOPOLOGY, TOPOLOGY_GATE
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GATE = {"name": TOPOLOGY_GATE}
+ENVIRONMENT = {"STOWAGE_CONTROLLER__OPEN_TEMPLATES": "true"}
 
 
 async def test_the_template_names_the_rack_and_is_itself_again_after_a_stop(site: Callable[[str], Site]) -> None:
@@ -38,3 +42,26 @@ async def test_the_template_names_the_rack_and_is_itself_again_after_a_stop(site
     await eventually("the job is suspended, with its own template", restored)
     await here.change(WORKLOADS, workload.metadata.name, {"spec": {"active": True}})
     assert len(await here.racks(await here.running("job", 8))) == 1
+
+
+async def test_a_job_of_one_host_starts_anew_on_another_with_the_same_admission(site: Callable[[str], Site]) -> None:
+    """Its template names the host, so that no pod needs a patch; and a template can't follow."""
+    here = site("dead-host")
+    await here.open({"b1": {"r1": 2}})
+    job = here.job("one", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=2)
+    job["spec"]["backoffLimit"] = 6
+    await here.submit(job)
+    dead, same = [pod["spec"]["nodeName"] for pod in await here.running("one", 2)]
+    assert dead == same
+    assert (await here.get_job("one"))["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME_LABEL] == dead
+    await here.kube.delete(NODES, dead)
+    for pod in (await here.kube.list(PODS, here.name)).items:
+        with contextlib.suppress(NotFound):
+            await here.kube.delete(PODS, pod["metadata"]["name"], here.name, grace_seconds=0)
+    [spare] = {f"dead-host-b1-r1-{n}" for n in range(2)} - {dead}
+    assert [pod["spec"]["nodeName"] for pod in await here.running("one", 2)] == [spare, spare]
+    workload = await here.workload_of("one")
+    assert workload is not None
+    assert workload.status.unhealthy_nodes == ()
+    assert is_true(workload.status.conditions, ADMITTED)
+    assert find_condition(workload.status.conditions, EVICTED) is None

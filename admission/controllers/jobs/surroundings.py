@@ -25,7 +25,7 @@ class JobOptions:
     namespace_managed: Callable[[str], bool] = lambda _: True
     topology: bool = True
     assign_queue_labels: bool = True
-    open_templates: bool = True
+    open_templates: bool = False
     short_names: bool = False
     wait_for_pods_ready: bool = False
     reclaimable_pods: bool = True

@@ -30,6 +30,7 @@ Object = dict[str, Any]
 JOB, JOBSET = BatchJob(), JobSet()
 FLAVOR = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {"pool": "tas"}}})
 AROUND = Surroundings(flavors={"tas": FLAVOR})
+FAST = replace(AROUND, options=JobOptions(open_templates=True))
 ACTIVE: Object = {"active": 3, "startTime": "t", "conditions": [{"type": "Suspended", "status": "False"}]}
 GATE = "kueue.x-k8s.io/topology"
 HOST = "kubernetes.io/hostname"
@@ -79,9 +80,11 @@ def with_status(workload: Workload, change: Callable[[Any], Any]) -> Workload:
     return workload.model_copy(update={"status": change(workload.status)})
 
 
-def started(job: Object, workload: Workload, kind: JobKind = JOB, **status: Any) -> Object:
+def started(
+    job: Object, workload: Workload, kind: JobKind = JOB, around: Surroundings = AROUND, **status: Any
+) -> Object:
     """The job as our own start makes it, with the status given."""
-    patches = [a.patch for a in plan(job, kind, [workload], AROUND, 0.0).actions if isinstance(a, PatchJob)]
+    patches = [a.patch for a in plan(job, kind, [workload], around, 0.0).actions if isinstance(a, PatchJob)]
     running: Object = merged(job, patches[0])
     return running | {"status": status}
 
@@ -446,35 +449,35 @@ def test_a_mark_copied_from_a_job_that_came_open_does_not_hide_gated_pods() -> N
         pytest.param([], ["n1"], "n1", id="the host itself, well again"),
     ],
 )
-def test_a_job_whose_host_failed_starts_anew_with_its_admission(
+def test_on_the_fast_path_a_job_whose_host_failed_starts_anew_with_its_admission(
     unhealthy: list[str], now_at: list[str], started_at: str | None
 ) -> None:
     own = json.loads(json.dumps(waiting_job()).replace("example.com/other", GATE))
     before = placed(admitted(workload_of(own)), (HOST,), [("n1",)])
-    job = started(own, before) | {"status": ACTIVE}
-    assert plan(job, JOB, [before], AROUND, 0.0).actions == ()
+    job = started(own, before, around=FAST) | {"status": ACTIVE}
+    assert plan(job, JOB, [before], FAST, 0.0).actions == ()
     failed = with_status(before, lambda s: s.model_copy(update={"unhealthy_nodes": (UnhealthyNode(name="n1"),)}))
 
-    (stop,) = plan(job, JOB, [failed], AROUND, 0.0).actions
+    (stop,) = plan(job, JOB, [failed], FAST, 0.0).actions
     assert isinstance(stop, PatchJob)
     assert [event.message for event in stop.events] == ["Host n1 failed; the job starts again where its pods go now"]
     job = merged(job, stop.patch)
-    assert plan(job, JOB, [failed], AROUND, 0.0).actions == (), "its pods are not gone yet"
+    assert plan(job, JOB, [failed], FAST, 0.0).actions == (), "its pods are not gone yet"
     job |= {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
-    (restore,) = plan(job, JOB, [failed], AROUND, 0.0).actions
+    (restore,) = plan(job, JOB, [failed], FAST, 0.0).actions
     assert isinstance(restore, PatchJob)
     job = merged(job, restore.patch)
 
     after = placed(before, (HOST,), [(host,) for host in now_at])
     nodes = tuple(UnhealthyNode(name=name) for name in unhealthy)
     after = with_status(after, lambda s: s.model_copy(update={"unhealthy_nodes": nodes}))
-    (start,) = plan(job, JOB, [after], AROUND, 0.0).actions
+    (start,) = plan(job, JOB, [after], FAST, 0.0).actions
     assert isinstance(start, PatchJob)
     job = merged(job, start.patch) | {"status": ACTIVE}
     pods = job["spec"]["template"]["spec"]
     assert pods["nodeSelector"].get(HOST) == started_at
     assert (GATE in json.dumps(pods.get("schedulingGates", []))) is (started_at is None)
-    assert plan(job, JOB, [after], AROUND, 0.0).actions == ()
+    assert plan(job, JOB, [after], FAST, 0.0).actions == ()
 
 
 @pytest.mark.parametrize(
@@ -491,7 +494,7 @@ def test_a_host_that_stands_in_the_template_for_other_reasons_restarts_nobody(
     own = json.loads(json.dumps(waiting_job()).replace("example.com/other", GATE))
     workload = placed(admitted(workload_of(own)), levels, domains)
     flavor = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {HOST: "n1"}}})
-    around = replace(AROUND, flavors={"tas": flavor})
+    around = replace(FAST, flavors={"tas": flavor})
     (start,) = plan(own, JOB, [workload], around, 0.0).actions
     assert isinstance(start, PatchJob)
     job = merged(own, start.patch) | {"status": ACTIVE}
