@@ -165,6 +165,12 @@ _GATE_STATE: Schema = {
 }
 
 
+_EARLY_REQUEST: Schema = {
+    "policy": {"type": "string", "description": "Require or Prefer."},
+    "level": {"type": "string", "description": "Label key of the level."},
+}
+
+
 class WorkloadSpec(KubeModel):
     """What is asked for."""
 
@@ -173,7 +179,7 @@ class WorkloadSpec(KubeModel):
             rule(
                 "!has(self.priorityClassRef) || has(self.priority)",
                 "priority should not be nil when priorityClassRef is set",
-            )
+            ),
         )
     )
 
@@ -190,6 +196,9 @@ class WorkloadSpec(KubeModel):
     queue_name: Annotated[Name, schema("The LocalQueue.")] = ""
     priority_class_ref: PriorityClassRef | None = None
     priority: Annotated[Int32 | None, schema("Higher goes first; unset counts as 0.")] = None
+    topology_request: Annotated[
+        dict[str, Any] | None, schema("The early form, for the whole job; refused.", properties=_EARLY_REQUEST)
+    ] = None
     active: Annotated[bool, schema("False: evicted, and not queued again.")] = True
     maximum_execution_time_seconds: Annotated[
         int | None, schema("Admitted longer than this, it is deactivated.", format="int32", minimum=1)

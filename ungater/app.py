@@ -16,6 +16,7 @@ from api.kube.resources import NODES, PODS, WORKLOADS
 from api.names import OPENED_LABEL, PODSET_LABEL
 from api.pods import Node, Pod
 from api.reading import read_workload
+from ungater.adoption import UNBOUND, UNLABELLED, Adoption
 from ungater.controller import Ungater
 from ungater.settings import UngaterSettings
 
@@ -29,9 +30,11 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         # Most pods of large bursts come open; to be told of each twice would be most of this process's work.
         pods = Informer(kube, PODS, Pod, label_selector=f"{PODSET_LABEL},!{OPENED_LABEL}")
         nodes = Informer(kube, NODES, Node)
-        informers: tuple[Informer[Any], ...] = (workloads, pods, nodes)
+        unlabelled = Informer(kube, PODS, Pod, label_selector=UNLABELLED, field_selector=UNBOUND)
+        informers: tuple[Informer[Any], ...] = (workloads, pods, nodes, unlabelled)
         election = LeaderElection(kube, settings.leader_settings(NAME))
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube
+        adoption = Adoption(writer, unlabelled)
         ungater = Ungater(writer, workloads, pods, nodes, settings.ungater)
         process.may_read = Access(kube).may_read
         process.ready = lambda: next(
@@ -44,7 +47,9 @@ async def run(process: Process, settings: UngaterSettings) -> None:
                 await informer.synced(settings.sync_timeout)
             # Where the leader before us sent pods last must be known, even if our watch has not shown it yet.
             await asyncio.gather(workloads.refresh(), pods.refresh())
-            await ungater.run()
+            async with asyncio.TaskGroup() as work:
+                work.create_task(ungater.run(), name="ungater")
+                work.create_task(adoption.run(), name="adoption")
 
         async with asyncio.TaskGroup() as group:
             for informer in informers:

@@ -40,6 +40,11 @@ _BOOST: Final = Path("metadata").child("annotations").key(names.PRIORITY_BOOST)
 _SLICE_LEVEL, _SLICE_SIZE = "podSetSliceRequiredTopology", "podSetSliceSize"
 _LAYERS: Final = "podsetSliceRequiredTopologyConstraints"
 
+_EARLY_FORM: Final = (
+    "this is the early form: give each pod set what it asks for, as spec.podSets[].topologyRequest with required or preferred "
+    "and the level"
+)
+
 
 def set_defaults(workload: dict[str, Any], rules: Rules) -> None:
     """Change a new workload in place: a lone pod set is `main`; no minCount where partial admission is off."""
@@ -88,6 +93,8 @@ def _common(workload: Wire, rules: Rules) -> Errors:
     for i, pod_set in enumerate(pod_sets_of(workload)):
         errors += _pod_set(_PODSETS.item(i), pod_set, rules)
     errors += _min_counts(workload, rules)
+    if "topologyRequest" in (workload.get("spec") or {}):
+        errors.append(forbidden(_SPEC.child("topologyRequest"), _EARLY_FORM))
     if rules.admission_gated_by:
         errors += gates.validate(workload.get("metadata") or {})
     if rules.priority_boost:

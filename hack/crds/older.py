@@ -98,10 +98,11 @@ def _workload(schema: Schema) -> None:
     properties["priorityClassName"] = {**_NAME, "description": "Name of the class."}
     spec["properties"] = properties
     spec[_RULES] = [
+        *(each for each in spec[_RULES] if "priorityClassRef" not in each["rule"]),
         rule(
             "!has(self.priorityClassName) || self.priorityClassName == '' || has(self.priority)",
             "priority should not be nil when priorityClassName is set",
-        )
+        ),
     ]
     _part(spec, "podSets", "[]", "topologyRequest")["properties"].pop("podsetSliceRequiredTopologyConstraints")
     _rename(status, "accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")

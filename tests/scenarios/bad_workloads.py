@@ -85,6 +85,15 @@ SPECS: tuple[Row, ...] = (
         ),
     ),
     row("count-text", SCHEMA, workload(pod_set(count="two")), refused("spec.podSets[0].count")),
+    row(
+        "topology-request-early-form",
+        WEBHOOK,
+        workload(topologyRequest={"policy": "Require", "level": "rack"}),
+        refused(
+            "spec.topologyRequest: Forbidden: this is the early form: give each pod set what it asks for, as "
+            "spec.podSets[].topologyRequest with required or preferred and the level"
+        ),
+    ),
     row("active-text", SCHEMA, workload(active="yes"), refused("spec.active")),
     row("queue-name-capitals", SCHEMA, workload(queueName="Bad_Queue"), refused("spec.queueName")),
     row(

@@ -417,8 +417,35 @@ async def test_003_required_and_preferred_levels_on_the_document_s_hierarchy(sit
         await add_nodes(here, {"node-5": labels("block-3", "rack-1"), "node-6": labels("block-3", "rack-1")}, 4)
         assert {one["spec"]["nodeName"] for one in await here.running("rack", 6)} == {"node-5", "node-6"}
         # a preference is never a reason to wait
-        await here.submit(here.job("prefer", 9, {"kueue.x-k8s.io/prefer-topology": "auto"}))
-        await here.running("prefer", 9)
+        await here.submit(here.job("prefer", 4, {"kueue.x-k8s.io/prefer-topology": "auto"}))
+        await here.running("prefer", 4)
+        await annotated_pods_are_ungated(here)
+
+
+async def annotated_pods_are_ungated(here: Site) -> None:
+    """Pods that bear the two annotations of the document and no label: the ungater finds them by these."""
+    pod_set = {"name": "main", "count": 2, "template": here.template(), "topologyRequest": {"required": BLOCK}}
+    meta = {"name": "by-hand", "namespace": here.name}
+    await here.make(WORKLOADS, {"metadata": meta, "spec": {"queueName": "lq", "podSets": [pod_set]}})
+    for number in range(2):
+        lines = yaml.safe_dump(
+            {
+                "annotations": {
+                    "kueue.x-k8s.io/topology-workload": "by-hand",
+                    "kueue.x-k8s.io/topology-podset": "main",
+                }
+            }
+        )
+        gate = [{"name": TOPOLOGY_GATE}]
+        await here.make(PODS, pod(here, f"by-hand-{number}", lines, gpus=1, schedulingGates=gate))
+
+    async def running() -> bool:
+        found = [await here.kube.get(PODS, f"by-hand-{number}", here.name) for number in range(2)]
+        return all(one.get("status", {}).get("phase") == "Running" for one in found)
+
+    await eventually("pods with the annotations alone run", running, 60)
+    placed = [await here.kube.get(PODS, f"by-hand-{number}", here.name) for number in range(2)]
+    assert len({one["spec"]["nodeSelector"][BLOCK] for one in placed}) == 1
 
 
 def labels(block: str, rack: str) -> dict[str, str]:
@@ -433,3 +460,7 @@ async def test_003_what_the_document_refuses_is_refused(site: MakeSite) -> None:
     flavor["spec"].pop("nodeLabels")
     with pytest.raises(ApiError, match="at least one nodeLabel is required"):
         await here.kube.create(RESOURCE_FLAVORS, flavor)
+    pod_set = {"name": "main", "count": 1, "template": here.template()}
+    early = {"queueName": "lq", "podSets": [pod_set], "topologyRequest": {"policy": "Require", "level": RACK}}
+    with pytest.raises(ApiError, match=r"early form: give each pod set .* spec.podSets\[\].topologyRequest"):
+        await here.make(WORKLOADS, {"metadata": {"name": "early", "namespace": here.name}, "spec": early})

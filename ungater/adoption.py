@@ -1,0 +1,64 @@
+"""Pods of the first form carry only annotations: Workload and pod set. They are given the label that the ungater selects by.
+
+The informer sees pods that are not bound and have no such label; each leaves its view with the label, or when it is bound.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from api.errors import Invalid, NotFound
+from api.kube.client import Kube, PatchKind
+from api.kube.informer import Informer
+from api.kube.reconcile import Reconciler
+from api.kube.resources import PODS
+from api.kube.store import Change, ChangeType
+from api.names import PODSET_LABEL, TOPOLOGY_PODSET
+from api.pods import Pod
+from ungater.plan import workload_key
+
+log = logging.getLogger(__name__)
+
+UNBOUND = "spec.nodeName="
+UNLABELLED = f"!{PODSET_LABEL}"
+_decode_pod = msgspec.json.Decoder(Pod).decode
+
+
+class Adoption:
+    """Labels such pods while it runs. `pods`: those that are UNBOUND and UNLABELLED."""
+
+    def __init__(self, kube: Kube, pods: Informer[Pod]) -> None:
+        self._kube, self._pods = kube, pods
+        self._reconciler = Reconciler("adoption", self._reconcile, workers=8)
+        pods.add_handler(self._changed)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._reconciler.run()
+
+    def _changed(self, change: Change[Pod]) -> None:
+        if change.type is not ChangeType.DELETED and _pod_set(change.object):
+            self._reconciler.add(change.key)
+
+    async def _reconcile(self, key: str) -> None:
+        pod = self._pods.objects.get(key)
+        if pod is None or not _pod_set(pod):
+            return
+        body = {"metadata": {"uid": pod.metadata.uid, "labels": {PODSET_LABEL: _pod_set(pod)}}}
+        try:
+            meta = pod.metadata
+            await self._kube.patch(
+                PODS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, repeatable=True, decode=_decode_pod
+            )
+        except NotFound:
+            log.debug("already gone", extra={"pod": key})
+        except Invalid as refused:
+            log.warning("%s names no pod set: %s", TOPOLOGY_PODSET, refused, extra={"pod": key})
+
+
+def _pod_set(pod: Pod) -> str:
+    """The pod set that a gated pod of a Workload names in the first form's annotation; empty where it does not."""
+    gated = pod.gated and workload_key(pod) is not None and PODSET_LABEL not in pod.metadata.labels
+    return pod.metadata.annotations.get(TOPOLOGY_PODSET, "") if gated else ""
