@@ -24,10 +24,10 @@ CASES = [_case(suite, case) for suite, cases in runner.suites().items() for case
 
 SUITES = frozenset(
     (
-        "flavorassigner", "node_failure", "podsets_from_jobs", "preemption", "reconciler_job", "reconciler_jobset", "reconciler_pod",
-        "scheduler_quota", "scheduler_tas", "tas_find_topology_assignments", "tas_random_placements",
-        "topology_assignment_encoding", "topology_request_from_annotations", "topology_ungater", "webhooks_job", "webhooks_jobset",
-        "webhooks_kueue", "webhooks_pod", "workload_names",
+        "flavorassigner", "node_failure", "podsets_from_jobs", "preemption", "reconciler_job", "reconciler_jobset",
+        "reconciler_pod", "scheduler_quota", "scheduler_tas", "tas_find_topology_assignments", "tas_random_placements",
+        "topology_assignment_encoding", "topology_request_from_annotations", "topology_ungater", "webhooks_job",
+        "webhooks_jobset", "webhooks_kueue", "webhooks_pod", "workload_names",
     )
 )  # fmt: skip
 
