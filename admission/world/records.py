@@ -58,13 +58,17 @@ class Short(msgspec.Struct, frozen=True):
 
 
 class Promised(msgspec.Struct, frozen=True):
-    """What a pending workload gets when its victims have left, how far it borrows then, and what others get with it."""
+    """What a pending workload gets when its victims have left, how far it borrows then, and what others get with it.
+
+    `lack`: of which quota there is too little for it to start before; none: anything that changes may let it.
+    """
 
     workload: str
     victims: tuple[str, ...]
     admission: Admission
     level: int = 0
     beside: tuple[tuple[str, Admission], ...] = ()
+    lack: Lacking | None = None
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -111,7 +115,14 @@ def lack_of(record: Lacking) -> Lack:
 
 def promised(workload: Workload, promise: Promise) -> Promised:
     """As a record."""
-    return Promised(workload.key, tuple(sorted(promise.victims)), promise.admission, promise.level, promise.beside)
+    victims = tuple(sorted(promise.victims))
+    return Promised(workload.key, victims, promise.admission, promise.level, promise.beside, lacking(promise.lack))
+
+
+def promise_of(record: Promised) -> Promise:
+    """From its record."""
+    lack = None if record.lack is None else lack_of(record.lack)
+    return Promise(record.admission, frozenset(record.victims), record.level, record.beside, lack)
 
 
 def reserved(workload: Workload, reservation: Reservation) -> Reserved:

@@ -33,7 +33,7 @@ from admission.engine.model import (
 )
 from admission.engine.queue.line import order_of
 from admission.engine.queue.memory import Memory
-from admission.engine.queue.pending import Promise, Reservation
+from admission.engine.queue.pending import Reservation
 from admission.engine.quota.fairness import FairSharing
 from admission.world.records import (
     CohortRecord,
@@ -46,6 +46,7 @@ from admission.world.records import (
     cohort_record,
     lack_of,
     lacking,
+    promise_of,
     promised,
     reserved,
 )
@@ -61,6 +62,7 @@ _NEVER: Final = -1.0
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """See the module. `at` in epoch seconds; `workloads` are the admitted ones, `pending` those that wait.
 
+    `unforeseen`: the heads of queues with backfill of which nobody can tell when they start.
     `failed`: the failed nodes of workloads that run and are to be given others next. `one_by_one`: the next one is admitted
     when the pods of all others are ready; `unready`: whose are not.
     """
@@ -83,6 +85,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     returning: tuple[str, ...] = ()
     promised: tuple[Promised, ...] = ()
     reserved: tuple[Reserved, ...] = ()
+    unforeseen: tuple[str, ...] = ()
     rooms: tuple[Room, ...] = ()
     failed: dict[str, tuple[str, ...]] = {}
     one_by_one: bool = False
@@ -164,6 +167,7 @@ def capture(
         returning=tuple(sorted(memory.returning)),
         promised=tuple(promised(*one) for one in sorted(books.queues.promises(), key=lambda one: order_of(one[0]))),
         reserved=tuple(reserved(*one) for one in sorted(books.queues.reservations(), key=lambda one: order_of(one[0]))),
+        unforeseen=tuple(sorted(memory.unforeseen)),
         rooms=tuple(Room(*slot, nodes) for slot, nodes in rooms),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
@@ -205,9 +209,11 @@ def from_snapshot(snapshot: Snapshot) -> World:
         lack = None if refusal.lack is None else lack_of(refusal.lack)
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, lack=lack)
     for one in snapshot.promised:
-        world.queues.promise(one.workload, Promise(one.admission, frozenset(one.victims), one.level, one.beside))
+        world.queues.promise(one.workload, promise_of(one))
     short = {one.workload: (one.reason, lack_of(one.lack)) for one in snapshot.short}
-    world.queues.recall(Memory({}, short, frozenset(snapshot.untold), frozenset(snapshot.returning)))
+    world.queues.recall(
+        Memory({}, short, frozenset(snapshot.untold), frozenset(snapshot.returning), frozenset(snapshot.unforeseen))
+    )
     world.queues.take_notices()  # they were told in the original's life
     world.failed, world.one_by_one, world.unready = dict(snapshot.failed), snapshot.one_by_one, set(snapshot.unready)
     world.arrivals = list(snapshot.arrivals)

@@ -8,6 +8,9 @@ moment at which it would, were nobody else let in and did everybody who runs end
 - with them booked, and those gone who will have ended by then, the head still fits: they do not touch what it needs, or
   leave it something else. Quota and nodes both count: it is searched for as it will be when its turn comes.
 
+Where nobody can tell when the head starts, since those who run have no limits, nothing is reserved in its queue: a moment told
+to one behind it would be broken, since the head may start first and take the room.
+
 So the cluster does not idle behind a large head, and a stream of small workloads does not starve it. This is the classical
 aggressive backfill: one reservation a queue, so the second in line may be overtaken at its cost.
 
@@ -139,10 +142,17 @@ class Backfill:
             return Prospect(overtaken=True)
         if held is not None and held[0].key == workload.key and self._stands(held[1]):
             return Prospect(held[1].start, overtaken=True)
+        first = self._queues.unforeseen(queue.name)
+        if first is not None and order_of(first) < order_of(workload):
+            self._queues.reserve(workload.key, None)
+            return Prospect()
         passing = reason in _MAY_PASS and not (hopeless and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
         found = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
         if found is None:
             self._queues.reserve(workload.key, None)
+            if passing:
+                self._queues.foresee_none(workload.key)
+                return Prospect()
             return Prospect(overtaken=self._queues.reservation(queue.name) is not None)
         start, nomination = found
         admission, borrows = nomination.admission(), nomination.assignment.level

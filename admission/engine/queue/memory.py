@@ -18,13 +18,14 @@ from admission.engine.queue.pending import Item
 class Memory:
     """By key of workload. `lacks`: what those that were refused wait for; `short`: for want of how much quota those were last
     refused that are to be considered again; `untold`: who never had an answer; `returning`: who waited for victims to leave,
-    and was not considered since.
+    and was not considered since; `unforeseen`: of whom nobody can tell when they start, so that none of their queue is told.
     """
 
     lacks: Mapping[str, Lack] = field(default_factory=dict)
     short: Mapping[str, tuple[Reason, Lack]] = field(default_factory=dict)
     untold: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
+    unforeseen: frozenset[str] = frozenset()
 
 
 def refusals(items: Mapping[str, Item], lines: Mapping[str, Line]) -> dict[str, tuple[Reason, float | None]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
@@ -57,6 +57,7 @@ class PendingQueues:
         self._sequence = count()
         self._promised = Promised(self._items)
         self._reserved: dict[str, tuple[str, Reservation]] = {}
+        self._unforeseen: dict[str, str] = {}
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
 
@@ -76,6 +77,7 @@ class PendingQueues:
         line.aged = spec.preemption.by_age
         if line.timed != spec.backfill:
             self._reserved.pop(spec.name, None)
+            self._unforeseen.pop(spec.name, None)
             self._line_up_anew(spec.name, timed=spec.backfill)
         self.wake((spec.name,))
 
@@ -136,6 +138,9 @@ class PendingQueues:
         if self._reserved.get(name, ("",))[0] == key:
             del self._reserved[name]
             self.wake({name} | self.sharing_flavors(name))  # what was kept is free, and its queue has another head
+        if self._unforeseen.get(name) == key:
+            del self._unforeseen[name]
+            self.wake((name,))  # those behind it may be given a reservation now
 
     def wake(self, names: Collection[str], *, room_only: bool = False) -> None:
         """Something changed that could help these queues' workloads.
@@ -280,8 +285,28 @@ class PendingQueues:
         name = self._items[key].workload.cluster_queue
         if reservation is not None:
             self._reserved[name] = (key, reservation)
+            self._unforeseen.pop(name, None)
         elif self._reserved.get(name, ("",))[0] == key:
             del self._reserved[name]
+        if self._unforeseen.get(name) == key:
+            del self._unforeseen[name]
+
+    def foresee_none(self, key: str) -> None:
+        """The pending workload waits for room, and nobody can tell when it starts: no start is reserved in its queue meanwhile.
+
+        What was reserved for one behind it no longer holds. One for each queue, and as long as a reservation would hold.
+        """
+        name = self._items[key].workload.cluster_queue
+        self._unforeseen[name] = key
+        if (lost := self._reserved.pop(name, None)) is not None:
+            self.wake({name} | self.sharing_flavors(name))
+            if self._line(name).strict:
+                self._tell(self._items[lost[0]].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
+
+    def unforeseen(self, queue: str) -> Workload | None:
+        """The workload of this queue, before all others that wait for room, of which nobody can tell when it starts."""
+        key = self._unforeseen.get(queue)
+        return None if key is None else self._items[key].workload
 
     def reservation(self, queue: str) -> tuple[Workload, Reservation] | None:
         """What is reserved for a workload of this queue."""
@@ -381,7 +406,7 @@ class PendingQueues:
 
     def memory(self) -> Memory:
         """What is remembered of their answers besides."""
-        return remembered(self._items, self._lines)
+        return replace(remembered(self._items, self._lines), unforeseen=frozenset(self._unforeseen.values()))
 
     def recall(self, memory: Memory) -> None:
         """Remember this of those that were refused again already (with what they lack), and of the others."""
@@ -392,6 +417,8 @@ class PendingQueues:
                     item.group.short = memory.short[key]
             if key in memory.returning:
                 self._promised.came_back(item)
+            if key in memory.unforeseen:
+                self._unforeseen[item.workload.cluster_queue] = key
         for line in self._lines.values():
             line.beside_promises = True  # as far as anybody knows
 

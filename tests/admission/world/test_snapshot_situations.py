@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.decision import Admit, Evict, Preempt
+from admission.engine.decision import Admit, Evict, Preempt, Wait
 from admission.engine.model import (
     ClusterQueue,
     Cohort,
@@ -112,6 +112,36 @@ def test_a_promise_whose_victims_are_still_there(strategy: object) -> None:
     (victim,) = promise.victims
     reports = goes_on_alike(made, Gone(Removed.WORKLOAD, victim))
     assert "high" in decided(reports, Admit)
+
+
+@pytest.mark.parametrize("strategy", [STRICT, BEST])
+def test_a_promise_to_one_that_lacks_quota_until_its_victims_leave(strategy: object) -> None:
+    """What else comes free meanwhile wakes it neither here nor there."""
+    made = world(*queues_of(strategy, backfill=False, elastic=False), workload("low", 5, 2, to="a"))
+    made.cycle()
+    made.apply(workload("high", 1, to="a", priority=1))
+    assert decided([made.cycle()], Preempt) == {"high"}
+    ((_, promise),) = made.queues.promises()
+    assert promise.lack is not None
+    assert "high" in decided(
+        goes_on_alike(made, workload("new", 1, to="b", queued=9), Gone(Removed.WORKLOAD, "low")), Admit
+    )
+
+
+def test_a_head_of_which_nobody_knows_when_it_starts() -> None:
+    """Issue 16, F2: those behind it are told no moment by the copy either."""
+    made = world(
+        replace(queue(tas=10), backfill=True), workload("runs", 6), replace(workload("ends", 4), time_limit=60.0)
+    )
+    made.cycle()
+    made.apply(workload("head", 8, queued=1))
+    made.cycle()
+    second = replace(workload("second", 4, queued=2), time_limit=100.0)
+    reports = goes_on_alike(made, second, Gone(Removed.WORKLOAD, "head"))
+    messages = [
+        d.message for report in reports for d in report.decisions if isinstance(d, Wait) and d.workload == "second"
+    ]
+    assert ["expected to start" in message for message in messages[:2]] == [False, True]
 
 
 @pytest.mark.parametrize("strategy", [STRICT, BEST])

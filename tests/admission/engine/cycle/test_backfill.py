@@ -9,7 +9,19 @@ import pytest
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Wait
 from admission.engine.model import ClusterQueue, Flavor, PodSet, QueueingStrategy, TopologyAsk, Workload
-from tests.admission.engine.making import BEST, CPU, RACK, STRICT, Cluster, admitted, host, queue, racks, workload
+from tests.admission.engine.making import (
+    BEST,
+    CPU,
+    RACK,
+    STRICT,
+    Cluster,
+    admitted,
+    host,
+    queue,
+    racks,
+    waits,
+    workload,
+)
 
 RACKED = TopologyAsk(required=RACK)
 
@@ -100,6 +112,44 @@ def test_without_a_moment_the_queue_is_as_it_was(big: Workload, strategy: Queuei
     report = cluster.cycle(now=10)
     assert admitted(report) == passes
     assert "expected" not in next(d.message for d in report.decisions if isinstance(d, Wait))
+
+
+@pytest.mark.parametrize("apart", [pytest.param(False, id="in one cycle"), pytest.param(True, id="in later cycles")])
+def test_while_the_first_has_no_moment_no_second_is_promised_one(apart: bool) -> None:
+    """Issue 16, F2: the first may start first, and take what the second was told to get."""
+    cluster = flat(timed("a", 6, None), timed("b", 4, 60.0), strategy=BEST)
+    cluster.tell(BIG)
+    if apart:
+        cluster.cycle(now=10)
+    cluster.tell(timed("second", 3, 100.0, queued=11), timed("third", 4, 100.0, queued=12))
+    report = cluster.cycle(now=11)
+    assert {"second", "third"} <= set(waits(report))
+    assert not any("expected" in message for message in waits(report).values())
+    cluster.queues.remove("big")
+    report = cluster.cycle(now=12)
+    assert told(report, "second") == at(60)
+    assert "expected" not in waits(report)["third"]
+
+
+def test_a_more_important_one_without_a_moment_ends_what_another_was_promised() -> None:
+    """Issue 16, F2."""
+    cluster = flat(timed("a", 6, None), timed("b", 4, 60.0), strategy=BEST)
+    cluster.tell(timed("second", 4, None, queued=11))
+    assert told(cluster.cycle(now=11), "second") == at(60)
+    cluster.tell(replace(BIG, priority=1))
+    reports = [cluster.cycle(now=12), cluster.cycle(now=13)]
+    answers = [waits(report)["second"] for report in reports if "second" in waits(report)]
+    assert answers
+    assert "expected" not in answers[-1]
+    assert cluster.queues.reservation("q") is None
+
+
+def test_a_first_one_that_never_fits_keeps_no_promise_from_the_second() -> None:
+    """Issue 16, F2: it takes nothing from those behind it."""
+    cluster = flat(timed("a", 6, None), timed("b", 4, 60.0), strategy=BEST)
+    never = replace(BIG, pod_sets=(PodSet("main", 99, {"cpu": CPU}),))
+    cluster.tell(never, timed("second", 3, 100.0, queued=11))
+    assert told(cluster.cycle(now=11), "second") == at(60)
 
 
 def test_a_queue_that_does_not_ask_for_it_is_as_it_was() -> None:
