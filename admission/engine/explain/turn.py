@@ -82,7 +82,11 @@ def _line(ledger: Ledger, workload: Workload, scene: Scene, only: Collection[str
     fellows = {key for owner in (workload, *(owner for owner, _ in promises)) for key in _together(owner)}
     others = [found for key in sorted(fellows - {workload.key}) if (found := there.workload(key)) is not None]
     owners = {owner.key for owner, _ in promises}
-    heads = [replace(head, defect=_HELD) for head, _ in reservations]  # of a class of its own, so that it alone sleeps
+    first = there.unforeseen(workload.cluster_queue)
+    unforeseen = [] if first is None or first.key == workload.key else [first]
+    heads = [
+        replace(head, defect=_HELD) for head in (*(head for head, _ in reservations), *unforeseen)
+    ]  # of a class of its own, so that it alone sleeps
     own = replace(workload, not_before=0.0)
     everybody = (own, *heads, *(owner for owner, _ in promises), *(one for one in others if one.key not in owners))
     for name in {one.cluster_queue for one in everybody}:
@@ -93,6 +97,9 @@ def _line(ledger: Ledger, workload: Workload, scene: Scene, only: Collection[str
     for head, reservation in reservations:
         line.reserve(head.key, reservation)
         line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
+    for head in unforeseen:
+        line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
+        line.foresee_none(head.key)
     for owner, promise in promises:
         line.promise(owner.key, promise)
     if (mine := scene.reservation(workload)) is not None and workload.blocked is None:

@@ -104,6 +104,10 @@ def on_hold() -> Made:
     return blocked("OnHold", "The queue holds the workload back")
 
 
+def owner_not_managed() -> Made:
+    return blocked("OwnerNotManaged", "Stowage does not manage workloads of the kind RayJob")
+
+
 def gang_below_minimum() -> Made:
     return blocked("Suspended", "2 of 3 pods exist")
 
@@ -224,6 +228,16 @@ def too_long_for_the_gap() -> Made:
     return backfilled(200.0)
 
 
+def behind_a_head_without_a_moment() -> Made:
+    filled = replace(queue(tas=10), backfill=True)
+    running = [workload("ns/a", 6), replace(workload("ns/b", 4), time_limit=60.0)]
+    made = Made(Cluster(*free(filled), *running), 10.0)
+    made.cycle()
+    made.cluster.tell(workload("ns/head", 8, queued=1), replace(workload(W, 4, queued=2), time_limit=100.0))
+    made.cycle()
+    return made
+
+
 def head_of_a_backfilled_queue() -> Made:
     return backfilled(None, head_only=True)
 
@@ -284,6 +298,7 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     deactivated,
     gated,
     on_hold,
+    owner_not_managed,
     gang_below_minimum,
     no_local_queue,
     backoff,

@@ -184,6 +184,13 @@ def test_without_a_budget_nothing_is_tried() -> None:
         assert (found.remedies, found.complete) == ((), False)
 
 
+def test_behind_a_head_without_a_moment_no_start_is_named() -> None:
+    """Issue 16, F2: the explanation promises no more than the status."""
+    found = explained(claims.behind_a_head_without_a_moment())
+    assert found.starts is None
+    assert found.message.endswith("4 more needed")
+
+
 # ---- all codes
 
 
