@@ -29,6 +29,7 @@ from api.merge import merge_diff
 from api.meta import Condition, KubeObject, find_condition, rfc3339, set_condition
 from api.names import ACTIVE, IN_USE_FINALIZER
 from api.queues import ClusterQueue, Cohort, CohortStatus, LocalQueue, QueueStatus
+from api.topology import ResourceFlavor
 from api.workloads import Workload
 
 # Where many queues change at once their statuses would take the API server's time from the admissions themselves: about so
@@ -66,7 +67,7 @@ class QueueController:
         views.cluster_queues.add_handler(self._cluster_queue_changed)
         views.local_queues.add_handler(self._local_queue_changed)
         views.cohorts.add_handler(self._cohort_changed)
-        views.flavors.add_handler(lambda change: self._used.add(f"flavor/{change.key}"))
+        views.flavors.add_handler(self._flavor_changed)
         views.topologies.add_handler(lambda change: self._used.add(f"topology/{change.key}"))
         views.flavors.add_handler(lambda _: self._all_queues())
         views.topologies.add_handler(lambda _: self._all_queues())
@@ -126,6 +127,13 @@ class QueueController:
             return
         for name in self._views.cohorts.objects:
             self._cohorts.add(name)
+
+    def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
+        """The Topology that it names, or named, may be free now: also where no ClusterQueue is left that would wake it."""
+        self._used.add(f"flavor/{change.key}")
+        for flavor in (change.object, change.old):
+            if flavor is not None and flavor.spec.topology_name:
+                self._used.add(f"topology/{flavor.spec.topology_name}")
 
     def _all_queues(self) -> None:
         for name in self._views.cluster_queues.objects:

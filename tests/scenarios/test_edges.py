@@ -101,6 +101,23 @@ async def test_a_waiting_workload_made_by_hand_can_be_deleted(site: MakeSite) ->
 # ---- queues, flavors and topologies that go early
 
 
+async def test_a_topology_goes_with_its_flavor_where_no_queue_is_left(site: MakeSite) -> None:
+    """Issue 16, C3: no ClusterQueue is there to wake the Topology, so its flavor's end must."""
+    here = site("last")
+    await here.open(ONE_HOST)
+    await eventually("the Topology is held", lambda: _held(here, TOPOLOGIES))
+    await here.kube.delete(CLUSTER_QUEUES, here.name)
+    await eventually("the ClusterQueue goes", lambda: gone(here, CLUSTER_QUEUES, here.name))
+    await here.kube.delete(TOPOLOGIES, here.name)
+    assert await _held(here, TOPOLOGIES), "its flavor is still there"
+    await here.kube.delete(RESOURCE_FLAVORS, here.name)
+    await eventually("the Topology goes", lambda: gone(here, TOPOLOGIES, here.name))
+
+
+async def _held(here: Site, resource: Resource) -> bool:
+    return IN_USE_FINALIZER in (await here.kube.get(resource, here.name))["metadata"].get("finalizers", [])
+
+
 async def test_what_is_used_goes_when_it_is_used_no_more(site: MakeSite) -> None:
     here = site("used")
     await here.open({"b1": {"r1": 2}})
