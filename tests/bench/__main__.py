@@ -16,6 +16,7 @@ from tests.bench import (
     preemption,
     shaping,
     simulate,
+    waiting,
     webhook,
 )
 from tests.bench.perfload import run as perfload
@@ -80,6 +81,12 @@ def cycle_command() -> None:
     cycle.run()
 
 
+@app.command("waiting")
+def waiting_command() -> None:
+    """Cycles beside very many that wait, and a book of very many nodes."""
+    waiting.run()
+
+
 @app.command("webhook")
 def webhook_command() -> None:
     """Reviews at many clients at once."""
@@ -123,6 +130,7 @@ def everything(context: typer.Context) -> None:
         placement.main([])
         preemption.run()
         cycle.run()
+        waiting.run()
         exact.main([])
         shaping.run()
         joint.run()

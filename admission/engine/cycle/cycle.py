@@ -108,8 +108,9 @@ class _Cycle:
         self._fair, self._startable, self._woke = fair, startable, False
         self._nobody = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
-        self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger)
         self._promises = Promises(ledger, queues)
+        leaving = self._promises.outlook.concerns
+        self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger, leaving)
         self._lacking = Lacking(ledger, self._promises, preemptions, fair=fair)
         self._backfill = Backfill(ledger, queues, now, fair=fair)
         if fair:

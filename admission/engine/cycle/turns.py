@@ -2,7 +2,8 @@
 
 `LazyTurns` is the classical order: who borrows least, then the higher priority, then the older. How far a head borrows is
 only known once its flavors have been looked for; until then it counts as not borrowing, which is the least it can be. So
-only heads that could be next are looked at; one that turns out to borrow queues up again.
+only heads that could be next are looked at; one that turns out to borrow queues up again. When something is taken in its
+tree it is looked at anew, unless its answer cannot have changed (borrowers.py).
 
 `FairTurns` goes by fair shares in each cohort tree (tournament.py): every head of a tree is looked at, and again whenever
 something was taken in the tree. Called by cycle.py.
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Protocol
 
+from admission.engine.cycle.borrowers import Borrowers
 from admission.engine.cycle.nominate import Nomination
 from admission.engine.cycle.tournament import winner
 from admission.engine.flavors.assign import FlavorAssignment
@@ -74,12 +76,12 @@ class Turns(Protocol):
 
 
 class LazyTurns:
-    """By borrowing, priority and age."""
+    """By borrowing, priority and age. `leaving`: whether workloads of that tree (`QuotaTree.tree_of`) are about to leave."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, leaving: Callable[[str], bool] = lambda tree: False) -> None:
+        self._ledger, self._leaving = ledger, leaving
         self._heads: dict[str, Head] = {}
-        self._borrowers: dict[str, set[str]] = {}
+        self._borrowers: dict[str, Borrowers] = {}
         self._line: list[tuple[int, Order, str]] = []
 
     def __len__(self) -> int:
@@ -105,21 +107,30 @@ class LazyTurns:
             level, order, queue = heappop(self._line)
             head = self._heads.get(queue)
             if head is not None and head.order == order and head.level == level:
+                if level and not self._borrowers_of(queue).current(queue):
+                    head.assignment = None
                 return head
         return None
+
+    def _borrowers_of(self, queue: str) -> Borrowers:
+        return self._borrowers.setdefault(self._ledger.quota.tree_of(queue), Borrowers())
 
     def yields(self, head: Head, level: int) -> bool:
         """Borrowing further than was thought, it goes behind those that borrow less."""
         if level <= head.level:
             return False
         head.level = level
-        self._borrowers.setdefault(self._ledger.quota.tree_of(head.queue), set()).add(head.queue)
+        if (node := self._ledger.quota.node(head.queue)) is not None:
+            self._borrowers_of(head.queue).add(node, head.workload, head.assignment)
         self.again(head)
         return True
 
     def taken(self, queue: str) -> None:
         """Less is left for the relatives: one that meant to borrow might now do better in another flavor."""
-        for name in self._borrowers.pop(self._ledger.quota.tree_of(queue), ()):
+        tree = self._ledger.quota.tree_of(queue)
+        if (borrowers := self._borrowers.get(tree)) is None:
+            return
+        for name in borrowers.take(queue, leaving=self._leaving(tree)):
             head = self._heads.get(name)
             if head is not None and head.level > 0:
                 head.level, head.assignment = 0, None

@@ -44,6 +44,10 @@ class Outlook:
         """Whether anything will be different."""
         return bool(self._trees)
 
+    def concerns(self, tree: str) -> bool:
+        """Whether anything will be different in this tree (`QuotaTree.tree_of`)."""
+        return tree in self._trees
+
     def leave(self, keys: frozenset[str]) -> None:
         """These are to leave as well."""
         for key in keys - self.leaving:
