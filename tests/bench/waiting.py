@@ -85,7 +85,7 @@ def backfill(nodes: int, queues: int) -> None:
     for index in range(queues):
         books.apply(_workload(f"ns/head{index:03d}", f"q{index:03d}", 64, 1000 + index, 3600.0))
         books.apply(_workload(f"ns/next{index:03d}", f"q{index:03d}", 8, 5000 + index, 60.0))
-    costs = []
+    costs: list[float] = []
     for _ in range(2):
         costs.append(timed(lambda: decide(books.ledger, books.queues, NOW + len(costs), 4 * queues)))
     told = " and ".join(f"{each:.0f} ms" for each in costs)

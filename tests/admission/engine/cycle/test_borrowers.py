@@ -109,7 +109,7 @@ def test_the_fast_way_decides_as_the_plain_one(first: int, monkeypatch: pytest.M
 
 
 def test_an_admission_does_not_make_every_borrower_search_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    searches = []
+    searches: list[str] = []
     assign = FlavorSearch.assign
     monkeypatch.setattr(FlavorSearch, "assign", lambda self, one: (searches.append(one.key), assign(self, one))[1])
     cluster = Cluster(Flavor("tas", {}), Cohort("all", None, {("tas", "cpu"): Quota(1000 * CPU)}))
