@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,12 @@ def test_the_fast_way_decides_as_the_plain_one(first: int, monkeypatch: pytest.M
 def test_an_admission_does_not_make_every_borrower_search_again(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[str] = []
     assign = FlavorSearch.assign
-    monkeypatch.setattr(FlavorSearch, "assign", lambda self, one: (searches.append(one.key), assign(self, one))[1])
+
+    def counted(self: FlavorSearch, one: Workload) -> Any:
+        searches.append(one.key)
+        return assign(self, one)
+
+    monkeypatch.setattr(FlavorSearch, "assign", counted)
     cluster = Cluster(Flavor("tas", {}), Cohort("all", None, {("tas", "cpu"): Quota(1000 * CPU)}))
     cluster.tell(*(queue(f"q{n}", cohort="all", tas=0) for n in range(50)))
     cluster.tell(*(workload(f"w{n:03}", to=f"q{n % 50}", queued=float(n)) for n in range(200)))
