@@ -11,6 +11,11 @@ ATTEMPTS = Counter("kueue_admission_attempts", "Admission cycles, by result.", (
 ATTEMPT_SECONDS = Histogram("kueue_admission_attempt_duration_seconds", "Duration of a cycle.", ("result",))
 CYCLE_CPU = Counter("stowage_cycle_cpu_seconds", "Processor time spent in admission cycles.")
 DECISIONS = Counter("stowage_decisions", "What cycles decided on workloads, by kind.", ("kind",))
+REPEATED_PREEMPTIONS = Counter(
+    "stowage_repeated_preemptions",
+    "How often a workload had to wait since it had the same one evicted twice within ten minutes.",
+    ("cluster_queue",),
+)
 QUOTA_RESERVED = Counter(
     "kueue_quota_reserved_workloads", "Workloads that got quota.", ("cluster_queue", "priority_class")
 )

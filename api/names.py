@@ -112,6 +112,7 @@ class Waiting:
     WAITING_FOR_QUOTA: Final = "WaitingForQuota"
     TOPOLOGY_PLACEMENT_FAILED: Final = "TopologyPlacementFailed"
     WAITING_FOR_PREEMPTED: Final = "WaitingForPreemptedWorkloads"
+    REPEATED_PREEMPTION: Final = "RepeatedPreemption"  # ours
     MISCONFIGURED: Final = "Misconfigured"
     SUSPENDED: Final = "Suspended"
     PENDING_EVALUATION: Final = "PendingEvaluation"

@@ -46,6 +46,7 @@ _FROM_THE_CYCLE = frozenset(
         Waiting.WAITING_FOR_QUOTA,
         Waiting.TOPOLOGY_PLACEMENT_FAILED,
         Waiting.WAITING_FOR_PREEMPTED,
+        Waiting.REPEATED_PREEMPTION,
         Waiting.WAITING_FOR_PODS_READY,
         Waiting.WAITING_FOR_GANGS,
         Waiting.PENDING_EVALUATION,

@@ -125,6 +125,9 @@ class Scheduler:
         metrics.CYCLE_CPU.inc(time.thread_time() - spent)
         for decision in report.decisions:
             metrics.DECISIONS.labels(type(decision).__name__).inc()
+            if isinstance(decision, Wait) and decision.reason is Reason.REPEATED_PREEMPTION:
+                waits = desk.queues.workload(decision.workload)
+                metrics.REPEATED_PREEMPTIONS.labels("" if waits is None else waits.cluster_queue).inc()
         return report
 
     def _act(self, decision: Decision, writes: asyncio.TaskGroup) -> None:

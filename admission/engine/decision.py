@@ -37,6 +37,10 @@ class Reason(StrEnum):
     WAITING_FOR_QUOTA = "WaitingForQuota", "others use the quota that it needs"
     TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed", "no domains of the topology hold all its pods at the moment"
     WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads", "the workloads that make room for it have not left yet"
+    REPEATED_PREEMPTION = (
+        "RepeatedPreemption",
+        "it had the same workload evicted twice within ten minutes and does not run: it waits before it may evict it again",
+    )
     MISCONFIGURED = "Misconfigured", "a queue is missing, or cannot admit as it is set up"
     SUSPENDED = "Suspended", "a queue is stopped"
     PENDING_EVALUATION = "PendingEvaluation", "it was not considered yet: others come first, or a backoff is not over"

@@ -31,6 +31,7 @@ from admission.engine.model import (
     PlacementOptions,
     Workload,
 )
+from admission.engine.queue.evictions import EvictedPair
 from admission.engine.queue.line import order_of
 from admission.engine.queue.memory import Memory
 from admission.engine.queue.pending import Reservation
@@ -62,6 +63,7 @@ _NEVER: Final = -1.0
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """See the module. `at` in epoch seconds; `workloads` are the admitted ones, `pending` those that wait.
 
+    `evictions`: the last ones of each pair of workloads.
     `unforeseen`: the heads of queues with backfill of which nobody can tell when they start.
     `failed`: the failed nodes of workloads that run and are to be given others next. `one_by_one`: the next one is admitted
     when the pods of all others are ready; `unready`: whose are not.
@@ -86,6 +88,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     promised: tuple[Promised, ...] = ()
     reserved: tuple[Reserved, ...] = ()
     unforeseen: tuple[str, ...] = ()
+    evictions: tuple[EvictedPair, ...] = ()
     rooms: tuple[Room, ...] = ()
     failed: dict[str, tuple[str, ...]] = {}
     one_by_one: bool = False
@@ -168,6 +171,7 @@ def capture(
         promised=tuple(promised(*one) for one in sorted(books.queues.promises(), key=lambda one: order_of(one[0]))),
         reserved=tuple(reserved(*one) for one in sorted(books.queues.reservations(), key=lambda one: order_of(one[0]))),
         unforeseen=tuple(sorted(memory.unforeseen)),
+        evictions=books.queues.evictions.pairs(),
         rooms=tuple(Room(*slot, nodes) for slot, nodes in rooms),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
@@ -214,6 +218,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
     world.queues.recall(
         Memory({}, short, frozenset(snapshot.untold), frozenset(snapshot.returning), frozenset(snapshot.unforeseen))
     )
+    world.queues.evictions.recall(snapshot.evictions)
     world.queues.take_notices()  # they were told in the original's life
     world.failed, world.one_by_one, world.unready = dict(snapshot.failed), snapshot.one_by_one, set(snapshot.unready)
     world.arrivals = list(snapshot.arrivals)

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from admission.engine.cycle.backfill import BEHIND, Backfill, running
+from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
 from admission.engine.cycle.gangfit import Refused
 from admission.engine.cycle.gangroom import Room
 from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, is_grouped, turn_of
@@ -37,13 +37,24 @@ from admission.engine.cycle.nominate import DEFERRED, Nomination, Nominator
 from admission.engine.cycle.promises import Promises
 from admission.engine.cycle.requests import next_step, placement_requests, relaxation, relaxed
 from admission.engine.cycle.turns import FairTurns, Head, LazyTurns, Turns
-from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Evict, PlacementResult, Preempt, Reason, Wait
+from admission.engine.decision import (
+    PREEMPTION_GATED,
+    Admit,
+    Decision,
+    Evict,
+    PlacementResult,
+    Preempt,
+    Reason,
+    Victim,
+    Wait,
+)
 from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.outlook import reach_beside
+from admission.engine.queue.evictions import TIMES, WITHIN
 from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Lack
 from admission.engine.queue.queues import Notice, PendingQueues
 
@@ -258,6 +269,8 @@ class _Cycle:
         if self._startable is not None and self._startable <= 0:
             return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         found = self._groups.start(head.workload)
+        if isinstance(found, Room) and (why := self._too_often(head, queue, found.victims)) is not None:
+            return why
         if isinstance(found, Refused):
             self._with_it += (Evict(one, INCOMPLETE, found.told_to(one)) for one in found.stranded)
             return self._wait(head, queue, found.reason, found.told_to(key))
@@ -338,10 +351,26 @@ class _Cycle:
             return self._wait(head, queue, BEHIND, why)
         if head.workload.gated:
             return replace(self._wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
+        if (repeated := self._too_often(head, queue, found.victims)) is not None:
+            return repeated
         victims = frozenset(victim.workload for victim in found.victims)
         self._promise(head, found, victims, needs=needs)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
+
+    def _too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
+        """It had one of the victims evicted too often of late; else these are remembered, but those that leave already."""
+        stay = {victim.workload for victim in victims} - self._promises.leaving
+        stay = {key for key in stay if (booked := self._ledger.workload(key)) is not None and not booked.evicted}
+        gang = head.workload.gang
+        preemptor = min(gang.together) if gang is not None and gang.together else head.workload.key
+        found = self._queues.evictions.too_often(preemptor, stay, self._now)
+        if found is None:
+            self._queues.evictions.evict(preemptor, sorted(stay), self._now)
+            return None
+        victim, until = found
+        message = f"had {victim} evicted {TIMES} times within {WITHIN / 60:.0f} minutes; may evict it again at {moment(until)}"
+        return self._wait(head, queue, Reason.REPEATED_PREEMPTION, message, until=until)
 
     def _promise(
         self,
@@ -360,13 +389,22 @@ class _Cycle:
         self._turns.taken(head.queue)
 
     def _wait(
-        self, head: Head, queue: ClusterQueue | None, reason: Reason, message: str, *, lack: Lack | None = None
+        self,
+        head: Head,
+        queue: ClusterQueue | None,
+        reason: Reason,
+        message: str,
+        *,
+        lack: Lack | None = None,
+        until: float | None = None,
     ) -> Wait:
+        """`until`: when it is worth another look whatever happens (epoch seconds)."""
         workload = head.workload
         again = None
         if queue is not None:
             message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
             again = next_step(workload, queue, self._ledger.flavors, self._now)
+        again = min((at for at in (again, until) if at is not None), default=None)
         overtaken = False
         if queue is not None and queue.backfill:
             level = 0 if head.assignment is None else head.assignment.level

@@ -94,6 +94,7 @@ def _line(ledger: Ledger, workload: Workload, scene: Scene, only: Collection[str
             line.set_queue(spec)
     for one in everybody:
         line.put(one)
+    line.evictions.recall(there.evictions.pairs())
     for head, reservation in reservations:
         line.reserve(head.key, reservation)
         line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)

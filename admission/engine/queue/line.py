@@ -33,6 +33,7 @@ _ROOM_MAY_HELP = frozenset(
         Reason.WAITING_FOR_QUOTA,
         Reason.TOPOLOGY_PLACEMENT_FAILED,
         Reason.WAITING_FOR_PREEMPTED,
+        Reason.REPEATED_PREEMPTION,
         Reason.ADMISSION_GATED,
     )
 )

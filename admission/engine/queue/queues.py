@@ -21,6 +21,7 @@ from math import inf
 
 from admission.engine.decision import Reason
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
+from admission.engine.queue.evictions import Evictions
 from admission.engine.queue.lacks import Free, FreeOf, Lack
 from admission.engine.queue.line import EqualClass, Line, order_of
 from admission.engine.queue.memory import Memory, refusals, remembered
@@ -60,6 +61,7 @@ class PendingQueues:
         self._unforeseen: dict[str, str] = {}
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
+        self.evictions = Evictions()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -95,6 +97,7 @@ class PendingQueues:
         if workload.admission is not None:
             self.remove(workload.key)
             return
+        self.evictions.pending(workload.key)
         item = self._items.get(workload.key)
         timed = self._line(workload.cluster_queue).timed
         if item is not None and same_standing(item.workload, workload, timed=timed):

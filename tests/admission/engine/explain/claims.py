@@ -29,6 +29,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
+from admission.engine.queue.evictions import EvictedPair
 from admission.engine.quota.fairness import FairSharing
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.situations import BLOCK, IN_A_RACK, W, blocks, tree
@@ -198,6 +199,14 @@ def evicting() -> Made:
     return made
 
 
+def evicted_too_often() -> Made:
+    """It had the same ones evicted twice a moment ago."""
+    made = evicting()
+    often = (EvictedPair(W, low, (-2.0, -1.0), leaving=False) for low in ("ns/low", "ns/low2"))
+    made.cluster.queues.evictions.recall(often)
+    return made
+
+
 def promised_already() -> Made:
     """The same a moment later: the victims have not left yet."""
     made = evicting()
@@ -314,6 +323,7 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     lower_priority_stays,
     fair_share,
     evicting,
+    evicted_too_often,
     promised_already,
     behind_a_reservation,
     too_long_for_the_gap,

@@ -1,0 +1,95 @@
+"""Who had whom evicted, and when: a guard against evictions that never end.
+
+Where a victim is admitted again before its preemptor, the preemptor would have it evicted again, and so on for ever. So the
+same preemptor may have the same victim evicted `TIMES` times within `WITHIN` seconds; then it waits. One eviction counts once,
+however often it is decided before the victim is pending again. The memory is bounded: of more than `MOST` pairs the oldest are
+forgotten.
+
+Kept by queues.py, told and asked by cycle/cycle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+TIMES = 2
+WITHIN = 600.0
+MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedPair:
+    """The last evictions of one workload for another, both by key.
+
+    `at`: when they were decided (epoch seconds); `leaving`: the victim of the last one is still to leave.
+    """
+
+    preemptor: str
+    victim: str
+    at: tuple[float, ...]
+    leaving: bool
+
+
+class Evictions:
+    """The pairs, those evicted longest ago first."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[tuple[str, str], EvictedPair] = {}
+        self._leaving: dict[str, set[str]] = {}
+
+    def evict(self, preemptor: str, victims: Iterable[str], now: float) -> None:
+        """The victims are to leave for the preemptor."""
+        for victim in victims:
+            known = self._pairs.pop((preemptor, victim), None)
+            if known is None or not known.leaving:
+                before = () if known is None else known.at
+                known = EvictedPair(preemptor, victim, (*before, now)[-TIMES:], leaving=True)
+            self._keep(known)
+        while self._pairs and (len(self._pairs) > MOST or self._oldest().at[-1] + WITHIN <= now):
+            self._forget(self._oldest())
+
+    def pending(self, victim: str) -> None:
+        """The victim has left: it waits as others do, and its next eviction is another one."""
+        for preemptor in sorted(self._leaving.pop(victim, ())):
+            pair = self._pairs[preemptor, victim]
+            self._pairs[preemptor, victim] = EvictedPair(preemptor, victim, pair.at, leaving=False)
+
+    def too_often(self, preemptor: str, victims: Collection[str], now: float) -> tuple[str, float] | None:
+        """The victim that the preemptor may not have evicted once more now, and until when (epoch seconds); None: it may.
+
+        Of several victims the one that keeps it waiting longest.
+        """
+        found = None
+        for victim in sorted(victims):
+            pair = self._pairs.get((preemptor, victim))
+            if pair is None or pair.leaving or len(pair.at) < TIMES:
+                continue
+            until = pair.at[0] + WITHIN
+            if until > now and (found is None or until > found[1]):
+                found = (victim, until)
+        return found
+
+    def pairs(self) -> tuple[EvictedPair, ...]:
+        """All that is remembered, in order."""
+        return tuple(self._pairs.values())
+
+    def recall(self, pairs: Iterable[EvictedPair]) -> None:
+        """Remember these, in order."""
+        for pair in pairs:
+            self._keep(pair)
+
+    def _keep(self, pair: EvictedPair) -> None:
+        self._pairs[pair.preemptor, pair.victim] = pair
+        if pair.leaving:
+            self._leaving.setdefault(pair.victim, set()).add(pair.preemptor)
+
+    def _oldest(self) -> EvictedPair:
+        return next(iter(self._pairs.values()))
+
+    def _forget(self, pair: EvictedPair) -> None:
+        del self._pairs[pair.preemptor, pair.victim]
+        preemptors = self._leaving.get(pair.victim, set())
+        preemptors.discard(pair.preemptor)
+        if not preemptors:
+            self._leaving.pop(pair.victim, None)
