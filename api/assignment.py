@@ -26,6 +26,7 @@ from api.names import HOSTNAME_LABEL
 from api.workloads import (
     MAX_DOMAINS,
     MAX_SLICES,
+    Admission,
     AssignmentSlice,
     IndividualValues,
     LevelValues,
@@ -69,6 +70,21 @@ def decode(assignment: TopologyAssignment) -> list[Domain]:
 def domain_count(assignment: TopologyAssignment) -> int:
     """How many domains it names, without decoding them."""
     return sum(part.domain_count for part in assignment.slices)
+
+
+def placement_text(admission: Admission | None, shown: int = 8) -> str:
+    """The domains of each pod set for people: `main: 4 in b1/r1, 4 in b1/r2`; at most so many of each, empty for none."""
+    said = []
+    for psa in admission.pod_set_assignments if admission else ():
+        if psa.topology_assignment is not None:
+            try:
+                domains = decode(psa.topology_assignment)
+            except InvalidObject:
+                continue  # whoever wrote it: there is nothing to tell of it
+            texts = [f"{count} in {'/'.join(values)}" for values, count in domains[:shown]]
+            more = [f"and {len(domains) - shown} more domains"] if len(domains) > shown else []
+            said.append(f"{psa.name}: {', '.join(texts + more)}")
+    return "; ".join(said)
 
 
 # ---- encoding

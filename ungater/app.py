@@ -27,7 +27,7 @@ async def run(process: Process, settings: UngaterSettings) -> None:
     """Watches always, so that a standby is warm; opens gates while leading."""
     async with await Kube.connect(settings.client_settings(NAME)) as kube:
         workloads = Informer(kube, WORKLOADS, read_workload)
-        # Most pods of large bursts come open; to be told of each twice would be most of this process's work.
+        # Pods that came open (controller.openTemplates) are none of its work, and would be most of what it is told.
         pods = Informer(kube, PODS, Pod, label_selector=f"{PODSET_LABEL},!{OPENED_LABEL}")
         nodes = Informer(kube, NODES, Node)
         unlabelled = Informer(kube, PODS, Pod, label_selector=UNLABELLED, field_selector=UNBOUND)

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from admission.cli.connection import connect, worded
-from admission.cli.explanation import show
+from admission.cli.explanation import show, show_placement
 from admission.engine.decision import Reason
 from admission.engine.explain.explain import explain
 from admission.engine.explain.turn import Scene
@@ -66,6 +66,7 @@ def run(asked: Asked, rules: WorldRules, out: Console | None = None, err: Consol
         out.file.write(json.dumps({"title": world.title(key), **to_wire(explanation)}, indent=2) + "\n")
     else:
         show(explanation, world.title(key), out)
+        show_placement(world.ledger.admissions.get(key), out)
     return EXPLAINED
 
 

@@ -13,7 +13,9 @@ from rich.text import Text
 from admission.engine.cycle.backfill import expected
 from admission.engine.explain import words
 from admission.engine.explain.value import Explanation, FlavorView, LevelView, QuotaView, Verdict
+from admission.engine.model import Admission
 
+_DOMAINS_SHOWN = 64
 _STYLES = {
     Verdict.ADMITTED: "green",
     Verdict.RESERVED: "yellow",
@@ -41,6 +43,19 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
     for flavor in explanation.flavors:
         _flavor(flavor, out)
     _remedies(explanation, out)
+
+
+def show_placement(admission: Admission | None, out: Console) -> None:
+    """Where the pods of an admitted workload go, one line a domain; the widest level first."""
+    for pod_set in admission.pod_sets if admission is not None else ():
+        if pod_set.assignment is None:
+            continue
+        domains = pod_set.assignment.domains
+        _line(out, f"pod set {pod_set.name}: {pod_set.count} pods by {', '.join(pod_set.assignment.levels)}")
+        for domain in domains[:_DOMAINS_SHOWN]:
+            _line(out, f"  {domain.count} in {'/'.join(domain.values)}")
+        if len(domains) > _DOMAINS_SHOWN:
+            _line(out, f"  and {len(domains) - _DOMAINS_SHOWN} more domains")
 
 
 def _told(explanation: Explanation) -> bool:

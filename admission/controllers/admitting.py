@@ -64,6 +64,7 @@ class AdmissionWriter:
         if workload is None or workload.status.admission is None or not _runs(workload):
             return "obsolete"
         status, failed = _moved(workload.status, workload.status.admission, decision)
+        status = conditions.placed(status, self._now(), workload.metadata.generation)
         try:
             answer = await patch_status(self._kube, workload, status)
         except NotFound:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from api.assignment import placement_text
 from api.meta import Condition, find_condition, is_true, parse_time, rfc3339, set_condition
 from api.names import (
     ADMITTED,
@@ -38,6 +39,8 @@ MESSAGE_LIMIT = 32 * 1024
 HOLD = "Job is on hold"
 EXPLANATION = f"{STOWAGE}/Explanation"
 """Ours: what keeps a waiting workload out, and what would let it in; the field's own messages stay as they are."""
+PLACEMENT = f"{STOWAGE}/Placement"
+"""Ours: the topologyAssignment in plain words, which its compact form is not."""
 GANG_BOUND = f"{STOWAGE}/GangBound"
 """Ours: as many pods of the gang as its minimum were bound under this admission. From then on no time limit ends it."""
 
@@ -83,14 +86,20 @@ def reserved(
     status: WorkloadStatus, admission: Admission, now: float, generation: int = 0, note: str = ""
 ) -> WorkloadStatus:
     """Quota is reserved; what stood against it is turned off, with its message kept. `note` is added to the message."""
-    kept = tuple(condition for condition in status.conditions if condition.type not in (EXPLANATION, GANG_BOUND))
-    new = status.model_copy(update={"admission": admission, "conditions": kept})
+    kept = tuple(each for each in status.conditions if each.type not in (EXPLANATION, GANG_BOUND, PLACEMENT))
+    new = placed(status.model_copy(update={"admission": admission, "conditions": kept}), now, generation)
     if status.resource_requests:
         new = new.model_copy(update={"resource_requests": ()})
     for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
         new = _off(new, kind, QUOTA_RESERVED, now, generation)
     message = "; ".join(filter(None, (f"Quota reserved in ClusterQueue {admission.cluster_queue}", note)))
     return with_condition(new, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now, generation)
+
+
+def placed(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
+    """Placement=True with what the admission's topologyAssignments say; unchanged where there is none."""
+    text = placement_text(status.admission)
+    return with_condition(status, PLACEMENT, True, "Placed", text, now, generation) if text else status
 
 
 def preemption_gated(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
@@ -207,7 +216,7 @@ def _counted(status: WorkloadStatus, reason: str, cause: str) -> SchedulingStats
 def released(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """The job of an evicted workload has stopped: the reservation is given back and the workload may queue again."""
     eviction = find_condition(status.conditions, EVICTED)
-    new = without(status, GANG_BOUND).model_copy(update={"admission": None})
+    new = without(without(status, GANG_BOUND), PLACEMENT).model_copy(update={"admission": None})
     message = eviction.message if eviction else "The workload has no reservation"
     new = with_condition(new, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, message, now, generation)
     new = synced_admitted(new, now, generation)
@@ -226,7 +235,8 @@ def is_on_hold(status: WorkloadStatus) -> bool:
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Its owner asks for no pods for now: quota is given back, and it is not considered until `off_hold`."""
     new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
-    new = without(without(new, WAITING_FOR_REPLACEMENT_PODS), EXPLANATION)
+    for kind in (WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT):
+        new = without(new, kind)
     new = with_condition(new, QUOTA_RESERVED, False, Waiting.ON_HOLD, HOLD, now, generation)
     return synced_admitted(new, now, generation)
 

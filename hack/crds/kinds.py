@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.groups import PodGroup, SigsPodGroup
 from api.meta import KubeObject
+from api.names import STOWAGE
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
@@ -115,6 +116,12 @@ KINDS = (
             Column("Reserved in", ".status.admission.clusterQueue", description="ClusterQueue that holds its quota"),
             condition("Admitted", "Admitted", "Whether it may run"),
             condition("Finished", "Finished", "Whether it is done"),
+            Column(
+                "Placement",
+                f".status.conditions[?(@.type=='{STOWAGE}/Placement')].message",
+                wide=True,
+                description="Domains of the topology that its pods go to",
+            ),
             AGE,
         ),
         namespaced=True,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from admission.controllers import conditions
+from api.assignment import encode
 from api.merge import merge_diff
-from api.workloads import Admission, WorkloadStatus
+from api.meta import find_condition
+from api.workloads import Admission, PodSetAssignment, WorkloadStatus
 
 NOW = 1_000_000.0
 
@@ -28,3 +30,20 @@ def test_an_admission_writes_what_it_changes(before: WorkloadStatus, parts: set[
     patch = merge_diff(before.to_wire(), conditions.synced_admitted(after, NOW).to_wire())
     assert patch.keys() == parts
     assert patch.get("resourceRequests", []) == []
+
+
+def test_the_placement_is_told_in_plain_words_while_it_holds() -> None:
+    """Issue 16, A7: the compact assignment is for programs."""
+    places = [(("b1", f"r{number}"), 2) for number in range(10)]
+    assignment = encode(("block", "rack"), places)
+    pod_sets = (PodSetAssignment(name="main", topology_assignment=assignment), PodSetAssignment(name="driver"))
+    admission = Admission(cluster_queue="cq", pod_set_assignments=pod_sets)
+    status = conditions.reserved(WorkloadStatus(), admission, NOW)
+    found = find_condition(status.conditions, conditions.PLACEMENT)
+    assert found is not None
+    assert found.message.startswith("main: 2 in b1/r0, 2 in b1/r1, ")
+    assert found.message.endswith(", 2 in b1/r7, and 2 more domains")
+    for after in (conditions.released(status, NOW), conditions.on_hold(status, NOW)):
+        assert find_condition(after.conditions, conditions.PLACEMENT) is None
+    elsewhere = conditions.reserved(status, Admission(cluster_queue="cq"), NOW)
+    assert find_condition(elsewhere.conditions, conditions.PLACEMENT) is None, "no topology: nothing to tell"
