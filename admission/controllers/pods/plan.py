@@ -334,7 +334,9 @@ class _Planner:
         if not waiting:
             return NOTHING
         try:
-            infos = pod_set_infos(workload, self._surroundings.flavors, self._surroundings.options)
+            # Each pod gets a patch of its own in any case, so one that goes to a single domain needs no second one.
+            options = replace(self._surroundings.options, open_templates=True)
+            infos = pod_set_infos(workload, self._surroundings.flavors, options)
             beyond_ours = {pod.key: beyond(pod, workload, self._pod_set_of(pod)) for pod in waiting}
             fitting = [pod for pod in waiting if beyond_ours[pod.key] is None]
             made = Plan(tuple(starts(self._unit, fitting, infos, workload)))
