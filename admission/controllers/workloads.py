@@ -24,8 +24,8 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, parse_time
-from api.names import ADMITTED, EVICTED, FINISHED, IN_USE_FINALIZER, QUOTA_RESERVED
-from api.queues import ClusterQueue, LocalQueue
+from api.names import ADMITTED, EVICTED, FINISHED, GROUP, IN_USE_FINALIZER, QUOTA_RESERVED
+from api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.reading import read_workload
 from api.workloads import Workload
 
@@ -49,6 +49,7 @@ class WorkloadController:
         self._rules = rules or lifecycle.Rules()
         self._evictor = Evictor(kube, views, recorder, now)
         self._reconciler = Reconciler("workloads", self._reconcile, workers=workers)
+        self._revalued: set[str] = set()
         views.workloads.add_handler(self._workload_changed)
         views.local_queues.add_handler(self._local_queue_changed)
         views.cluster_queues.add_handler(self._cluster_queue_changed)
@@ -58,6 +59,7 @@ class WorkloadController:
         views.checks.add_handler(lambda _: self._all_waiting())
         views.cohorts.add_handler(lambda _: self._all_waiting())
         views.namespaces.add_handler(lambda _: self._all_waiting())
+        views.workload_priorities.add_handler(self._class_changed)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -79,6 +81,15 @@ class WorkloadController:
         for local in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, change.key):
             self._add(self._views.workloads.by_index(BY_QUEUE, local.key))
 
+    def _class_changed(self, change: Change[WorkloadPriorityClass]) -> None:
+        """Its Workloads get its value; those of a class that is gone keep theirs."""
+        if change.type is ChangeType.DELETED or (change.old is not None and change.old.value == change.object.value):
+            return
+        for workload in self._views.workloads.objects.values():
+            if _class_of(workload) == change.key and workload.spec.priority != change.object.value:
+                self._revalued.add(workload.key)
+                self._reconciler.add(workload.key)
+
     def _all_waiting(self) -> None:
         self._add(w for w in self._views.workloads.objects.values() if not is_true(w.status.conditions, QUOTA_RESERVED))
 
@@ -97,7 +108,9 @@ class WorkloadController:
     async def _reconcile(self, key: str) -> float | None:
         workload = self._views.workloads.objects.get(key)
         if workload is None:
+            self._revalued.discard(key)
             return None
+        workload = await self._revalue(workload)
         owned = is_ours(workload)
         if workload.metadata.deletion_timestamp and not owned:
             await self._let_go(workload)
@@ -111,6 +124,25 @@ class WorkloadController:
         if result.deactivate:
             await self._deactivate(workload)
         return result.again_in
+
+    async def _revalue(self, workload: Workload) -> Workload:
+        """Gives the Workload the value that its WorkloadPriorityClass has now, once after each change of the class.
+
+        Not at every look: whoever may write Workloads may give one a priority of its own, as with Kueue.
+        """
+        if workload.key not in self._revalued:
+            return workload
+        found = self._views.workload_priorities.objects.get(_class_of(workload) or "")
+        over = is_true(workload.status.conditions, FINISHED)
+        if found is not None and found.value != workload.spec.priority and not over:
+            meta = workload.metadata
+            body = {"metadata": {"resourceVersion": meta.resource_version}, "spec": {"priority": found.value}}
+            workload = await self._kube.patch(
+                WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, decode=read_workload
+            )
+            self._views.workloads.observe(workload)
+        self._revalued.discard(workload.key)
+        return workload
 
     async def _write(self, workload: Workload, result: lifecycle.Step, *, owned: bool) -> Workload:
         status = result.status
@@ -177,3 +209,9 @@ class WorkloadController:
             await self._kube.patch(WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
         except NotFound:
             log.debug("already gone", extra={"workload": workload.key})
+
+
+def _class_of(workload: Workload) -> str | None:
+    """The WorkloadPriorityClass that its priority comes from."""
+    ref = workload.spec.priority_class_ref
+    return ref.name if ref is not None and ref.group == GROUP else None

@@ -75,7 +75,10 @@ class Books:
             if stays:
                 self.queues.stays(workload.key)
             less = before is not None and self._wake_if_less(before, workload.admission)
-            return stays or less
+            weaker = known is not None and workload.priority < known.priority
+            if weaker:  # those who could not evict it may now
+                self.queues.wake(self.ledger.quota.relatives(workload.admission.cluster_queue))
+            return stays or less or weaker
         self.release(workload.key)
         self.queues.put(workload)
         return True

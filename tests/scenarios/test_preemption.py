@@ -11,7 +11,7 @@ import pytest
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictions import evicted as after_eviction
 from api.kube.client import PatchKind
-from api.kube.resources import WORKLOADS
+from api.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from api.merge import merge_diff
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, PREEMPTED, QUOTA_RESERVED, REQUIRE_TOPOLOGY, Evicting
@@ -71,6 +71,21 @@ async def _waits_again(here: Site, name: str) -> bool:
 
 async def _told(here: Site, preemptor: str, victims: set[str]) -> bool:
     return await told(here, "Preempted") == victims and await told(here, "PreemptedWorkload") == {preemptor}
+
+
+async def test_a_new_value_of_a_priority_class_wakes_those_who_may_evict_its_workloads_now(site: MakeSite) -> None:
+    """Issue 16, C1."""
+    here = site("revalued")
+    await here.open({"b1": {"r1": 1}}, preemption={"withinClusterQueue": "LowerPriority"})
+    await here.submit(await prioritized(here, here.job("runs", 4, {REQUIRE_TOPOLOGY: RACK}), 9))
+    await here.running("runs", 4)
+    await here.submit(await prioritized(here, here.job("waits", 4, {REQUIRE_TOPOLOGY: RACK}), 5))
+    await here.waits("waits", "TopologyPlacementFailed", "")
+    await here.kube.patch(WORKLOAD_PRIORITY_CLASSES, f"{here.name}-p9", {"value": 1}, kind=PatchKind.MERGE)
+    await here.running("waits", 4)
+    now = await here.workload_of("runs")
+    assert now is not None
+    assert now.spec.priority == 1
 
 
 async def test_a_gang_of_eight_gets_racks_and_only_those_in_them_go(site: MakeSite) -> None:

@@ -122,3 +122,19 @@ def test_the_inputs_make_the_same_ledger_again() -> None:
         copy.apply(event)
     assert list(copy.inputs()) == list(of.ledger.inputs())
     assert not copy.audit()
+
+
+@pytest.mark.parametrize(
+    ("priority", "wakes"), [(12, False), (9, False), (0, True)], ids=["higher", "as before", "lower"]
+)
+def test_a_lower_priority_of_what_runs_wakes_those_who_may_evict_it_now(priority: int, wakes: bool) -> None:
+    """Issue 16, C1."""
+    of = books(workload("ns/runs", 2, 1, priority=9))
+    assert admitted(cycle(of)) == ["ns/runs"]
+    of.apply(workload("ns/waits", 2, 1, queued=1.0, priority=3))
+    cycle(of)
+    assert cycle(of).decisions == ()
+    runs = of.ledger.workload("ns/runs")
+    assert runs is not None
+    assert of.apply(replace(runs, priority=priority)) is wakes
+    assert bool(cycle(of).decisions) is wakes
