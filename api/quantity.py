@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from api.errors import InvalidQuantity
 
-_FORM = re.compile(r"^([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d+)|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?$")
+_FORM = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d+)|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?", re.ASCII)
 _SCALE = {
     **{s: Fraction(10) ** e for s, e in zip("num", (-9, -6, -3), strict=True)},
     **{s: Fraction(1000) ** i for i, s in enumerate("kMGTPE", 1)},
@@ -34,8 +34,8 @@ Resources = dict[str, int]
 @lru_cache(maxsize=65536)
 def parse(text: str | int | float) -> Fraction:
     """The exact value. Raises InvalidQuantity."""
-    given = str(text).strip()
-    match = _FORM.match(given) if len(given) <= _LONGEST else None
+    given = str(text)
+    match = _FORM.fullmatch(given) if len(given) <= _LONGEST else None
     if match is None:
         raise InvalidQuantity("quantity", text, _ALLOWED)
     sign, number, exponent, suffix = match.groups()

@@ -48,7 +48,29 @@ def test_to_int(resource: str, text: str | float, amount: int) -> None:
     assert to_int(resource, text) == amount
 
 
-@pytest.mark.parametrize("text", ["", "abc", "1 Gi", "Gi", "1gi", "1K", "1KiB", "1e", "--1", "1,5", "0x10", "1mi", "."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "abc",
+        "1 Gi",
+        "Gi",
+        "1gi",
+        "1K",
+        "1KiB",
+        "1e",
+        "--1",
+        "1,5",
+        "0x10",
+        "1mi",
+        ".",
+        "٣",
+        " 1",
+        "1 ",
+        "1\n",
+        "1٣m",
+    ],
+)
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(InvalidQuantity, match="must be a quantity such as"):
         parse(text)
