@@ -80,7 +80,7 @@ def placement_text(admission: Admission | None, shown: int = 8) -> str:
             try:
                 domains = decode(psa.topology_assignment)
             except InvalidObject:
-                continue  # whoever wrote it: there is nothing to tell of it
+                continue  # it cannot be read, so there is nothing to tell of it
             texts = [f"{count} in {'/'.join(values)}" for values, count in domains[:shown]]
             more = [f"and {len(domains) - shown} more domains"] if len(domains) > shown else []
             said.append(f"{psa.name}: {', '.join(texts + more)}")

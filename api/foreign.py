@@ -1,7 +1,7 @@
 """Text that anybody may write (annotations, ConfigMaps, fields that a CRD leaves open), bounded before it is parsed.
 
 Every JSON parser goes into its input by recursion, and Python ends the parse with RecursionError, which is no ValueError:
-whoever parses what others wrote comes here, where length and depth are measured first, in one pass without recursion.
+all code that parses what others wrote comes here, where length and depth are measured first, in one pass without recursion.
 All that is wrong with a text is a ValueError that says what is allowed.
 """
 
@@ -51,7 +51,7 @@ def read_json(text: str, *, longest: int = LONGEST, deepest: int = DEEPEST, pair
         bounded(text, longest, deepest), object_pairs_hook=pairs, parse_constant=_no_constant, parse_float=_finite
     )
     if _SURROGATE.search(text):
-        # Half a character can be read, and then stops whoever writes it on.
+        # Half a character can be read, and then stops the code that writes it on.
         json.dumps(value, ensure_ascii=False).encode()
     return value
 

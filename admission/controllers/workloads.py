@@ -128,7 +128,7 @@ class WorkloadController:
     async def _revalue(self, workload: Workload) -> Workload:
         """Gives the Workload the value that its WorkloadPriorityClass has now, once after each change of the class.
 
-        Not at every look: whoever may write Workloads may give one a priority of its own, as with Kueue.
+        Not at every look: a user who may write Workloads may give one a priority of its own, as with Kueue.
         """
         if workload.key not in self._revalued:
             return workload

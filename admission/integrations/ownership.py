@@ -1,6 +1,6 @@
 """Whether an object is what the one that it names as its controller makes. Pure.
 
-Owner references are written by whoever creates an object, so they prove nothing: a pod may name any Job, also with its UID. It
+The creator of an object writes its owner references, so they prove nothing: a pod may name any Job, also with its UID. It
 counts as the Job's only where the Job's own controller counts it, too (its selector matches, so that one too many is deleted
 again), while the Job is not suspended, and where it asks for no more than the Job's template; a Job of a JobSet only under the
 name that the JobSet gives to one of its Jobs. The functions say what is missing, or nothing.

@@ -81,7 +81,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
         if source is not None and source in labels_of(pod):
             _metadata(pod, "labels")[names.POD_GROUP_INDEX_LABEL] = labels_of(pod)[source]
         _gate(pod, names.TOPOLOGY_GATE)
-    # Whoever makes the group's Workload names the roles as its pod sets; what they count is seen when the pods start.
+    # The maker of the group's Workload names the roles as its pod sets; what they count is seen when the pods start.
     if gang is not None or not (group_name(pod, rules)[1] and annotations_of(pod).get(names.ROLE_HASH)):
         _metadata(pod, "annotations")[names.ROLE_HASH] = gangs.role_of(pod.get("spec") or {}, gang)
     return True

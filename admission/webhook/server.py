@@ -294,7 +294,7 @@ class _Face:
 
 
 def _tried(what: Callable[..., T], *given: Any) -> T:
-    """The look-ups change on the loop meanwhile: whoever goes through one just then is told, and looks again."""
+    """The look-ups change on the loop meanwhile: a reader that goes through one just then gets an error, and looks again."""
     for _ in range(_TRIES - 1):
         with contextlib.suppress(RuntimeError):
             return what(*given)

@@ -22,7 +22,7 @@ MayRead = Callable[[str, str], Awaitable[bool]]
 
 
 async def nobody_asked(token: str, path: str) -> bool:
-    """Whoever reaches the port may read."""
+    """Anybody who reaches the port may read."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""Issue 16, B4: whoever reaches the webhook's port cannot keep it from the API server."""
+"""Issue 16, B4: a stranger who reaches the webhook's port cannot keep it from the API server."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ CLOSED = "tenant-closed"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="package", autouse=True)
 async def managed(battlefield: Battlefield) -> AsyncIterator[None]:
-    """The tenant's namespace is managed, and whoever names no queue there waits."""
+    """The tenant's namespace is managed, and a job that names no queue there waits."""
     site, name = battlefield.site, battlefield.namespace
     flavors = [{"name": site.name, "resources": [{"name": each, "nominalQuota": 0} for each in ("cpu", GPU)]}]
     spec = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu", GPU], "flavors": flavors}]}

@@ -1,4 +1,4 @@
-"""Issue 16, B8: whoever holds the controller's token can write its own fields of namespaces and ConfigMaps, and no other."""
+"""Issue 16, B8: the holder of the controller's token can write its own fields of namespaces and ConfigMaps, and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases that do not pass yet, each with what is missing. Whoever builds the rule takes its cases out."""
+"""Cases that do not pass yet, each with what is missing. The change that builds the rule takes its cases out."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ async def test_there_and_back_without_a_new_pod(
         await soon("one more Job runs beside it", phases)
         await site.submit(site.job("third", 1, gpus=0))
         await site.waits("third", "WaitingForQuota", "insufficient unused quota")
-        # whoever still speaks v1beta1 is understood, and judged by the same webhooks
+        # a client that still speaks v1beta1 is understood, and judged by the same webhooks
         old = cluster.api.get(f"/apis/{GROUP}/v1beta1/namespaces/default/workloads/job-train-1a2b3")
         assert [
             d["count"] for d in old["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"]["domains"]

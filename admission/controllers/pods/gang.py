@@ -65,7 +65,7 @@ class Terms:
 def stopped(terms: Terms, now: float) -> tuple[int, float]:
     """How often too few of its pods were bound in time, and the seconds until the next try; (0, 0.0) for long ago.
 
-    Whoever may write a PodGroup's status can write any time there: one beyond our longest wait was not set by us.
+    A user who may write a PodGroup's status can write any time there: one beyond our longest wait was not set by us.
     """
     state = terms.stops
     at = parse_time(state.requeue_at) if state is not None else None

@@ -391,7 +391,7 @@ def _nested(line: bytes) -> bytes:
 async def test_an_object_nested_too_deep_is_named_and_left_out(
     script: Script, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Issue 16, B1: parsers go in by recursion, and end whoever called them."""
+    """Issue 16, B1: parsers go in by recursion, and end the process that called them."""
     deep = pod("deep", 5) | {"extra": "DEEP"}
 
     async def listed(_: web.Request) -> web.StreamResponse:
