@@ -37,7 +37,7 @@ async def embedded(
 ) -> AsyncIterator[EmbeddedCluster]:
     """Everything is ready inside. `folder` takes kubeconfigs and logs; `environment` goes to the processes.
 
-    The server knows each process by its ServiceAccount (the token is the process's name), and every user that `settings` names by
+    The server knows each process by its ServiceAccount (the token is the process's name), and users that `settings` names by
     a token. Raises ProcessFailed when one
     does not come up.
     """

@@ -1,6 +1,6 @@
 """Names of queues that nobody may write: GANG_QUEUE and SAKKARA_QUEUE are for gangs that named no queue. Pure.
 
-They count nothing, so a user who could name them would run beside every quota. A gang may name its own all the same where it would
+They count nothing, so naming them would mean to run beside every quota. A gang may name its own all the same where it would
 get it anyway: where no elastic quota, no default queue and no rule for jobs without a queue holds for its namespace. A
 LocalQueue of such a name that somebody made himself is a queue like any other.
 """
