@@ -82,6 +82,7 @@ class AdmissionWriter:
         now, generation = self._now(), workload.metadata.generation
         admission = intake.admission(decision.admission)
         status = conditions.reserved(workload.status, admission, now, generation, decision.note)
+        status = conditions.placed(status, now, generation)
         queue = self._views.cluster_queues.objects.get(decision.admission.cluster_queue)
         checks = own_checks(workload) + (checks_for(queue, admission) if queue else ())
         status = conditions.with_checks(status, checks, now)

@@ -87,7 +87,7 @@ def reserved(
 ) -> WorkloadStatus:
     """Quota is reserved; what stood against it is turned off, with its message kept. `note` is added to the message."""
     kept = tuple(each for each in status.conditions if each.type not in (EXPLANATION, GANG_BOUND, PLACEMENT))
-    new = placed(status.model_copy(update={"admission": admission, "conditions": kept}), now, generation)
+    new = status.model_copy(update={"admission": admission, "conditions": kept})
     if status.resource_requests:
         new = new.model_copy(update={"resource_requests": ()})
     for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):

@@ -38,12 +38,12 @@ def test_the_placement_is_told_in_plain_words_while_it_holds() -> None:
     assignment = encode(("block", "rack"), places)
     pod_sets = (PodSetAssignment(name="main", topology_assignment=assignment), PodSetAssignment(name="driver"))
     admission = Admission(cluster_queue="cq", pod_set_assignments=pod_sets)
-    status = conditions.reserved(WorkloadStatus(), admission, NOW)
+    status = conditions.placed(conditions.reserved(WorkloadStatus(), admission, NOW), NOW)
     found = find_condition(status.conditions, conditions.PLACEMENT)
     assert found is not None
     assert found.message.startswith("main: 2 in b1/r0, 2 in b1/r1, ")
     assert found.message.endswith(", 2 in b1/r7, and 2 more domains")
     for after in (conditions.released(status, NOW), conditions.on_hold(status, NOW)):
         assert find_condition(after.conditions, conditions.PLACEMENT) is None
-    elsewhere = conditions.reserved(status, Admission(cluster_queue="cq"), NOW)
+    elsewhere = conditions.placed(conditions.reserved(status, Admission(cluster_queue="cq"), NOW), NOW)
     assert find_condition(elsewhere.conditions, conditions.PLACEMENT) is None, "no topology: nothing to tell"
