@@ -262,7 +262,9 @@ def test_make_image_builds_what_the_deployments_run() -> None:
     manager = yaml.safe_load((CONFIG / "manager" / "kustomization.yaml").read_text())
     (image,) = manager["images"]
     run = f"{image.get('newName', image['name'])}:{image['newTag']}"
-    shown = subprocess.run(["make", "-n", "image"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "-n", "image"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout
     assert shown.split() == ["docker", "build", "-t", run, "."]
 
 
