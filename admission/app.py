@@ -37,6 +37,7 @@ from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.served import WhenServed
 from admission.controllers.shares import NO_SHARES, LedgerShares
+from admission.controllers.status import legacy_reasons
 from admission.controllers.unmanaged import UnmanagedKinds
 from admission.controllers.views import make_views
 from admission.controllers.waits import WaitReporter
@@ -70,6 +71,7 @@ _EVENTS_WAITING = 20_000
 
 async def run_controller(process: Process, settings: AdmissionSettings) -> None:
     """Watches always, so that a standby is warm; decides and writes while leading."""
+    legacy_reasons.set(settings.controller.legacy_wait_reasons)
     async with await Kube.connect(settings.client_settings(CONTROLLER)) as kube:
         election = LeaderElection(kube, settings.leader_settings(CONTROLLER))
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube

@@ -236,6 +236,11 @@ class ControllerSection(Section):
     finish_orphaned_workloads: bool = Field(
         True, description="a Workload whose job is gone becomes Finished before its finalizer goes"
     )
+    legacy_wait_reasons: bool = Field(
+        False,
+        description="QuotaReserved=False gives Kueue's older reasons, for tools that read them: Pending (no place yet), "
+        "Inadmissible (its queue takes nothing) and Waiting (waitForPodsReady)",
+    )
     wait_report_period: float = Field(
         10.0,
         ge=0,

@@ -5,6 +5,7 @@ Nothing is decided here. Sources: the API description of the field's peer (objec
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 GROUP: Final = "kueue.x-k8s.io"
@@ -122,6 +123,28 @@ class Waiting:
     DEACTIVATED: Final = "Deactivated"
     ON_HOLD: Final = "OnHold"
     OWNER_NOT_MANAGED: Final = "OwnerNotManaged"  # ours
+
+
+class LegacyWaiting:
+    """Kueue's older reasons of QuotaReserved=False; Kueue gives them where UnadmittedWorkloadsObservability is off."""
+
+    PENDING: Final = "Pending"
+    """The scheduler has not found a place, or has not looked yet."""
+    INADMISSIBLE: Final = "Inadmissible"
+    """Its queue takes nothing, or is not there."""
+    WAITING: Final = "Waiting"
+    """Blocked by waitForPodsReady."""
+
+    OF: Final[Mapping[str, str]] = {
+        Waiting.MISCONFIGURED: INADMISSIBLE,
+        Waiting.SUSPENDED: INADMISSIBLE,
+        Waiting.DEACTIVATED: INADMISSIBLE,
+        Waiting.OWNER_NOT_MANAGED: INADMISSIBLE,
+        Waiting.WAITING_FOR_PODS_READY: WAITING,
+        Waiting.ADMISSION_GATED: Waiting.ADMISSION_GATED,
+        Waiting.ON_HOLD: Waiting.ON_HOLD,
+    }
+    """What each becomes; PENDING where it is not here."""
 
 
 class Evicting:

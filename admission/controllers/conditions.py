@@ -37,6 +37,7 @@ from api.workloads import (
 
 MESSAGE_LIMIT = 32 * 1024
 HOLD = "Job is on hold"
+NOT_EVALUATED = "Workload is pending evaluation in the scheduling queue"
 EXPLANATION = f"{STOWAGE}/Explanation"
 """Ours: what keeps a waiting workload out, and what would let it in; the field's own messages stay as they are."""
 PLACEMENT = f"{STOWAGE}/Placement"
@@ -243,8 +244,7 @@ def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> Workload
 
 def off_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Pods are asked for again: it queues up."""
-    message = "Workload is pending evaluation in the scheduling queue"
-    return with_condition(status, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, message, now, generation)
+    return with_condition(status, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, NOT_EVALUATED, now, generation)
 
 
 def requeued(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:

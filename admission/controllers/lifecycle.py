@@ -32,6 +32,7 @@ from api.names import (
     CheckState,
     Deactivating,
     Evicting,
+    LegacyWaiting,
     Requeueing,
     Waiting,
 )
@@ -51,6 +52,8 @@ _FROM_THE_CYCLE = frozenset(
         Waiting.WAITING_FOR_GANGS,
         Waiting.PENDING_EVALUATION,
         Waiting.ON_HOLD,
+        LegacyWaiting.PENDING,
+        LegacyWaiting.WAITING,
     }
 )
 # What an evicted workload comes back from when its backoff is over.
@@ -185,7 +188,7 @@ def _pending(workload: Workload, situation: Situation, now: float) -> Step:
         return Step(conditions.waiting(status, *blocked, {}, now, generation), told, again_in)
     from_the_cycle = before in _FROM_THE_CYCLE or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
     if before is not None and not from_the_cycle:
-        message = "Workload is pending evaluation in the scheduling queue"
+        message = conditions.NOT_EVALUATED
         if before == Waiting.ADMISSION_GATED and not workload.spec.preemption_gates:
             message = "AdmissionGatedBy cleared, waiting for quota reservation"
             told = (Event("AdmissionGateCleared", message),)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import ContextVar
 
 from admission.controllers.views import Views
 from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import WORKLOADS
 from api.merge import merge_diff
+from api.meta import Condition
+from api.names import QUOTA_RESERVED, LegacyWaiting
 from api.reading import read_workload
 from api.workloads import Workload, WorkloadStatus
 
@@ -22,13 +25,39 @@ log = logging.getLogger(__name__)
 
 _PAUSE = 1.0
 
+legacy_reasons: ContextVar[bool] = ContextVar("legacy_reasons", default=False)
+"""controller.legacyWaitReasons; set once, before the process starts its tasks. Only what is written changes, no decision."""
+
+
+def written_reason(reason: str) -> str:
+    """The reason of QuotaReserved=False as it is written: the same, or Kueue's legacy one."""
+    if not legacy_reasons.get():
+        return reason
+    return reason if reason in _LEGACY else LegacyWaiting.OF.get(reason, LegacyWaiting.PENDING)
+
+
+_LEGACY = frozenset((LegacyWaiting.PENDING, LegacyWaiting.INADMISSIBLE, LegacyWaiting.WAITING))
+
+
+def _written(status: WorkloadStatus) -> WorkloadStatus:
+    """The status with the reasons that are to be written."""
+    if not legacy_reasons.get():
+        return status
+    return status.model_copy(update={"conditions": tuple(_legacy(each) for each in status.conditions)})
+
+
+def _legacy(condition: Condition) -> Condition:
+    if condition.type != QUOTA_RESERVED or condition.status != "False":
+        return condition
+    return condition.model_copy(update={"reason": written_reason(condition.reason)})
+
 
 async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatus) -> Workload:
     """Writes the new status; returns the Workload as answered (or as it was, where nothing differs).
 
     Raises api.errors.Conflict where somebody else wrote since `workload` was seen, NotFound where it is gone.
     """
-    diff = merge_diff(workload.status.to_wire(), new_status.to_wire())
+    diff = merge_diff(workload.status.to_wire(), _written(new_status).to_wire())
     if not diff:
         return workload
     meta = workload.metadata

@@ -10,9 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from admission.controllers.conditions import NOT_EVALUATED
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, object_key
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, Waiting
+from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, LegacyWaiting, Waiting
 from api.quantity import to_int, to_text
 from api.queues import ClusterQueue, FlavorUsage, ResourceUsage
 from api.workloads import Workload, WorkloadStatus
@@ -152,7 +153,9 @@ def _why(status: WorkloadStatus) -> Why | None:
     if reserved is not None and reserved.status == "True":
         reason = admitted.reason if admitted is not None else UNCHECKED
         return reason, CHECKS_NOT_READY
-    return NO_RESERVATION, reserved.reason if reserved is not None else Waiting.PENDING_EVALUATION
+    if reserved is None or (reserved.reason, reserved.message) == (LegacyWaiting.PENDING, NOT_EVALUATED):
+        return NO_RESERVATION, Waiting.PENDING_EVALUATION
+    return NO_RESERVATION, reserved.reason
 
 
 def _amounts(workload: Workload) -> Iterator[tuple[tuple[str, str], int]]:

@@ -15,7 +15,7 @@ from typing import Final
 
 from admission.controllers import conditions
 from admission.controllers.explaining import Explainer
-from admission.controllers.status import patch_status
+from admission.controllers.status import patch_status, written_reason
 from admission.controllers.views import Views
 from admission.engine.decision import Reason
 from admission.engine.explain.words import NEVER
@@ -76,7 +76,7 @@ class WaitReporter:
         if workload is not None and not _says(workload, wait):
             since = self._now() - self._written.get(key, 0.0)
             period = max(self._period, len(self._waits) / NUMBERS_A_SECOND) if self._period else 0.0
-            patience = period - since if _reason(workload) == wait.reason else 0.0
+            patience = period - since if _reason(workload) == written_reason(wait.reason) else 0.0
             self.reconciler.add_after(key, max(_FIRST_DELAY, patience))
 
     def forget(self, key: str) -> None:
@@ -89,7 +89,7 @@ class WaitReporter:
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
             self.forget(change.key)
-        elif change.key in self._waits and _reason(change.object) == Waiting.PENDING_EVALUATION:
+        elif change.key in self._waits and _reason(change.object) == written_reason(Waiting.PENDING_EVALUATION):
             # What kept it from the queue is over, and the queue has answered already, before we saw that here.
             self.reconciler.add_after(change.key, _FIRST_DELAY)
 
@@ -117,9 +117,10 @@ class WaitReporter:
             return
         self._written[key] = self._now()
         self._views.workloads.observe(answer)
-        if _reason(workload) != wait.reason:
+        reason = written_reason(wait.reason)
+        if _reason(workload) != reason:
             text = f"{wait.message}; {NEVER}" if wait.never else wait.message
-            self._recorder.record(ref_to(WORKLOADS, workload), "Warning", wait.reason, text)
+            self._recorder.record(ref_to(WORKLOADS, workload), "Warning", reason, text)
 
 
 def _cannot_run(workload: Workload, status: WorkloadStatus, now: float) -> WorkloadStatus:
@@ -139,7 +140,8 @@ def _reason(workload: Workload) -> str | None:
 def _says(workload: Workload, wait: WaitReason) -> bool:
     """Whether the status gives this reason already."""
     found = find_condition(workload.status.conditions, QUOTA_RESERVED)
-    return found is not None and (found.status, found.reason, found.message) == ("False", wait.reason, wait.message)
+    said = ("False", written_reason(wait.reason), wait.message)
+    return found is not None and (found.status, found.reason, found.message) == said
 
 
 def _waiting(workload: Workload) -> bool:

@@ -26,7 +26,8 @@ INSTEAD: Final[Mapping[str, str]] = {
     "admissionFairSharing": f"{_NOT_HERE}: admission by past usage",
     "clientConnection": "limits of requests are client.qps and client.burst",
     "controller.groupKindConcurrency": "workers are set by controller.jobWorkers and controller.workloadWorkers",
-    "featureGates": f"{_NOT_HERE}: what is there is on, or has a setting of its own",
+    "featureGates": f"{_NOT_HERE}: what is there is on, or has a setting of its own "
+    "(UnadmittedWorkloadsObservability: controller.legacyWaitReasons)",
     "health": "the address of health and metrics is healthHost and healthPort",
     "integrations.externalFrameworks": f"{_NOT_HERE}: jobs of other controllers are admitted by their pods",
     "integrations.frameworks": f"managed are, always, {MANAGED_FRAMEWORKS}; not managed are {', '.join(NOT_MANAGED)}: "

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from admission.controllers.status import legacy_reasons, written_reason
 from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
+from admission.engine.decision import Reason
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder
 from api.kube.informer import Informer
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition
-from api.names import QUOTA_RESERVED
+from api.names import QUOTA_RESERVED, Waiting
 from api.workloads import Workload
 from tests.admission.controllers.installed import installed, small_workload
 from tests.builders import condition
@@ -54,6 +56,10 @@ class World:
         state = find_condition(found.status.conditions, QUOTA_RESERVED)
         return state is not None and state.message == message
 
+    async def changed_since(self, version: str | None) -> bool:
+        """Whether the API server's copy is a later one."""
+        return (await self.kube.get(WORKLOADS, "wl", "ns", decode=Workload)).metadata.resource_version != version
+
     async def write(self, reason: str) -> None:
         """Writes that reason as somebody else would."""
         body = {"status": {"conditions": [condition(QUOTA_RESERVED, "False", reason, "written by somebody else")]}}
@@ -61,7 +67,8 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def world(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    legacy_reasons.set(getattr(request, "param", False))
     async with installed(tmp_path) as kube, contextlib.AsyncExitStack() as stack:
         await kube.create(WORKLOADS, small_workload("wl"))
         workloads = Informer(kube, WORKLOADS, Workload)
@@ -71,6 +78,43 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             stack.callback(task.cancel)
         await workloads.synced(60)
         yield World(kube, reporter, workloads)
+
+
+@pytest.fixture
+def legacy() -> Iterator[None]:
+    """As with controller.legacyWaitReasons."""
+    token = legacy_reasons.set(True)
+    yield
+    legacy_reasons.reset(token)
+
+
+@pytest.mark.parametrize(
+    ("reason", "written"),
+    [
+        *(
+            (str(each), "Pending")
+            for each in (Reason.WAITING_FOR_QUOTA, Reason.NO_MATCHING_FLAVOR, Reason.PENDING_EVALUATION)
+        ),
+        *((each, "Inadmissible") for each in (Waiting.MISCONFIGURED, Waiting.SUSPENDED, Waiting.DEACTIVATED)),
+        (Waiting.WAITING_FOR_PODS_READY, "Waiting"),
+        *((each, each) for each in (Waiting.ADMISSION_GATED, Waiting.ON_HOLD, "Pending", "Inadmissible", "Waiting")),
+    ],
+)
+@pytest.mark.usefixtures("legacy")
+def test_kueues_legacy_reasons_are_written_where_a_setting_asks_for_them(reason: str, written: str) -> None:
+    """Issue 16, C11."""
+    assert written_reason(reason) == written
+
+
+@pytest.mark.parametrize("world", [True], indirect=True, ids=["legacy"])
+async def test_a_status_gives_the_legacy_reason_and_is_written_once(world: World) -> None:
+    """Issue 16, C11: the reporter takes the legacy reason for its own, and does not write it again."""
+    world.reporter.waits("ns/wl", NO_ROOM)
+    await eventually("the legacy reason", lambda: world.says("Pending"))
+    assert await world.message(NO_ROOM.message)
+    version = (await world.kube.get(WORKLOADS, "wl", "ns", decode=Workload)).metadata.resource_version
+    world.reporter.waits("ns/wl", NO_ROOM)
+    await never("another write", lambda: world.changed_since(version))
 
 
 async def test_a_reason_is_written_and_a_new_one_takes_its_place(world: World) -> None:
