@@ -106,7 +106,7 @@ class Nominator:
             full = self._elsewhere(full, workload, queue, scope) or full
         if full.starts or not self._partial:
             return full
-        return self._fewer(workload, queue, scope) or full
+        return self.fewer(workload, queue, scope) or full
 
     def _elsewhere(self, first: Nomination, workload: Workload, queue: ClusterQueue, scope: Scope) -> Nomination | None:
         refused, found = dict(scope.refused), first
@@ -125,7 +125,8 @@ class Nominator:
         placed = self._ledger.place(requests) if requests else PlacementResult({}, {})
         return Nomination(workload, known, placed.assignments) if placed.fits else None
 
-    def _fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope) -> Nomination | None:
+    def fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE) -> Nomination | None:
+        """With the most pods, less than all, that can start; None where no number can."""
         deltas = [0 if p.min_count is None else max(0, p.count - p.min_count) for p in workload.pod_sets]
         total = sum(deltas)
         best = None

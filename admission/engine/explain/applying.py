@@ -18,6 +18,7 @@ from admission.engine.explain.changes import (
     Finish,
     LetEvict,
     LimitTime,
+    LowerMinimum,
     LowerRequest,
     RaiseQuota,
     RelaxTopology,
@@ -125,6 +126,8 @@ def asked_otherwise(workload: Workload, change: Change) -> Workload:
             return _each(workload, (pod_set,), lambda p: _lowered(p, resource, fits))
         case FewerPods(pod_set, _, fits):
             return _each(workload, (pod_set,), lambda p: replace(p, count=fits))
+        case LowerMinimum(pod_set, _, fits):
+            return _each(workload, (pod_set,), lambda p: replace(p, min_count=fits))
         case Tolerate(taint):
             more = Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
             return _each(workload, None, lambda p: replace(p, tolerations=(*p.tolerations, more)))

@@ -15,6 +15,7 @@ from admission.engine.explain.changes import (
     DropAffinity,
     DropSelector,
     FewerPods,
+    LowerMinimum,
     LowerRequest,
     RelaxTopology,
     SoftenConstraint,
@@ -86,15 +87,21 @@ def lowered(trying: Trying) -> Iterator[Change]:
 
 
 def fewer(trying: Trying) -> Iterator[Change]:
-    """For each pod set: the most pods with which the workload is admitted, in whole slices."""
+    """For each pod set: the most pods with which the workload is admitted, in whole slices.
+
+    A pod set that may start with fewer pods than it has is offered its minimum already: what is looked for is a lower minimum.
+    """
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
         slices = (pod_set.topology or TopologyAsk()).slices
         size = max(1, slices[0].size) if slices else 1
 
         def fewer_slices(number: int, pod_set: PodSet = pod_set, size: int = size) -> Change:
+            if pod_set.min_count is not None:
+                return LowerMinimum(pod_set.name, pod_set.min_count, number * size)
             return FewerPods(pod_set.name, pod_set.count, number * size)
 
-        change = trying.most(fewer_slices, 1, (pod_set.count - 1) // size)
+        least = pod_set.count if pod_set.min_count is None else min(pod_set.count, pod_set.min_count)
+        change = trying.most(fewer_slices, 1, (least - 1) // size)
         if change is not None:
             yield change
 

@@ -48,6 +48,18 @@ class FewerPods:
 
 
 @dataclass(frozen=True, slots=True)
+class LowerMinimum:
+    """The pod set, which may start with `asked` pods (a Job's job-min-parallelism), may start with `fits` pods.
+
+    What its number of pods is stays: one that may start with fewer keeps its minimum below that.
+    """
+
+    pod_set: str
+    asked: int
+    fits: int
+
+
+@dataclass(frozen=True, slots=True)
 class Tolerate:
     """Every pod set tolerates the taint."""
 
@@ -124,6 +136,7 @@ Change = (
     | SoftenConstraint
     | LowerRequest
     | FewerPods
+    | LowerMinimum
     | Tolerate
     | DropSelector
     | DropAffinity

@@ -13,7 +13,7 @@ from math import floor, inf
 from admission.engine.cycle.backfill import moment
 from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
-from admission.engine.explain.attempt import attempt, cannot_run
+from admission.engine.explain.attempt import attempt, cannot_run, fewest
 from admission.engine.explain.changes import LetEvict, LimitTime, Remedy
 from admission.engine.explain.finishing import Site
 from admission.engine.explain.quotas import Family, asked_of, quota_views
@@ -111,12 +111,17 @@ class _Waiting:
         found = replace(found, verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS, flavors=tuple(views.flavors()))
         if not self._tries:
             return found
-        remedied = list(remedies(trying, views.sites, views.family, alone=never))
+        remedied = list(remedies(trying, self._sites(views), views.family, alone=never))
         if self._scene.claimed(self._workload):
             remedied = [remedy for remedy in remedied if self._admitted_after(trying, remedy)]
         if not found.victims:
             remedied += self._evicting(trying)
         return replace(found, remedies=ranked(remedied))
+
+    def _sites(self, views: _Views) -> Sequence[Site]:
+        """What found no place, of the pods with which the workload can start at least."""
+        some = fewest(self._workload)
+        return views.sites if some == self._workload else views.of(some).sites
 
     def _admitted_after(self, trying: Trying, remedy: Remedy) -> bool:
         """Whether the cycle would admit it then, whatever others claim."""
@@ -152,6 +157,13 @@ class _Views:
         self._implied = topology_implied(queue, ledger.flavors)
         self.family = Family(ledger, queue.name)
         self.sites: list[Site] = []
+
+    def of(self, workload: Workload) -> _Views:
+        """The same for another workload, its flavors looked at."""
+        other = _Views(self._ledger, workload, self._queue, self._now)
+        for _ in other.flavors():
+            pass
+        return other
 
     def flavors(self) -> Iterator[FlavorView]:
         """In the order of the queue."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from admission.engine.explain.applying import quota_of
-from admission.engine.explain.attempt import Outcome, attempt
+from admission.engine.explain.attempt import Outcome, attempt, fewest
 from admission.engine.explain.changes import (
     AddNodes,
     Change,
@@ -32,7 +32,8 @@ MOST_NODES = 256
 def missing_quota(trying: Trying) -> tuple[tuple[RaiseQuota, ...], bool]:
     """What to raise so that quota is no hindrance, and whether that admits the workload; nothing where no quota is short.
 
-    The first flavor of the queue that comes to an admission counts, else the first that takes the workload at all.
+    A workload that can start with fewer pods lacks quota only for these. The first flavor of the queue that comes to an
+    admission counts, else the first that takes the workload at all.
     """
     kept: tuple[RaiseQuota, ...] = ()
     for flavor in (*trying.queue.flavors, None):
@@ -48,11 +49,11 @@ def missing_quota(trying: Trying) -> tuple[tuple[RaiseQuota, ...], bool]:
 
 def _usage(trying: Trying, boundless: Sequence[RaiseQuota]) -> Outcome:
     """What the workload would use of the quotas; of flavors that its pods do not fit, too."""
-    found = trying.outcome(*boundless)
+    found = trying.of(fewest(trying.workload)).outcome(*boundless)
     if found.fits:
         return found
     with trying.changed(*boundless) as workload:
-        return attempt(trying.ledger, workload, trying.now, nodes=False)
+        return attempt(trying.ledger, fewest(workload), trying.now, nodes=False)
 
 
 def _quotas(queue: ClusterQueue) -> Iterator[FlavorResource]:

@@ -79,7 +79,8 @@ class Rooms:
             return view
         counts, slot = self.counts(ask, level, numbers), best[0]
         fits, rows = int(counts[slot]), rows_below(self.tree, level, [slot])
-        shortages = tuple(self._shortages(ask, rows))
+        lacking = tuple(self._lacking(ask, rows))
+        shortages = tuple(one for one in lacking if one.free < one.asked)
         leader = not ask.leaders or (numbers.leader is not None and bool(numbers.leader[slot]))
         return replace(
             view,
@@ -87,6 +88,7 @@ class Rooms:
             fits=fits,
             everywhere=int(counts[self.tree.levels[level].ids()].sum()),
             shortages=shortages,
+            torn=tuple(one for one in lacking if one.free >= one.asked),
             exclusions=tuple(self._exclusions(ask, rows)),
             fragmented=fits < wanted and leader and not shortages,
             leader=leader,
@@ -108,7 +110,8 @@ class Rooms:
         feasible = self.tree.matcher.feasible(ask.wants, self.tree.rows.size)
         return alive if feasible is None else alive & feasible
 
-    def _shortages(self, ask: Ask, rows: Bools) -> Iterator[Shortage]:
+    def _lacking(self, ask: Ask, rows: Bools) -> Iterator[Shortage]:
+        """Each resource that, seen alone, does not let all pods onto the nodes of the domain, each whole on one node."""
         pods, usable = ask.need * ask.slice_size, rows & self.usable(ask)
         for resource, amount in sorted(ask.request.items()):
             if amount <= 0:

@@ -50,6 +50,10 @@ class Trying:
         """The same with these changes made first, on what is left of the budget."""
         return Trying(self.ledger, self.workload, self.queue, self.now, self.budget, base)
 
+    def of(self, workload: Workload) -> Trying:
+        """The same questions of another workload."""
+        return Trying(self.ledger, workload, self.queue, self.now, self.budget, self.base)
+
     def admits(self, *changes: Change) -> bool:
         """Whether the workload is admitted after the changes."""
         return self.outcome(*changes).fits

@@ -44,7 +44,7 @@ class Taker:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource of one domain, seen alone, on the nodes that the pods may use.
+    """A resource of one domain, seen alone, on the nodes that the pods may use; it is not enough for all of them.
 
     `asked`: what all pods take together; `free`: what is left; `pods`: how many of them that holds; `short`: what the
     pods beyond those would take. `takers`: who has most of the rest, at most five.
@@ -74,7 +74,8 @@ class LevelView:
 
     `domain`: the values of its best domain, widest first; `fits` of `wanted` (`unit`: pods or slices) is what that domain
     holds, `everywhere` what all domains of the level hold together. `asked`: whether the request names this level.
-    `fragmented`: no resource alone is short, and still not all fits. `leader`: whether the group's leader finds a node.
+    `shortages`: resources of which too little is free; `torn`: of which enough is free, but for whole pods on too few nodes.
+    `fragmented`: none is short, and still not all fits. `leader`: whether the group's leader finds a node.
     """
 
     level: str
@@ -85,6 +86,7 @@ class LevelView:
     everywhere: int
     asked: bool = False
     shortages: tuple[Shortage, ...] = ()
+    torn: tuple[Shortage, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
     fragmented: bool = False
     leader: bool = True
@@ -100,7 +102,7 @@ class LevelView:
         if self.fragmented:
             yield Reason.FRAGMENTED
         yield from (exclusion.code for exclusion in self.exclusions)
-        kinds = {taker.kind for shortage in self.shortages for taker in shortage.takers}
+        kinds = {taker.kind for shortage in (*self.shortages, *self.torn) for taker in shortage.takers}
         if TakerKind.POD in kinds:
             yield Reason.FOREIGN_PODS
         if TakerKind.WORKLOAD in kinds:

@@ -19,6 +19,7 @@ from admission.engine.explain.changes import (
     Finish,
     LetEvict,
     LimitTime,
+    LowerMinimum,
     LowerRequest,
     RaiseQuota,
     RelaxTopology,
@@ -110,13 +111,24 @@ def limit_texts(view: LevelView, *, takers: bool = True) -> Iterator[str]:
         yield shortage_text(shortage if takers else replace(shortage, takers=()))
     if view.fragmented:
         yield "enough is free, but not together"
+        for torn in view.torn:
+            yield torn_text(torn if takers else replace(torn, takers=()))
     yield from map(exclusion_text, view.exclusions)
 
 
 def shortage_text(shortage: Shortage) -> str:
     """A resource that is short, and who has most of it."""
     free, short = (quantity(shortage.resource, amount) for amount in (shortage.free, shortage.short))
-    text = f"{shortage.resource}: {free} free, {short} short"
+    return _taken(f"{shortage.resource}: {free} free, {short} short", shortage)
+
+
+def torn_text(torn: Shortage) -> str:
+    """A resource of which enough is free, but not where whole pods need it."""
+    free = quantity(torn.resource, torn.free)
+    return _taken(f"{torn.resource}: {free} free, on single nodes for {_counted(torn.pods, 'pod')}", torn)
+
+
+def _taken(text: str, shortage: Shortage) -> str:
     takers = ", ".join(taker_text(shortage.resource, taker) for taker in shortage.takers[:_NAMED])
     return f"{text}, taken by {takers}" if takers else text
 
@@ -173,6 +185,10 @@ def change_text(change: Change) -> str:
             return f"each pod of {pod_set} asked for {quantity(resource, fits)} {resource}, not {quantity(resource, asked)}"
         case FewerPods(pod_set, asked, fits):
             return f"{pod_set} had {_counted(fits, 'pod')} instead of {asked}"
+        case LowerMinimum(pod_set, asked, fits):
+            return (
+                f"{pod_set} could start with {_counted(fits, 'pod')} instead of at least {asked} (job-min-parallelism)"
+            )
         case Tolerate(taint):
             return f"its pods tolerated the taint {taint_text(taint)}"
         case DropSelector(key, value):

@@ -63,7 +63,7 @@ def test_json_has_stable_keys_and_the_same_words(tmp_path: Path) -> None:
     [flavor] = found["flavors"]
     assert sorted(flavor) == ["code", "flavor", "message", "podSets", "quota", "topology"]
     assert flavor["quota"][0]["short"] == "2"
-    level = "level domain fits wanted unit everywhere asked shortages exclusions fragmented leader"
+    level = "level domain fits wanted unit everywhere asked shortages torn exclusions fragmented leader"
     assert sorted(flavor["podSets"][0]["levels"][0]) == sorted(level.split())
     both = next(remedy for remedy in found["remedies"] if len(remedy["changes"]) == 2)
     assert [change["kind"] for change in both["changes"]] == ["RaiseQuota", "RelaxTopology"]

@@ -17,6 +17,7 @@ from admission.engine.explain.changes import (
     Finish,
     LetEvict,
     LimitTime,
+    LowerMinimum,
     LowerRequest,
     RaiseQuota,
     RelaxTopology,
@@ -128,7 +129,11 @@ def _asking(pod_set: PodSet, change: Change) -> PodSet:
             return replace(pod_set, requests={**pod_set.requests, resource: fits})
         case FewerPods(name, asked, fits) if pod_set.name == name:
             assert pod_set.count == asked > fits > 0
+            assert pod_set.min_count is None, "the webhook wants a minimum below the number of pods"
             return replace(pod_set, count=fits)
+        case LowerMinimum(name, asked, fits) if pod_set.name == name:
+            assert pod_set.min_count == asked > fits > 0
+            return replace(pod_set, min_count=fits)
         case Tolerate(taint):
             more = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
             return replace(pod_set, tolerations=(*pod_set.tolerations, more))
@@ -146,6 +151,8 @@ def one_less(change: Change) -> Change | None:
         case LowerRequest():
             return replace(change, fits=change.fits + 1) if change.fits + 1 < change.asked else None
         case FewerPods():
+            return replace(change, fits=change.fits + 1) if change.fits + 1 < change.asked else None
+        case LowerMinimum():
             return replace(change, fits=change.fits + 1) if change.fits + 1 < change.asked else None
         case RaiseQuota():
             return replace(change, by=change.by - 1, nominal=change.nominal - 1)

@@ -7,6 +7,7 @@ groups of pod sets, hard constraints, selectors, required affinity, taints with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
@@ -26,7 +27,9 @@ Room = dict[str, dict[str, int]]
 
 
 def could_run(ledger: Ledger, workload: Workload) -> bool:
-    """Whether there is any place for all its pods with no other workload admitted and all quota free."""
+    """Whether there is any place for the least pods that it starts with, no other workload admitted and all quota free."""
+    least = (replace(p, count=min(p.count, p.min_count or p.count)) for p in workload.pod_sets)
+    workload = replace(workload, pod_sets=tuple(least))
     queue = ledger.quota.spec(workload.cluster_queue)
     assert queue is not None
     return any(_flavor_does(ledger, workload, name) for name in queue.flavors)

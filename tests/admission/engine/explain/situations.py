@@ -132,6 +132,12 @@ def torn_slices() -> Cluster:
     return waiting(blocks(), *tree(6, rack=1), queue(tas=100), *used, pods=4, ask=ask)
 
 
+def torn_pods() -> Cluster:
+    """Pods of two CPUs; six are free in each rack, three on each of its hosts."""
+    used = [workload(f"ns/u{i}", 1, 4, ask=TopologyAsk(required=HOST), queued=i) for i in range(4)]
+    return waiting(blocks(), *tree(7), queue(tas=100), *used, pods=3, cpus=2)
+
+
 def two_pod_sets() -> Cluster:
     """Both pod sets want a rack; one finds none."""
     used = workload("ns/a", 3, ask=IN_A_RACK, queued=1)
@@ -144,6 +150,32 @@ def second_flavor() -> Cluster:
     nodes = [host("n1", "r1", 8, "near"), host("f1", "r1", 4, "far")]
     quotas = queue(near=Quota(2 * CPU), far=10)
     return waiting(racks("near", topology="near"), racks("far", topology="far"), *nodes, quotas, pods=5)
+
+
+def partial(made: Workload, least: int) -> Workload:
+    """The workload as it may start with fewer pods (job-min-parallelism)."""
+    return replace(made, pod_sets=tuple(replace(pod_set, min_count=least) for pod_set in made.pod_sets))
+
+
+def partial_room() -> Cluster:
+    """It can start with five of eight pods, and each rack has room for two."""
+    others = [workload(f"ns/{name}", 3, ask=IN_A_RACK, queued=at) for at, name in enumerate("abcd")]
+    made = partial(workload(W, 8, ask=IN_A_RACK, queued=9), 5)
+    return beside(made, blocks(), *tree(), queue(tas=100), *others)
+
+
+def partial_quota() -> Cluster:
+    """It can start with four of eight pods, and three have quota; nodes have room for all."""
+    used = [workload(f"ns/{name}", pods, queued=at) for at, (name, pods) in enumerate((("a", 1), ("b", 2), ("c", 4)))]
+    loose = TopologyAsk(unconstrained=True)
+    return beside(partial(workload(W, 8, ask=loose, queued=9), 4), blocks(), *tree(8), queue(tas=10), *used)
+
+
+def partial_two_flavors() -> Cluster:
+    """It can start with three of six pods; one flavor has room for two and no quota, the other quota for two."""
+    nodes = [host("n1", "r1", 2, "near"), host("f1", "r1", 6, "far")]
+    made = partial(workload(W, 6, queued=9), 3)
+    return beside(made, racks("near"), racks("far"), *nodes, queue(near=Quota(CPU), far=2))
 
 
 def no_nodes() -> Cluster:
@@ -173,8 +205,12 @@ SITUATIONS: tuple[Callable[[], Cluster], ...] = (
     a_little_memory,
     quota_and_room,
     torn_slices,
+    torn_pods,
     two_pod_sets,
     second_flavor,
+    partial_room,
+    partial_quota,
+    partial_two_flavors,
     no_nodes,
     no_such_level,
     constrained,

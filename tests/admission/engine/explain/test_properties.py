@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from admission.engine.explain.changes import Finish, Remedy
 from admission.engine.explain.explain import explain
 from admission.engine.explain.value import Verdict
 from admission.engine.explain.wire import to_wire
@@ -104,6 +105,9 @@ def recipes(draw: st.DrawFn) -> tuple[Workload, Recipe]:
     mine, other = draw(st.integers(1, 16)), draw(st.integers(0, 6))
     queues = (queue("q", cohort="all", tas=Quota(mine * CPU)), queue("o", cohort="all", tas=Quota(other * CPU)))
     number = draw(st.sampled_from([1, 1, 1, 2, 2]))
+    partial = draw(
+        st.sampled_from([None, None, 0])
+    )  # which pod set may start with fewer pods: one at most, says the webhook
     together = draw(leads) if number > 1 and draw(st.booleans()) else None
     pod_sets = tuple(
         PodSet(
@@ -116,6 +120,9 @@ def recipes(draw: st.DrawFn) -> tuple[Workload, Recipe]:
         )
         for i in range(number)
     )
+    if partial is not None and pod_sets[partial].count > 1:
+        some = replace(pod_sets[partial], min_count=draw(st.integers(1, pod_sets[partial].count - 1)))
+        pod_sets = (*pod_sets[:partial], some, *pod_sets[partial + 1 :])
     return Workload(W, "uid", "ns/q", "q", pod_sets, queued=9), (blocks(), *hosts, *queues, *used, *loose)
 
 
@@ -133,9 +140,19 @@ def check(recipe: tuple[Workload, Recipe]) -> None:
     assert to_wire(found)["codes"][0] == found.reason
     if found.verdict is Verdict.CANNOT_RUN:
         assert not could_run(cluster.ledger, made)
+    for view in found.flavors:
+        for level in (level for pod_set in view.pod_sets for level in pod_set.levels):
+            assert all(one.free < one.asked for one in level.shortages)
+            assert all(one.free >= one.asked for one in level.torn)
     for remedy in found.remedies:
         fresh, same = waiting(recipe)
         assert admits(fresh, same, remedy), remedy
+        for change in remedy.changes:
+            if isinstance(change, Finish) and len(remedy.changes) == 1:
+                for needless in change.workloads:  # of those who are to finish none can stay
+                    fresh, same = waiting(recipe)
+                    rest = tuple(key for key in change.workloads if key != needless)
+                    assert not admits(fresh, same, Remedy((Finish(rest),))), (remedy, needless)
     again, same = waiting(recipe)
     assert explain(again.ledger, same, 0.0) == found
 

@@ -13,6 +13,7 @@ from admission.engine.explain.changes import (
     AddNodes,
     FewerPods,
     Finish,
+    LowerMinimum,
     LowerRequest,
     RaiseQuota,
     RelaxTopology,
@@ -155,6 +156,27 @@ def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(ma
             [SoftenConstraint("main", "rack")],
             id="constrained",
         ),
+        pytest.param(
+            situations.partial_room,
+            Verdict.WAITS,
+            {Reason.TOPOLOGY_PLACEMENT_FAILED, Reason.INSUFFICIENT_RESOURCE},
+            [Finish(("ns/a",)), LowerMinimum("main", 5, 2), LowerRequest("main", "cpu", CPU, 333)],
+            id="room for fewer than its minimum",
+        ),
+        pytest.param(
+            situations.partial_quota,
+            Verdict.WAITS,
+            {Reason.WAITING_FOR_QUOTA},
+            [Finish(("ns/a",)), LowerMinimum("main", 4, 3), RaiseQuota("q", "tas", "cpu", CPU, 11 * CPU)],
+            id="quota for fewer than its minimum",
+        ),
+        pytest.param(
+            situations.partial_two_flavors,
+            Verdict.CANNOT_RUN,
+            {Reason.EXCEEDS_MAX_QUOTA},
+            [LowerMinimum("main", 3, 2), RaiseQuota("q", "far", "cpu", CPU, 3 * CPU)],
+            id="two flavors for fewer than its minimum",
+        ),
         pytest.param(situations.no_nodes, Verdict.CANNOT_RUN, {Reason.NO_DOMAINS}, [], id="no nodes"),
         pytest.param(situations.no_such_level, Verdict.CANNOT_RUN, {Reason.LEVEL_MISMATCH}, [], id="no such level"),
     ],
@@ -191,6 +213,20 @@ def test_the_levels_say_what_the_best_domain_offers_and_who_stands_there() -> No
     [shortage] = pod_set.levels[1].shortages
     assert (shortage.asked, shortage.free, shortage.pods, shortage.short) == (5 * CPU, 2 * CPU, 2, 3 * CPU)
     assert [(taker.name, taker.amount) for taker in shortage.takers] == [("ns/a", 6 * CPU)]
+
+
+def test_what_is_free_but_torn_is_fragmented_and_not_insufficient() -> None:
+    """Issue 16, D6: as the code is defined, whole pods included."""
+    found = explanation_of(situations.torn_pods)
+    assert {Reason.FRAGMENTED, Reason.ADMITTED_WORKLOADS} <= set(found.codes)
+    [flavor] = found.flavors
+    rack = flavor.pod_sets[0].levels[1]
+    [torn] = rack.torn
+    assert (rack.fragmented, rack.shortages, rack.fits) == (True, (), 2)
+    assert (torn.asked, torn.free, torn.pods) == (6 * CPU, 6 * CPU, 2)
+    assert headline(found).startswith(
+        "flavor tas: rack b0/r00 holds 2 of 3 pods (enough is free, but not together; cpu: 6 free, on single nodes for 2 pods)"
+    )
 
 
 def test_excluded_nodes_are_counted_with_the_room_they_have() -> None:
