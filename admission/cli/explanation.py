@@ -131,5 +131,9 @@ def _remedies(explanation: Explanation, out: Console) -> None:
             out.print(Padding(Text(f"{number}. {words.remedy_text(remedy)}"), (0, 0, 0, 2)))
     else:
         out.print("No single change that was tried would admit it.")
+    if explanation.taken:
+        out.print("Not enough, since others come first:")
+        for taken in explanation.taken:
+            _line(out, words.taken_text(taken))
     if not explanation.complete:
         out.print("The search was cut off at its budget; there may be other ways.")

@@ -13,6 +13,7 @@ from math import floor, inf
 from admission.engine.cycle.backfill import moment
 from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
+from admission.engine.explain.ahead import Ahead
 from admission.engine.explain.attempt import attempt, cannot_run, fewest
 from admission.engine.explain.changes import LetEvict, LimitTime, Remedy
 from admission.engine.explain.finishing import Site
@@ -70,7 +71,7 @@ class _Waiting:
 
     def __init__(self, ledger: Ledger, workload: Workload, now: float, scene: Scene, budget: int) -> None:
         self._ledger, self._workload, self._now, self._scene = ledger, workload, now, scene
-        self._left, self._tries = Budget(budget), budget > 0
+        self._left, self._budget, self._tries = Budget(budget), budget, budget > 0
 
     def explained(self, found: Explanation, ahead: Sequence[str]) -> Explanation:
         decision = decided(self._ledger, self._workload, self._now, self._scene)
@@ -111,12 +112,17 @@ class _Waiting:
         found = replace(found, verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS, flavors=tuple(views.flavors()))
         if not self._tries:
             return found
-        remedied = list(remedies(trying, self._sites(views), views.family, alone=never))
+        sites = self._sites(views)
+        remedied = list(remedies(trying, sites, views.family, alone=never))
         if self._scene.claimed(self._workload):
             remedied = [remedy for remedy in remedied if self._admitted_after(trying, remedy)]
         if not found.victims:
             remedied += self._evicting(trying)
-        return replace(found, remedies=ranked(remedied))
+        ahead = Ahead(trying, self._scene, self._budget)
+        held, taken = ahead.sifted(ranked(remedied), sites, views.family)
+        if ahead.budget.spent:
+            self._left.left = 0
+        return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
     def _sites(self, views: _Views) -> Sequence[Site]:
         """What found no place, of the pods with which the workload can start at least."""

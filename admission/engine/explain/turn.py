@@ -2,19 +2,23 @@
 
 The cycle itself answers it (cycle/deciding.py), in a trial of the ledger, on a line in which the workload stands alone with
 those whose claims bind it: who was promised room that victims are leaving, who has a reservation (backfill), and the gangs that
-start together with it. So an explanation says what the status says, to the letter. Nothing of the decision stays. Called by
-explain.py.
+start together with it. So an explanation says what the status says, to the letter. Whether a remedy holds is asked of a line
+in which all that compete with the workload have their turn, too (`played`). Nothing of the decision stays. Called by explain.py
+and ahead.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 
+from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.deciding import decide
 from admission.engine.decision import Admit, Decision, Preempt, Reason
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload
+from admission.engine.queue.line import order_of
 from admission.engine.queue.pending import Reservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharing
@@ -74,21 +78,55 @@ def in_the_way(
     )
 
 
-def _line(ledger: Ledger, workload: Workload, scene: Scene, only: Collection[str] | None) -> PendingQueues:
-    """The workload beside those whose claims bind it."""
+def competitors(ledger: Ledger, workload: Workload, now: float, scene: Scene, most: int) -> tuple[list[Workload], bool]:
+    """Those that may be considered before the workload and use its quota or its nodes, and whether these are all of them.
+
+    `most`: so many of them at most, the first by priority and age. Of its own queue those before it.
+    """
+    own, there, mine = workload.cluster_queue, scene.queues, order_of(workload)
+    names = ledger.quota.relatives(own) | there.sharing_flavors(own) | {own}
+    found = [
+        one
+        for one in there.workloads()
+        if one.cluster_queue in names
+        and one.key != workload.key
+        and one.blocked is None
+        and one.not_before <= now
+        and (one.cluster_queue != own or order_of(one) < mine)
+    ]
+    return nsmallest(most, found, key=order_of), len(found) <= most
+
+
+def played(ledger: Ledger, workload: Workload, now: float, scene: Scene, others: Sequence[Workload]) -> CycleReport:
+    """A whole cycle with the workload, those whose claims bind it and these others, all of whom have their turn."""
+    line = _line(ledger, workload, scene, None, others)
+    with ledger.trial():
+        return decide(ledger, line, now, 2 * len(line) + 1, scene.sharing, startable=scene.startable)
+
+
+def _line(
+    ledger: Ledger,
+    workload: Workload,
+    scene: Scene,
+    only: Collection[str] | None,
+    others: Sequence[Workload] | None = None,
+) -> PendingQueues:
+    """The workload beside those whose claims bind it. These have no turn of their own, but where `others` have one."""
     line, there = PendingQueues(), scene.queues
     promises = [(owner, promise) for owner, promise in there.promises() if owner.key != workload.key]
     reservations = [each for each in scene.reservations(workload) if only is None or each[0].key in only]
     fellows = {key for owner in (workload, *(owner for owner, _ in promises)) for key in _together(owner)}
-    others = [found for key in sorted(fellows - {workload.key}) if (found := there.workload(key)) is not None]
+    together = [found for key in sorted(fellows - {workload.key}) if (found := there.workload(key)) is not None]
     owners = {owner.key for owner, _ in promises}
     first = there.unforeseen(workload.cluster_queue)
     unforeseen = [] if first is None or first.key == workload.key else [first]
-    heads = [
-        replace(head, defect=_HELD) for head in (*(head for head, _ in reservations), *unforeseen)
-    ]  # of a class of its own, so that it alone sleeps
+    heads = [*(head for head, _ in reservations), *unforeseen]
+    if others is None:
+        heads = [replace(head, defect=_HELD) for head in heads]  # of a class of its own, so that it alone sleeps
     own = replace(workload, not_before=0.0)
-    everybody = (own, *heads, *(owner for owner, _ in promises), *(one for one in others if one.key not in owners))
+    last = (one for one in (*together, *(others or ())) if one.key not in owners)
+    known = {one.key: one for one in (*last, *(owner for owner, _ in promises), *heads, own)}
+    everybody = tuple(reversed(known.values()))
     for name in {one.cluster_queue for one in everybody}:
         if (spec := ledger.quota.spec(name)) is not None:
             line.set_queue(spec)
@@ -97,9 +135,11 @@ def _line(ledger: Ledger, workload: Workload, scene: Scene, only: Collection[str
     line.evictions.recall(there.evictions.pairs())
     for head, reservation in reservations:
         line.reserve(head.key, reservation)
-        line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
+        if others is None:
+            line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
     for head in unforeseen:
-        line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
+        if others is None:
+            line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
         line.foresee_none(head.key)
     for owner, promise in promises:
         line.promise(owner.key, promise)

@@ -168,6 +168,14 @@ class Behind:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """A remedy that is not enough: `by`, at most five, would start instead, or stand before it in a StrictFIFO queue."""
+
+    remedy: Remedy
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why the workload is where it is. `message` is the field's own text for its condition.
 
@@ -175,7 +183,8 @@ class Explanation:
     waiting though it fits; `victims`: who has to leave first, evicted for it.
 
     `ahead`: who is considered before it in its queue, where it would fit; at most five. `remedies`: each sufficient alone,
-    the least trouble first. `complete`: False where the search for remedies was cut off at its budget.
+    the least trouble first, also when all that are considered before it have had their turn; `taken`: what would do without
+    these. `complete`: False where the search for remedies was cut off at its budget.
     """
 
     workload: str
@@ -190,6 +199,7 @@ class Explanation:
     starts: float | None = None
     behind: tuple[Behind, ...] = ()
     victims: tuple[str, ...] = ()
+    taken: tuple[Taken, ...] = ()
 
     @property
     def codes(self) -> tuple[Reason, ...]:

@@ -34,6 +34,7 @@ from admission.engine.explain.value import (
     PodSetView,
     QuotaView,
     Shortage,
+    Taken,
     Taker,
     TakerKind,
     Verdict,
@@ -66,6 +67,8 @@ def headline(explanation: Explanation) -> str:
     if explanation.starts is not None:
         start = f"{start}; {expected(explanation.starts)}"
     remedies = [remedy_text(remedy) for remedy in explanation.remedies[:_NAMED]]
+    if not remedies and explanation.taken:
+        return f"{start}; {taken_text(explanation.taken[0])}"
     return f"{start}; would be admitted if {', or if '.join(remedies)}" if remedies else start
 
 
@@ -171,6 +174,11 @@ def quota_text(view: QuotaView) -> str:
 def remedy_text(remedy: Remedy) -> str:
     """What would have to happen, to be read after "if"."""
     return " and ".join(map(change_text, remedy.changes))
+
+
+def taken_text(taken: Taken) -> str:
+    """What is not enough, and for whose sake."""
+    return f"if {remedy_text(taken.remedy)}, {_several(taken.by)} would still come first"
 
 
 def change_text(change: Change) -> str:

@@ -266,6 +266,50 @@ def gang_group_without_room() -> Made:
     return told(made, *free(), other)
 
 
+# ---- the queue ahead
+
+
+def ahead_in_the_queue() -> Made:
+    """One before it in its queue would take what the first that ends leaves; then there is enough for both."""
+    running = [workload(f"ns/{name}", 4, queued=at) for at, name in enumerate("ab")]
+    made = Made(Cluster(*free(queue(tas=10)), *running))
+    made.cycle()
+    made.cluster.tell(workload("ns/first", 6, ask=IN_A_RACK, queued=5), workload(W, 4, ask=IN_A_RACK, queued=9))
+    made.cycle()
+    return made
+
+
+def ahead_of_another_queue() -> Made:
+    """The same, but the other one is of higher priority in another queue of the cohort."""
+    queues = (queue("q", cohort="all", tas=4), queue("o", cohort="all", tas=6))
+    running = [workload(f"ns/{name}", 5, to="o", queued=at) for at, name in enumerate("ab")]
+    made = Made(Cluster(*free(*queues), *running))
+    made.cycle()
+    first = workload("ns/first", 5, to="o", ask=IN_A_RACK, queued=5, priority=9)
+    made.cluster.tell(first, workload(W, 4, ask=IN_A_RACK, queued=9))
+    made.cycle()
+    return made
+
+
+def ahead_for_nodes() -> Made:
+    """The nodes are full, and one before it wants as much of those that come."""
+    running = [workload(f"ns/{name}", 8, ask=IN_A_RACK, queued=at) for at, name in enumerate("ab")]
+    made = Made(Cluster(*free(), *running))
+    made.cycle()
+    made.cluster.tell(workload("ns/first", 4, ask=IN_A_RACK, queued=5), workload(W, 4, ask=IN_A_RACK, queued=9))
+    made.cycle()
+    return made
+
+
+def behind_a_strict_head() -> Made:
+    """Nobody overtakes the head of a StrictFIFO queue, which waits for more than there is."""
+    made = Made(Cluster(*free(queue(strategy=STRICT, tas=10)), workload("ns/a", 8)))
+    made.cycle()
+    made.cluster.tell(workload("ns/first", 5, ask=IN_A_RACK, queued=5), workload(W, 3, ask=IN_A_RACK, queued=9))
+    made.cycle()
+    return made
+
+
 # ---- nodes
 
 
@@ -328,6 +372,10 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     behind_a_reservation,
     too_long_for_the_gap,
     head_of_a_backfilled_queue,
+    ahead_in_the_queue,
+    ahead_of_another_queue,
+    ahead_for_nodes,
+    behind_a_strict_head,
     gang_group,
     gang_group_without_room,
     spread_in_a_required_rack,

@@ -19,9 +19,9 @@ from rich.console import Console
 from admission.cli import explain as command
 from admission.engine.books import Books
 from admission.engine.decision import Preempt, Reason, Wait
-from admission.engine.explain.changes import FewerPods, Finish, LetEvict, LimitTime, RaiseQuota, Remedy
+from admission.engine.explain.changes import AddNodes, FewerPods, Finish, LetEvict, LimitTime, RaiseQuota, Remedy
 from admission.engine.explain.explain import explain
-from admission.engine.explain.value import Behind, Explanation, Verdict
+from admission.engine.explain.value import Behind, Explanation, Taken, Verdict
 from admission.engine.explain.wire import to_wire
 from admission.engine.explain.words import headline
 from admission.world.rules import WorldRules
@@ -32,8 +32,8 @@ from tests.admission.engine.explain import claims
 from tests.admission.engine.explain.applied import apply, lets_in
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.claims import ALL, CLAIMS, Made
-from tests.admission.engine.explain.situations import W
-from tests.admission.engine.making import CPU
+from tests.admission.engine.explain.situations import IN_A_RACK, W
+from tests.admission.engine.making import CPU, workload
 
 Make = Callable[[], Made]
 each = pytest.mark.parametrize("make", CLAIMS, ids=lambda make: make.__name__)
@@ -69,6 +69,7 @@ def test_every_remedy_carried_out_lets_it_in(make: Make) -> None:
 def admits(made: Made, remedy: Remedy) -> bool:
     """Whether a cycle admits it then, beside all that others claim."""
     workload = made.workload
+    made.cluster.queues.wake({one.cluster_queue for one in made.cluster.queues.workloads()})
     for change in remedy.changes:
         workload = apply(made.cluster, workload, change)
     return lets_in(made.cluster, workload, made.cycle)
@@ -175,6 +176,46 @@ def test_a_gang_reads_which_other_one_keeps_it() -> None:
     missing, crowded = explained(claims.gang_group()), explained(claims.gang_group_without_room())
     assert headline(missing) == "gang ns/other of the group has too few pods yet"
     assert crowded.message.startswith("gang ns/other of the group: couldn't assign flavors")
+
+
+QUEUED = (
+    claims.ahead_in_the_queue,
+    claims.ahead_of_another_queue,
+    claims.ahead_for_nodes,
+    claims.behind_a_strict_head,
+)
+
+
+@pytest.mark.parametrize("make", QUEUED, ids=lambda make: make.__name__)
+def test_what_one_before_it_would_take_is_no_remedy_and_told_as_such(make: Make) -> None:
+    """Issue 16, D6: each remedy holds when all before it have had their turn."""
+    found = explained(make())
+    assert found.remedies
+    for taken in found.taken:
+        assert taken.by == ("ns/first",)
+        assert not admits(make(), taken.remedy), taken
+
+
+def test_where_one_before_it_takes_what_comes_it_is_told_what_does_for_both() -> None:
+    first = explained(claims.ahead_in_the_queue())
+    assert Finish(("ns/a", "ns/b")) in first.remedies[0].changes
+    assert Taken(Remedy((Finish(("ns/a",)),)), ("ns/first",)) in first.taken
+    nodes = explained(claims.ahead_for_nodes())
+    add = {change.count for r in nodes.remedies for change in r.changes if isinstance(change, AddNodes)}
+    assert add == {2}
+    strict = explained(claims.behind_a_strict_head())
+    assert Remedy((RaiseQuota("q", "tas", "cpu", 6 * CPU, 16 * CPU),)) in strict.remedies
+    assert not any(isinstance(change, FewerPods) for r in strict.remedies for change in r.changes)
+
+
+def test_where_nothing_does_for_all_the_line_says_who_comes_first() -> None:
+    made = claims.ahead_for_nodes()
+    crowd = [workload(f"ns/more-{n}", 4, ask=IN_A_RACK, queued=6) for n in range(200)]
+    made.cluster.tell(*crowd)
+    made.cycle()
+    found = explained(made)
+    assert not any(isinstance(change, AddNodes | Finish) for r in found.remedies for change in r.changes)
+    assert headline(found).endswith("if ns/a finished, ns/first, ns/more-0 would still come first")
 
 
 def test_without_a_budget_nothing_is_tried() -> None:

@@ -8,13 +8,16 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from admission.engine.cycle.deciding import decide
 from admission.engine.explain.changes import Finish, Remedy
 from admission.engine.explain.explain import explain
+from admission.engine.explain.turn import Scene
 from admission.engine.explain.value import Verdict
 from admission.engine.explain.wire import to_wire
 from admission.engine.explain.words import headline
 from admission.engine.model import (
     BoundPod,
+    ClusterQueue,
     Event,
     LevelConstraint,
     Node,
@@ -28,10 +31,10 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from tests.admission.engine.explain.applied import admits
+from tests.admission.engine.explain.applied import admits, apply, lets_in
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.situations import BLOCK, MAINTENANCE, W, beside, blocks, tree
-from tests.admission.engine.making import CPU, HOST, RACK, Cluster, queue, workload
+from tests.admission.engine.making import BEST, CPU, HOST, RACK, STRICT, Cluster, queue, workload
 
 _DISK, _NO_DISK = (
     NodeSelectorTerm(match_expressions=(Requirement("disk", operator, ("hdd",)),)) for operator in ("In", "NotIn")
@@ -168,3 +171,72 @@ def test_remedies_hold_and_verdicts_are_true(recipe: tuple[Workload, Recipe]) ->
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_remedies_hold_and_verdicts_are_true_long(recipe: tuple[Workload, Recipe]) -> None:
     check(recipe)
+
+
+# ---- behind others
+
+Line = tuple[tuple[Workload, Recipe], tuple[Workload, ...], bool]
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> Line:
+    """A workload beside others that wait, of its queue and another, and whether its queue is a StrictFIFO queue."""
+    others = tuple(
+        replace(
+            workload(
+                f"ns/x{i}", draw(st.integers(1, 6)), to=draw(st.sampled_from("qqo")), ask=draw(loose_asks | bound_asks)
+            ),
+            queued=draw(st.integers(5, 12)),
+            priority=draw(st.sampled_from([0, 0, 1])),
+        )
+        for i in range(draw(st.integers(1, 3)))
+    )
+    return draw(recipes()), others, draw(st.booleans())
+
+
+def in_line(line: Line) -> tuple[Cluster, Workload]:
+    """The cluster freshly made, with those that wait."""
+    (made, events), others, strict = line
+    policy = STRICT if strict else BEST
+    events = tuple(replace(e, strategy=policy) if isinstance(e, ClusterQueue) and e.name == "q" else e for e in events)
+    cluster = beside(made, *events)
+    cluster.tell(*others)
+    cluster.queues.remove(W)
+    cluster.cycle()
+    cluster.tell(made)
+    return cluster, made
+
+
+def starts(line: Line, remedy: Remedy) -> bool:
+    """Whether a cycle of all that wait admits the workload once the remedy is applied."""
+    cluster, made = in_line(line)
+    for change in remedy.changes:
+        made = apply(cluster, made, change)
+    cluster.queues.wake({"q", "o"})
+    return lets_in(cluster, made, lambda: decide(cluster.ledger, cluster.queues, 0.0, 100))
+
+
+def check_line(line: Line) -> None:
+    cluster, made = in_line(line)
+    found = explain(cluster.ledger, made, 0.0, scene=Scene(cluster.queues))
+    assume(found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN))
+    assert cluster.ledger.audit() == []
+    assert headline(found)
+    for remedy in found.remedies:
+        assert starts(line, remedy), remedy
+    for taken in found.taken:
+        assert taken.by
+        assert not starts(line, taken.remedy), taken
+
+
+@given(lines())
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_remedies_hold_whoever_comes_first(line: Line) -> None:
+    check_line(line)
+
+
+@pytest.mark.long
+@given(lines())
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_remedies_hold_whoever_comes_first_long(line: Line) -> None:
+    check_line(line)
