@@ -12,6 +12,7 @@ from itertools import count
 from admission.engine.explain.changes import (
     AddNodes,
     Change,
+    CoverResource,
     DropAffinity,
     DropSelector,
     FewerPods,
@@ -20,6 +21,7 @@ from admission.engine.explain.changes import (
     LimitTime,
     LowerMinimum,
     LowerRequest,
+    NameLevel,
     RaiseQuota,
     RelaxTopology,
     SoftenConstraint,
@@ -51,6 +53,10 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
             spec = ledger.quota.spec(change.cluster_queue)
             if spec is not None:
                 ledger.apply(with_quota(spec, change))
+        case CoverResource():
+            spec = ledger.quota.spec(change.cluster_queue)
+            if spec is not None:
+                ledger.apply(covering(spec, change))
         case LetEvict():
             spec = ledger.quota.spec(change.cluster_queue)
             if spec is not None:
@@ -87,6 +93,22 @@ def with_quota(queue: ClusterQueue, change: RaiseQuota) -> ClusterQueue:
     return replace(queue, groups=tuple(map(grouped, queue.groups)))
 
 
+def covering(queue: ClusterQueue, change: CoverResource) -> ClusterQueue:
+    """The queue with quota for that resource."""
+    more = {change.resource: Quota(change.nominal)}
+
+    def grouped(group: ResourceGroup) -> ResourceGroup:
+        if tuple(quotas.flavor for quotas in group.flavors) != change.flavors:
+            return group
+        flavors = tuple(replace(quotas, quotas={**quotas.quotas, **more}) for quotas in group.flavors)
+        return ResourceGroup((*group.resources, change.resource), flavors)
+
+    if not change.beside:
+        new = ResourceGroup((change.resource,), tuple(FlavorQuotas(flavor, more) for flavor in change.flavors))
+        return replace(queue, groups=(*queue.groups, new))
+    return replace(queue, groups=tuple(map(grouped, queue.groups)))
+
+
 def with_policy(queue: ClusterQueue, change: LetEvict) -> ClusterQueue:
     """The queue with that preemption policy."""
     policy = queue.preemption
@@ -120,6 +142,8 @@ def asked_otherwise(workload: Workload, change: Change) -> Workload:
     match change:
         case RelaxTopology(pod_sets, _, to, required):
             return _each(workload, pod_sets, lambda p: _relaxed(p, to, required=required))
+        case NameLevel(pod_sets, level, to):
+            return _each(workload, pod_sets, lambda p: _renamed(p, level, to))
         case SoftenConstraint(pod_set, level):
             return _each(workload, (pod_set,), lambda p: _softened(p, level))
         case LowerRequest(pod_set, resource, _, fits):
@@ -150,6 +174,17 @@ def _relaxed(pod_set: PodSet, to: str, *, required: bool) -> PodSet:
     ask = pod_set.topology or TopologyAsk()
     stricter, softer = (to, None) if required else (None, to)
     return replace(pod_set, topology=replace(ask, required=stricter, preferred=softer, relax_after=None))
+
+
+def _renamed(pod_set: PodSet, level: str, to: str) -> PodSet:
+    ask = pod_set.topology or TopologyAsk()
+    required = to if ask.required == level else ask.required
+    preferred = to if ask.preferred == level else ask.preferred
+    slices = tuple(replace(layer, level=to) if layer.level == level else layer for layer in ask.slices)
+    laws = tuple(replace(law, level=to) if law.level == level else law for law in ask.constraints)
+    return replace(
+        pod_set, topology=replace(ask, required=required, preferred=preferred, slices=slices, constraints=laws)
+    )
 
 
 def _softened(pod_set: PodSet, level: str) -> PodSet:

@@ -1,7 +1,7 @@
 """What the workload itself could ask for instead, so that it is admitted: the changes that its owner can make.
 
-A level less strict, a little less of one resource, fewer pods, a toleration, no selector. Each function gives the changes
-that were found to admit it; of each kind the least. Called by remedies.py.
+A level less strict, or one that exists, a little less of one resource, fewer pods, a toleration, no selector. Each function
+gives the changes that were found to admit it; of each kind the least. Called by remedies.py.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ from admission.engine.explain.changes import (
     FewerPods,
     LowerMinimum,
     LowerRequest,
+    NameLevel,
     RelaxTopology,
     SoftenConstraint,
     Tolerate,
 )
 from admission.engine.explain.trying import Trying
+from admission.engine.flavors.eligible import named_levels
 from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
 from admission.engine.topology.tree.match import untolerated
+
+MOST_TOGETHER = 16
+"""Of more taints and selectors no combination is looked for."""
 
 MOST_POD_SETS = 8
 """Of workloads with more pod sets only the first ones are looked at one by one."""
@@ -61,6 +66,19 @@ def _climbs(trying: Trying) -> Iterator[list[RelaxTopology]]:
                 climb = [RelaxTopology(names, ask.required, to, True) for to in reversed(flavor.levels[:at])]
                 yield [*climb, RelaxTopology(names, ask.required, ask.required, False)]
                 break
+
+
+def renamed(trying: Trying) -> Iterator[Change]:
+    """For each level that no flavor of the queue has: the levels that exist and would do, the narrowest first."""
+    existing = dict.fromkeys(level for flavor in _flavors(trying) for level in reversed(flavor.levels or ()))
+    asking: dict[str, list[str]] = {}
+    for pod_set in trying.workload.pod_sets:
+        for level in named_levels(pod_set):
+            if level not in existing:
+                asking.setdefault(level, []).append(pod_set.name)
+    for level, names in asking.items():
+        changes = (NameLevel(tuple(names), level, to) for to in existing)
+        yield from (change for change in changes if trying.admits(change))
 
 
 def _flavors(trying: Trying) -> list[Flavor]:
@@ -108,10 +126,12 @@ def fewer(trying: Trying) -> Iterator[Change]:
 
 def tolerating(trying: Trying) -> Iterator[Change]:
     """Each taint of a flavor or of its nodes that alone stands in the way."""
-    for taint in sorted(_taints(trying), key=lambda taint: (taint.key, taint.value, taint.effect)):
-        change = Tolerate(taint)
-        if trying.admits(change):
-            yield change
+    yield from (change for change in _tolerations(trying) if trying.admits(change))
+
+
+def _tolerations(trying: Trying) -> list[Change]:
+    taints = sorted(_taints(trying), key=lambda taint: (taint.key, taint.value, taint.effect))
+    return [Tolerate(taint) for taint in taints]
 
 
 def _taints(trying: Trying) -> set[Taint]:
@@ -121,18 +141,30 @@ def _taints(trying: Trying) -> set[Taint]:
         carried = [flavor.taints, *(() if tree is None else tree.matcher.taints())]
         for pod_set in trying.workload.pod_sets:
             tolerations = (*pod_set.tolerations, *flavor.tolerations)
-            found.update(taint for taints in carried if (taint := untolerated(taints, tolerations)) is not None)
+            each = {taint for taints in carried for taint in taints}
+            found.update(taint for taint in each if untolerated((taint,), tolerations) is not None)
     return found
 
 
 def unselecting(trying: Trying) -> Iterator[Change]:
     """Each label of a node selector, and each required node affinity, that alone stands in the way."""
+    yield from (change for change in _selectors(trying) if trying.admits(change))
+
+
+def _selectors(trying: Trying) -> list[Change]:
     labels = sorted({item for pod_set in trying.workload.pod_sets for item in pod_set.node_selector.items()})
-    for key, value in labels:
-        change = DropSelector(key, value)
-        if trying.admits(change):
-            yield change
-    for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
-        drop = DropAffinity(pod_set.name)
-        if pod_set.affinity is not None and trying.admits(drop):
-            yield drop
+    found: list[Change] = [DropSelector(key, value) for key, value in labels]
+    asking = (p for p in trying.workload.pod_sets[:MOST_POD_SETS] if p.affinity is not None)
+    return [*found, *(DropAffinity(pod_set.name) for pod_set in asking)]
+
+
+def opened(trying: Trying) -> tuple[Change, ...]:
+    """Taints, selectors and affinities that stand in the way together, where none does alone; none where others do, too."""
+    chosen = (*_tolerations(trying), *_selectors(trying))
+    if not 1 < len(chosen) <= MOST_TOGETHER or not trying.admits(*chosen):
+        return ()
+    for change in chosen:
+        rest = tuple(other for other in chosen if other != change)
+        if trying.admits(*rest):
+            chosen = rest
+    return chosen

@@ -21,6 +21,15 @@ class RelaxTopology:
 
 
 @dataclass(frozen=True, slots=True)
+class NameLevel:
+    """The pod sets name the level `to` wherever they name `level`, which no flavor of the queue has."""
+
+    pod_sets: tuple[str, ...]
+    level: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
 class SoftenConstraint:
     """The pod set's hard constraint at the level becomes a soft one."""
 
@@ -117,6 +126,20 @@ class RaiseQuota:
 
 
 @dataclass(frozen=True, slots=True)
+class CoverResource:
+    """The queue gives quota for the resource, which no group of it covers: `nominal` in each of these flavors.
+
+    `beside`: what the resource group of these flavors covers already; none: it is a new group.
+    """
+
+    cluster_queue: str
+    resource: str
+    nominal: int
+    flavors: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AddNodes:
     """`count` more nodes like `like` come to its domain (`domain`: its values of these levels).
 
@@ -133,6 +156,7 @@ class AddNodes:
 
 Change = (
     RelaxTopology
+    | NameLevel
     | SoftenConstraint
     | LowerRequest
     | FewerPods
@@ -144,6 +168,7 @@ Change = (
     | LimitTime
     | LetEvict
     | RaiseQuota
+    | CoverResource
     | AddNodes
 )
 

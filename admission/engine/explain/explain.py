@@ -24,7 +24,7 @@ from admission.engine.explain.trying import BUDGET, Budget, Trying
 from admission.engine.explain.turn import Scene, decided, in_the_way
 from admission.engine.explain.value import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
-from admission.engine.flavors.eligible import unsuitable, wants_topology
+from admission.engine.flavors.eligible import named_levels, unsuitable, wants_topology
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, Workload
@@ -193,7 +193,8 @@ class _Views:
         for pod_set in pod_sets:
             text = unsuitable(pod_set, flavor, group.resources, self._implied)
             if text is not None:
-                return replace(view, code=_code(pod_set, flavor, text), message=text)
+                code = _code(pod_set, flavor, text)
+                return replace(view, code=code, message=_listing(text, pod_set, flavor))
         if flavor.levels is None:
             return view
         requests = self._requests(pod_sets, name)
@@ -227,6 +228,14 @@ class _Views:
             return PodSetView(names, message)
         self.sites.append(Site(rooms, group, ask))
         return PodSetView(names, message, rooms.levels(group))
+
+
+def _listing(text: str, pod_set: PodSet, flavor: Flavor) -> str:
+    """With the levels that there are, where one is named that is not."""
+    unknown = [level for level in named_levels(pod_set) if level not in (flavor.levels or ())]
+    if not unknown or flavor.levels is None:
+        return text
+    return f"{text}: {', '.join(unknown)} (its levels are {', '.join(flavor.levels)})"
 
 
 def _code(pod_set: PodSet, flavor: Flavor, text: str) -> Reason:

@@ -15,16 +15,21 @@ from admission.engine.explain.attempt import Outcome, attempt, fewest
 from admission.engine.explain.changes import (
     AddNodes,
     Change,
+    CoverResource,
     RaiseQuota,
 )
 from admission.engine.explain.finishing import DOMAINS, Site
 from admission.engine.explain.rooms import in_slices
 from admission.engine.explain.trying import Trying
+from admission.engine.flavors.search import total_requests
 from admission.engine.model import ClusterQueue, FlavorResource, Node
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Counter, rows_below
 
 BOUNDLESS = 1 << 60
+MOST_FLAVORS = 8
+"""So many flavors that the queue does not have are tried for a resource that it does not cover."""
+
 MOST_NODES = 256
 """Of more nodes than this no advice is made."""
 
@@ -45,6 +50,24 @@ def missing_quota(trying: Trying) -> tuple[tuple[RaiseQuota, ...], bool]:
             return changes, True
         kept = kept or changes
     return kept, False
+
+
+def covering(trying: Trying) -> Iterator[tuple[CoverResource, ...]]:
+    """Ways to give quota for the resources that no group of the queue covers: in one of its groups, or in a new one.
+
+    None where all are covered. As much as the least pods take that the workload can start with.
+    """
+    queue, total = trying.queue, dict[str, int]()
+    for pod_set in fewest(trying.workload).pod_sets:
+        for resource, amount in total_requests(queue, pod_set).items():
+            if amount and queue.group_of(resource) is None and not queue.ignores_uncovered:
+                total[resource] = total.get(resource, 0) + amount
+    if not total:
+        return
+    beside = [(tuple(quotas.flavor for quotas in group.flavors), group.resources) for group in queue.groups]
+    others = sorted(trying.ledger.flavors.keys() - set(queue.flavors))[:MOST_FLAVORS]
+    for flavors, resources in (*beside, *(((name,), ()) for name in others)):
+        yield tuple(CoverResource(queue.name, name, total[name], flavors, resources) for name in sorted(total))
 
 
 def _usage(trying: Trying, boundless: Sequence[RaiseQuota]) -> Outcome:

@@ -14,6 +14,7 @@ from admission.engine.explain import asking
 from admission.engine.explain.changes import (
     AddNodes,
     Change,
+    CoverResource,
     DropAffinity,
     DropSelector,
     FewerPods,
@@ -22,6 +23,7 @@ from admission.engine.explain.changes import (
     LimitTime,
     LowerMinimum,
     LowerRequest,
+    NameLevel,
     RaiseQuota,
     RelaxTopology,
     Remedy,
@@ -29,11 +31,12 @@ from admission.engine.explain.changes import (
     Tolerate,
 )
 from admission.engine.explain.finishing import Site, finishing
-from admission.engine.explain.growing import missing_quota, more_nodes
+from admission.engine.explain.growing import covering, missing_quota, more_nodes
 from admission.engine.explain.quotas import Family
 from admission.engine.explain.trying import Trying
 
 _TROUBLE: tuple[type[Change], ...] = (
+    NameLevel,
     RelaxTopology,
     SoftenConstraint,
     Tolerate,
@@ -46,9 +49,12 @@ _TROUBLE: tuple[type[Change], ...] = (
     FewerPods,
     LetEvict,
     RaiseQuota,
+    CoverResource,
     AddNodes,
 )
 """Kinds of changes by how readily they are made: what costs nobody anything first, then waiting, then giving up something."""
+
+_OPENING = (Tolerate, DropSelector, DropAffinity)
 
 Search = Callable[[Trying], Iterator[Change]]
 
@@ -58,20 +64,34 @@ def remedies(trying: Trying, sites: Sequence[Site], family: Family, *, alone: bo
 
     `sites`: what found no place; `family`: who uses the queue's quota; `alone`: no end of others would help.
     """
+    ways = list(covering(trying))
+    if enough := [Remedy(covers) for covers in ways if trying.admits(*covers)]:
+        return ranked(enough)
+    for covers in ways:
+        if found := _remedies(trying.upon(covers), sites, family, alone=False):
+            return ranked(Remedy((*covers, *one.changes)) for one in found)
+    return ranked(_remedies(trying, sites, family, alone=alone))
+
+
+def _remedies(trying: Trying, sites: Sequence[Site], family: Family, *, alone: bool) -> list[Remedy]:
     raises, suffices = missing_quota(trying)
     found = [Remedy(raises)] if suffices else []
     if not alone:
         short = [(change.flavor, change.resource) for change in raises]
         if (finish := finishing(trying, sites, family, short)) is not None:
             found.append(Remedy((finish,)))
-    kinds: list[Search] = [asking.relaxed, asking.softened, asking.tolerating, asking.unselecting]
+    kinds: list[Search] = [asking.renamed, asking.relaxed, asking.softened, asking.tolerating, asking.unselecting]
     kinds += [lambda t: _one(more_nodes(t, sites)), asking.lowered, asking.fewer]
     for kind in kinds:
         changes = list(kind(trying))
         found += [Remedy((change,)) for change in changes]
         if raises and not suffices and not changes:
             found += [Remedy((*raises, change)) for change in kind(trying.upon(raises))]
-    return ranked(found)
+    if not any(isinstance(change, _OPENING) for remedy in found for change in remedy.changes):
+        found += [Remedy(opened)] if (opened := asking.opened(trying)) else []
+        if not opened and raises and not suffices:
+            found += [Remedy((*raises, *opened))] if (opened := asking.opened(trying.upon(raises))) else []
+    return found
 
 
 def ranked(found: Iterable[Remedy]) -> tuple[Remedy, ...]:
@@ -85,4 +105,5 @@ def _one(change: Change | None) -> Iterator[Change]:
 
 
 def _rank(remedy: Remedy) -> tuple[int, int]:
-    return len({type(change) for change in remedy.changes}), max(_TROUBLE.index(type(c)) for c in remedy.changes)
+    kinds = {_OPENING[0] if isinstance(change, _OPENING) else type(change) for change in remedy.changes}
+    return len(kinds), max(_TROUBLE.index(type(c)) for c in remedy.changes)

@@ -47,8 +47,8 @@ class Trying:
         self.budget, self.base = budget, base
 
     def upon(self, base: tuple[Change, ...]) -> Trying:
-        """The same with these changes made first, on what is left of the budget."""
-        return Trying(self.ledger, self.workload, self.queue, self.now, self.budget, base)
+        """The same with these changes made first, too, on what is left of the budget."""
+        return Trying(self.ledger, self.workload, self.queue, self.now, self.budget, (*self.base, *base))
 
     def of(self, workload: Workload) -> Trying:
         """The same questions of another workload."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from admission.engine.cycle.backfill import moment
 from admission.engine.explain.changes import (
+    CoverResource,
     LowerRequest,
     RaiseQuota,
     Remedy,
@@ -31,6 +32,7 @@ _AMOUNTS = {
     QuotaView: ("asked", "nominal", "available", "most", "short"),
     LowerRequest: ("asked", "fits"),
     RaiseQuota: ("by", "nominal"),
+    CoverResource: ("nominal",),
 }
 """Which fields are amounts of the value's own `resource`; what it holds of takers and users are, too."""
 

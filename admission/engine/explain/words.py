@@ -13,6 +13,7 @@ from admission.engine.decision import Reason
 from admission.engine.explain.changes import (
     AddNodes,
     Change,
+    CoverResource,
     DropAffinity,
     DropSelector,
     FewerPods,
@@ -21,6 +22,7 @@ from admission.engine.explain.changes import (
     LimitTime,
     LowerMinimum,
     LowerRequest,
+    NameLevel,
     RaiseQuota,
     RelaxTopology,
     Remedy,
@@ -187,6 +189,8 @@ def change_text(change: Change) -> str:
         case RelaxTopology(pod_sets, level, to, required):
             wish = f"required {to} instead of {level}" if required else f"preferred {level} instead of requiring it"
             return f"{_several(pod_sets)} {wish}"
+        case NameLevel(pod_sets, level, to):
+            return f"{_several(pod_sets)} named the level {to} instead of {level}, which does not exist"
         case SoftenConstraint(pod_set, level):
             return f"the constraint of {pod_set} on {level} were soft"
         case LowerRequest(pod_set, resource, asked, fits):
@@ -212,6 +216,10 @@ def change_text(change: Change) -> str:
         case RaiseQuota(queue, flavor, resource, by, nominal):
             more, total = quantity(resource, by), quantity(resource, nominal)
             return f"ClusterQueue {queue} had {more} more {resource} of flavor {flavor} (nominalQuota {total})"
+        case CoverResource(queue, resource, nominal, flavors, beside):
+            group = f"the resource group of {', '.join(beside)}" if beside else "a new resource group"
+            amount = f"nominalQuota {quantity(resource, nominal)} in {', '.join(flavors)}"
+            return f"ClusterQueue {queue} covered {resource} in {group} ({amount})"
         case AddNodes(_, like, _, domain, _, number):
             return f"{_counted(number, 'more node')} like {like} came to {'/'.join(domain)}"
 

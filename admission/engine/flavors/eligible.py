@@ -54,8 +54,17 @@ def _has_levels(ask: TopologyAsk, levels: tuple[str, ...]) -> bool:
     named = ask.required or ask.preferred
     if named is None and not ask.unconstrained and not ask.slices:
         return False
-    wanted = {layer.level for layer in ask.slices} | ({named} if named else set())
-    return wanted - {AUTO_LEVEL} <= set(levels)
+    return _named(ask) <= set(levels)
+
+
+def _named(ask: TopologyAsk) -> set[str]:
+    named = {ask.required or ask.preferred, *(layer.level for layer in ask.slices)}
+    return {level for level in named if level is not None and level != AUTO_LEVEL}
+
+
+def named_levels(pod_set: PodSet) -> list[str]:
+    """The levels that a flavor's topology has to have for the pod set, by name."""
+    return sorted(_named(pod_set.topology)) if pod_set.topology is not None else []
 
 
 def _labels_match(pod_set: PodSet, labels: Mapping[str, str]) -> bool:

@@ -11,6 +11,7 @@ from admission.engine.decision import Preempt
 from admission.engine.explain.changes import (
     AddNodes,
     Change,
+    CoverResource,
     DropAffinity,
     DropSelector,
     FewerPods,
@@ -19,6 +20,7 @@ from admission.engine.explain.changes import (
     LimitTime,
     LowerMinimum,
     LowerRequest,
+    NameLevel,
     RaiseQuota,
     RelaxTopology,
     Remedy,
@@ -33,6 +35,7 @@ from admission.engine.model import (
     PodSet,
     Quota,
     Removed,
+    ResourceGroup,
     Toleration,
     TopologyAsk,
     Workload,
@@ -73,6 +76,8 @@ def apply(cluster: Cluster, workload: Workload, change: Change) -> Workload:
                 cluster.finish(key)
         case RaiseQuota():
             cluster.tell(_raised(cluster, change))
+        case CoverResource():
+            cluster.tell(_covering(cluster, change))
         case LetEvict(name, field, value, _):
             queue = cluster.ledger.quota.spec(name)
             assert queue is not None
@@ -105,6 +110,29 @@ def _raised(cluster: Cluster, change: RaiseQuota) -> ClusterQueue:
     return replace(spec, groups=tuple(groups))
 
 
+def _covering(cluster: Cluster, change: CoverResource) -> ClusterQueue:
+    spec = cluster.ledger.quota.spec(change.cluster_queue)
+    assert spec is not None
+    assert spec.group_of(change.resource) is None
+    new = Quota(change.nominal)
+    if not change.beside:
+        assert not set(change.flavors) & set(spec.flavors), "a flavor is in one group of a queue"
+        group = ResourceGroup(
+            (change.resource,), tuple(FlavorQuotas(f, {change.resource: new}) for f in change.flavors)
+        )
+        return replace(spec, groups=(*spec.groups, group))
+    groups = [
+        ResourceGroup(
+            (*group.resources, change.resource),
+            tuple(FlavorQuotas(q.flavor, {**q.quotas, change.resource: new}) for q in group.flavors),
+        )
+        if group.resources == change.beside
+        else group
+        for group in spec.groups
+    ]
+    return replace(spec, groups=tuple(groups))
+
+
 def _nodes(cluster: Cluster, change: AddNodes) -> list[Node]:
     like = cluster.ledger.capacity.nodes[change.like].node
     assert like is not None
@@ -121,6 +149,13 @@ def _asking(pod_set: PodSet, change: Change) -> PodSet:
             return replace(pod_set, topology=replace(ask, required=to))
         case RelaxTopology(names, _, to, False) if pod_set.name in names:
             return replace(pod_set, topology=replace(ask, required=None, preferred=to))
+        case NameLevel(names, level, to) if pod_set.name in names:
+            slices = tuple(replace(one, level=to if one.level == level else one.level) for one in ask.slices)
+            if ask.required == level:
+                ask = replace(ask, required=to)
+            if ask.preferred == level:
+                ask = replace(ask, preferred=to)
+            return replace(pod_set, topology=replace(ask, slices=slices))
         case SoftenConstraint(name, level) if pod_set.name == name:
             soft = tuple(replace(c, hard=c.hard and c.level != level) for c in ask.constraints)
             return replace(pod_set, topology=replace(ask, constraints=soft))

@@ -93,6 +93,8 @@ def _members(members: list[PodSet], flavor: Flavor, nodes: list[Node], room: Roo
     levels, ask = flavor.levels, first.topology
     assert levels is not None
     assert ask is not None
+    if any(layer.level not in levels for layer in ask.slices):
+        return
     sizes = {levels.index(layer.level): layer.size for layer in ask.slices}
     if any(level < depth - 1 for level in sizes):
         return  # slices of a level wider than the required one are no request at all

@@ -194,6 +194,52 @@ def constrained() -> Cluster:
     return waiting(blocks(), *tree(), queue(tas=100), pods=6, ask=TopologyAsk(required=BLOCK, constraints=(spread,)))
 
 
+def no_such_slice_level() -> Cluster:
+    """Slices of a level that is not there."""
+    return waiting(blocks(), *tree(), queue(tas=100), ask=TopologyAsk(required=BLOCK, slices=(SliceLayer("row", 2),)))
+
+
+def uncovered() -> Cluster:
+    """Nodes have GPUs, the queue no quota for them."""
+    nodes = [replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 4}) for node in tree()]
+    pod_set = PodSet("main", 4, {"cpu": CPU, "nvidia.com/gpu": 2}, topology=IN_A_RACK)
+    return beside(Workload(W, "uid", "ns/q", "q", (pod_set,)), blocks(), *nodes, queue(tas=100))
+
+
+def uncovered_and_no_quota() -> Cluster:
+    """The same, and the CPUs are used up."""
+    nodes = [replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 4}) for node in tree(8)]
+    pod_set = PodSet("main", 4, {"cpu": CPU, "nvidia.com/gpu": 2}, topology=IN_A_RACK)
+    made = Workload(W, "uid", "ns/q", "q", (pod_set,), queued=9)
+    return beside(made, blocks(), *nodes, queue(tas=10), workload("ns/a", 5, ask=IN_A_RACK), workload("ns/b", 3))
+
+
+def uncovered_elsewhere() -> Cluster:
+    """A flavor that the queue does not have could give it as well."""
+    licence = Flavor("licences")
+    pod_set = PodSet("main", 2, {"cpu": CPU, "example.com/licence": 1})
+    made = Workload(W, "uid", "ns/q", "q", (pod_set,))
+    return beside(made, Flavor("any"), licence, queue(any=100))
+
+
+def tainted_and_selected() -> Cluster:
+    """The only rack that is large enough is to be serviced, and has other disks."""
+    nodes = [
+        replace(node, taints=(MAINTENANCE,), labels={**node.labels, "disk": "hdd"}) if "r00" in node.name else node
+        for node in tree(4, rack=1)
+    ]
+    nodes += [replace(one, labels={**one.labels, "disk": "ssd"}) for one in (_host("b0", "r9", 0, 4),)]
+    pod_set = PodSet("main", 7, {"cpu": CPU}, topology=IN_A_RACK, node_selector={"disk": "ssd"})
+    return beside(Workload(W, "uid", "ns/q", "q", (pod_set,)), blocks(), *nodes, queue(tas=100))
+
+
+def two_taints() -> Cluster:
+    """Each node of the only large rack has two taints."""
+    other = Taint(key="gpu", effect="NoSchedule")
+    nodes = [replace(node, taints=(MAINTENANCE, other)) for node in tree(4, rack=1)] + [_host("b0", "r9", 0, 4)]
+    return waiting(blocks(), *nodes, queue(tas=100), pods=7)
+
+
 SITUATIONS: tuple[Callable[[], Cluster], ...] = (
     full_racks,
     rack_too_small,
@@ -213,5 +259,10 @@ SITUATIONS: tuple[Callable[[], Cluster], ...] = (
     partial_two_flavors,
     no_nodes,
     no_such_level,
+    no_such_slice_level,
+    uncovered,
+    uncovered_and_no_quota,
+    tainted_and_selected,
+    two_taints,
     constrained,
 )

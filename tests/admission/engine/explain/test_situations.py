@@ -11,10 +11,14 @@ import pytest
 from admission.engine.decision import Reason, Wait
 from admission.engine.explain.changes import (
     AddNodes,
+    Change,
+    CoverResource,
+    DropSelector,
     FewerPods,
     Finish,
     LowerMinimum,
     LowerRequest,
+    NameLevel,
     RaiseQuota,
     RelaxTopology,
     Remedy,
@@ -33,7 +37,7 @@ from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.applied import admits, one_less
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.situations import MAINTENANCE, SITUATIONS, W
-from tests.admission.engine.making import CPU, Cluster, waits
+from tests.admission.engine.making import CPU, HOST, RACK, Cluster, waits
 
 Make = Callable[[], Cluster]
 each = pytest.mark.parametrize("make", SITUATIONS, ids=lambda make: make.__name__)
@@ -178,7 +182,34 @@ def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(ma
             id="two flavors for fewer than its minimum",
         ),
         pytest.param(situations.no_nodes, Verdict.CANNOT_RUN, {Reason.NO_DOMAINS}, [], id="no nodes"),
-        pytest.param(situations.no_such_level, Verdict.CANNOT_RUN, {Reason.LEVEL_MISMATCH}, [], id="no such level"),
+        pytest.param(
+            situations.no_such_level,
+            Verdict.CANNOT_RUN,
+            {Reason.LEVEL_MISMATCH},
+            [NameLevel(("main",), "row", "rack"), NameLevel(("main",), "row", "block")],
+            id="no such level",
+        ),
+        pytest.param(
+            situations.no_such_slice_level,
+            Verdict.CANNOT_RUN,
+            {Reason.LEVEL_MISMATCH},
+            [NameLevel(("main",), "row", HOST), NameLevel(("main",), "row", RACK)],
+            id="no such level of slices",
+        ),
+        pytest.param(
+            situations.uncovered,
+            Verdict.CANNOT_RUN,
+            {Reason.NO_MATCHING_FLAVOR},
+            [CoverResource("q", "nvidia.com/gpu", 8, ("tas",), ("cpu",))],
+            id="uncovered resource",
+        ),
+        pytest.param(
+            situations.uncovered_elsewhere,
+            Verdict.CANNOT_RUN,
+            {Reason.NO_MATCHING_FLAVOR},
+            [CoverResource("q", "example.com/licence", 2, ("licences",))],
+            id="uncovered resource in a group of its own",
+        ),
     ],
 )
 def test_it_names_verdict_codes_and_the_remedy_that_one_would_look_for(
@@ -190,6 +221,41 @@ def test_it_names_verdict_codes_and_the_remedy_that_one_would_look_for(
     changes = [change for remedy in found.remedies for change in remedy.changes if len(remedy.changes) == 1]
     assert [change for change in kinds if change not in changes] == []
     assert bool(found.remedies) == bool(kinds)
+
+
+def test_an_unknown_level_is_answered_with_those_that_exist() -> None:
+    """Issue 16, D6."""
+    [flavor] = explanation_of(situations.no_such_level).flavors
+    assert flavor.message == (
+        'Flavor "tas" does not contain the requested level: row (its levels are block, rack, kubernetes.io/hostname)'
+    )
+
+
+def test_an_uncovered_resource_is_answered_with_queue_and_group() -> None:
+    """Issue 16, D6."""
+    assert headline(explanation_of(situations.uncovered)).endswith(
+        "would be admitted if ClusterQueue q covered nvidia.com/gpu in the resource group of cpu (nominalQuota 8 in tas)"
+    )
+    changes = [remedy.changes for remedy in explanation_of(situations.uncovered_and_no_quota).remedies]
+    cover = CoverResource("q", "nvidia.com/gpu", 8, ("tas",), ("cpu",))
+    assert (cover, Finish(("ns/b",))) in changes
+    assert all(cover in remedy for remedy in changes)
+
+
+@pytest.mark.parametrize(
+    ("make", "changes"),
+    [
+        pytest.param(
+            situations.tainted_and_selected, (Tolerate(MAINTENANCE), DropSelector("disk", "ssd")), id="taint, selector"
+        ),
+        pytest.param(
+            situations.two_taints, (Tolerate(Taint("gpu", "NoSchedule")), Tolerate(MAINTENANCE)), id="two taints"
+        ),
+    ],
+)
+def test_what_stands_in_the_way_together_is_named_together(make: Make, changes: tuple[Change, ...]) -> None:
+    """Issue 16, D6."""
+    assert explanation_of(make).remedies[0] == Remedy(changes)
 
 
 def test_where_quota_and_room_are_short_a_remedy_says_both() -> None:
