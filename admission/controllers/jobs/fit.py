@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from admission.integrations.podset import PodSetInfo
+from api.names import PODSET_LABEL, WORKLOAD_ANNOTATION
 from api.workloads import PodSet, Workload
 
 # What of a template decides where its pods may run and what they take.
@@ -56,6 +57,19 @@ def started_pod_sets(running: tuple[PodSet, ...], workload: Workload, runs_admit
     counts = {psa.name: psa.count for psa in admission.pod_set_assignments}
     admitted = (p.model_copy(update={"count": _started_count(p, counts.get(p.name))}) for p in workload.spec.pod_sets)
     return similar_pod_sets(running, tuple(admitted), runs_admitted)
+
+
+def bears_start(running: tuple[PodSet, ...], workload: Workload) -> bool:
+    """Whether the job's templates bear what a start for this Workload has put there, and its Workload's own do not."""
+    asked = {pod_set.name: _marks(pod_set) for pod_set in workload.spec.pod_sets}
+    given = {PODSET_LABEL, (WORKLOAD_ANNOTATION, workload.metadata.name)}
+    return any(given <= _marks(p) and not given <= asked.get(p.name, set()) for p in running)
+
+
+def _marks(pod_set: PodSet) -> set[str | tuple[str, str]]:
+    meta = pod_set.template.get("metadata") or {}
+    named = (meta.get("annotations") or {}).get(WORKLOAD_ANNOTATION, "")
+    return {(WORKLOAD_ANNOTATION, named), *(key for key in meta.get("labels") or {} if key == PODSET_LABEL)}
 
 
 def unfinished_start(running: tuple[PodSet, ...], infos: Sequence[PodSetInfo]) -> bool:

@@ -31,6 +31,7 @@ from admission.controllers.jobs.endings import (
     stop_keeping,
 )
 from admission.controllers.jobs.fit import (
+    bears_start,
     same_pod_sets,
     same_templates,
     similar_pod_sets,
@@ -134,6 +135,9 @@ class _Planner:
             return self._created(stop)
         only = workloads[0]
         if len(workloads) == 1 and self._may_correct(only):
+            # The admission was taken back without an eviction: what the start has added goes before the Workload follows.
+            if bears_start(self._pod_sets, only):
+                return self._stopped(only, NOT_ADMITTED)[0]
             return self._corrected(only)
         text = "No matching Workload; restoring pod templates according to existent Workload"
         # A Workload that was never admitted has added nothing to the templates: they are as their maker wants them.

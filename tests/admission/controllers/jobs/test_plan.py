@@ -13,6 +13,7 @@ from admission.controllers import conditions
 from admission.controllers.actions import PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import Action, DeleteJob, PatchJob, Plan
 from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.ready import with_pods_ready
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.workload import composed
 from admission.integrations.base import JobKind
@@ -20,7 +21,7 @@ from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
 from api import names
 from api.assignment import encode
-from api.meta import OwnerReference, find_condition, rfc3339
+from api.meta import OwnerReference, find_condition, is_true, rfc3339
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSetAssignment, TopologyAssignment, UnhealthyNode, Workload
@@ -55,6 +56,16 @@ def admitted(workload: Workload, *, flavor: str = "tas", topology: bool = False)
 
 def evicted(workload: Workload, reason: str = "Preempted") -> Workload:
     return with_status(workload, lambda status: conditions.evicted(status, reason, "make room", 0.0))
+
+
+def cleared(workload: Workload) -> Workload:
+    """Somebody took the admission back, and evicted nothing."""
+
+    def change(status: Any) -> Any:
+        without = status.model_copy(update={"admission": None})
+        return conditions.waiting(without, names.Waiting.PENDING_EVALUATION, "taken back", {}, 0.0)
+
+    return with_status(workload, change)
 
 
 def finished(workload: Workload) -> Workload:
@@ -181,6 +192,58 @@ RELEASED = "status:QuotaReserved=False/PendingEvaluation,Admitted=False/NoReserv
 )
 def test_plan(job: Object, workloads: list[Workload], wanted: list[str]) -> None:
     assert words(plan(job, JOB, workloads, AROUND, 10.0).actions) == wanted
+
+
+def test_a_job_whose_admission_is_taken_back_is_its_own_again() -> None:
+    """Issue 16, C8: template, annotations and parallelism as they were, and then it follows its job as any other."""
+    job = merged(batch_job(), {"metadata": {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "1"}}})
+    waiting = workload_of(job)
+    granted = admitted(waiting)
+    assert granted.status.admission is not None
+    (psa,) = granted.status.admission.pod_set_assignments
+    fewer = granted.status.admission.model_copy(update={"pod_set_assignments": (psa.model_copy(update={"count": 1}),)})
+    granted = with_status(granted, lambda status: status.model_copy(update={"admission": fewer}))
+    running = started(job, granted) | {"status": ACTIVE}
+    assert running["spec"]["parallelism"] == 1
+    gone = cleared(granted)
+    (stop,) = plan(running, JOB, [gone], AROUND, 0.0).actions
+    assert isinstance(stop, PatchJob)
+    stopped = merged(running, stop.patch)
+    assert stopped["spec"]["suspend"]
+    assert plan(stopped, JOB, [gone], AROUND, 0.0).actions == (), "its pods are still there"
+    at_rest = stopped | {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
+    (restore,) = plan(at_rest, JOB, [gone], AROUND, 0.0).actions
+    assert isinstance(restore, PatchJob)
+    restored = merged(at_rest, restore.patch)
+    assert (restored["spec"]["template"], restored["spec"]["parallelism"]) == (
+        job["spec"]["template"],
+        job["spec"]["parallelism"],
+    )
+    assert plan(restored, JOB, [gone], AROUND, 0.0).actions == ()
+    edited = merged(restored, {"spec": {"parallelism": 2}})
+    assert words(plan(edited, JOB, [gone], AROUND, 0.0).actions) == ["workload:podSets"]
+
+
+def test_a_jobset_whose_admission_is_taken_back_is_its_own_again() -> None:
+    """Issue 16, C8."""
+    granted = admitted(workload_of(jobset(), JOBSET))
+    running = started(jobset(), granted, JOBSET, conditions=[{"type": "Suspended", "status": "False"}])
+    gone = cleared(granted)
+    job = running
+    for _ in range(3):
+        for action in plan(job, JOBSET, [gone], AROUND, 0.0).actions:
+            assert isinstance(action, PatchJob), "the Workload stays"
+            job = merged(job, action.patch)
+    assert job["spec"] == jobset()["spec"]
+
+
+def test_pods_of_a_job_whose_admission_is_taken_back_are_not_ready() -> None:
+    """Issue 16, C8."""
+    around = replace(AROUND, options=JobOptions(wait_for_pods_ready=True))
+    ready = with_status(admitted(WAITING), lambda status: with_pods_ready(status, True, 0.0))
+    assert is_true(ready.status.conditions, names.PODS_READY)
+    (told,) = plan(waiting_job(), JOB, [cleared(ready)], around, 0.0).actions
+    assert words([told]) == ["status:PodsReady=False/WaitForStart"]
 
 
 def test_a_jobset_stops_in_one_patch() -> None:
