@@ -35,7 +35,8 @@ from admission.engine.quota.tree import QuotaTree
 from admission.engine.topology.booked.booking import Bookings
 from admission.engine.topology.booked.bookings_audit import differences
 from admission.engine.topology.booked.capacity import Capacity
-from admission.engine.topology.booked.lift import Standing, shift
+from admission.engine.topology.booked.footprint import Cells, Footprint, footprint, free
+from admission.engine.topology.booked.lift import Standing, shift, taken
 from admission.engine.topology.booked.shares import Booking, Slot, room
 from admission.engine.topology.empty import EmptyAnswers
 from admission.engine.topology.place import Placed, Placer
@@ -229,6 +230,19 @@ class Ledger:
     def lower(self, key: str) -> None:
         """Undo `lift`, in the same trial."""
         shift(self._bookings, self._capacity, key, +1)
+
+    def footprint(self, key: str) -> Footprint:
+        """What `lift` would free of the workload that is booked under this key."""
+        return footprint(self._capacity, taken(self._bookings, self._capacity, key))
+
+    def claim(self, workload: Workload, admission: Admission) -> Footprint | None:
+        """What `hold` would take of the nodes; None where only `hold` itself can tell."""
+        claimed = self._bookings.claimed(workload, admission)
+        return None if claimed is None else footprint(self._capacity, claimed)
+
+    def shift_free(self, flavor: str, cells: Cells, sign: int) -> None:
+        """What they take becomes free (1), or is taken again (-1), on the nodes alone. Not taken back by a trial."""
+        free(self._capacity, flavor, cells, sign)
 
     # ---- questions
 

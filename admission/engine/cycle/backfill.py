@@ -18,29 +18,29 @@ A reservation binds whoever comes after the head: all behind it in its own queue
 those whose turn comes later in a cycle (turns.py); under fair sharing all of these. Who comes before it may take its room; the
 head is then given another moment. A head that another reservation binds is reckoned to find that one's place taken always.
 
-The moment is searched for by releasing those who run in the order of their ends, in growing strides, then by bisection in
-the last stride: as many placements as the logarithm of the ends before it, and each booking is lifted at most twice. More room
-never hurts the exact placement; under the other profiles the moment may not be the very earliest one. It is searched for when
-the head is refused, which happens once until something that could help it changes (queue/queues.py), and is kept meanwhile. If
-everybody keeps his limit the head starts no later than at the first moment it was given: those gone by then are at least those
-that were reckoned with, and whoever was let in was tested against it.
+The moment is searched for among the ends of those who run (future.py): first as far behind the moment of the head before this
+one as that was behind the one before it, then in growing strides on that side where it must be, then by bisection. Heads of one
+size need two placements each. More room never hurts the exact placement; under the other profiles the moment may not be the
+very earliest one. It is searched for when the head is refused, which happens once until something that could help it changes
+(queue/queues.py), and is kept meanwhile. If everybody keeps his limit the head starts no later than at the first moment it was
+given: those gone by then are at least those that were reckoned with, and whoever was let in was tested against it.
 
-Looking ahead costs as much as there is to be lifted, so it is done seldom. A moment that was found is kept for `_KEPT` seconds
-though it might have come nearer since. Who takes of none of the places that are kept for the head, and of no quota that it
-needs then, is let in without a look at the nodes; a search for other places for the head is made for `_SEARCHES` of the others
-in one cycle, and the rest wait, who might not have delayed it.
+A moment that was found is kept for `_KEPT` seconds though it might have come nearer since. A workload that takes of none of the
+places that are kept for the head, and of no quota that it needs then, is let in without a look at the nodes; a search for other
+places for the head is made for `_SEARCHES` of the others in one cycle, and the rest wait even if they would not delay it.
 
 Nothing is changed but the reservations. Called by cycle.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
 
+from admission.engine.cycle.future import Departures, Future, Hold, Step
 from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.nominate import Nomination
 from admission.engine.cycle.requests import placement_requests
@@ -52,6 +52,7 @@ from admission.engine.model import Admission, ClusterQueue, FlavorResource, Work
 from admission.engine.queue.line import order_of
 from admission.engine.queue.pending import Reservation
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.topology.booked.footprint import Footprint
 
 BEHIND = Reason.PENDING_EVALUATION
 """Why whoever would delay a head waits: others come first."""
@@ -60,9 +61,6 @@ _MAY_PASS = (Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, BEHIND)
 
 _KEPT = 60.0
 _SEARCHES = 2
-
-Step = tuple[float, frozenset[str]]
-"""A moment, and who has ended by then that had not before."""
 
 
 def moment(start: float) -> str:
@@ -107,6 +105,9 @@ class Backfill:
     def __init__(self, ledger: Ledger, queues: PendingQueues, now: float, *, fair: bool) -> None:
         self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
         self._known: list[Step] | None = None
+        self._departures: Departures | None = None
+        self._claims: dict[str, tuple[Admission, Mapping[FlavorResource, int], Footprint | None]] = {}
+        self._last, self._stride = now, 1
         self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
         self._searches = _SEARCHES
 
@@ -115,7 +116,7 @@ class Backfill:
 
         Nobody has asked whether one that comes before a head delays it: what it took of the quota may be missing then.
         """
-        self._known = None
+        self._known = self._departures = None
         self._leaving.clear()
         for head, reservation in tuple(self._queues.reservations()):
             if workload.ends is not None and workload.ends <= reservation.start:
@@ -164,37 +165,17 @@ class Backfill:
         return reservation.firm and reservation.start > self._now and self._now - reservation.found < _KEPT
 
     def _earliest(self, workload: Workload, queue: ClusterQueue, level: int) -> tuple[float, Nomination] | None:
-        with self._ledger.trial():
-            ahead = self._hold_ahead(workload, level)
-            steps = self._steps()
-            later = [(max(end, self._now), frozenset((key,))) for end, key in ahead]
-            return self._stride(workload, queue, sorted([*steps, *later], key=lambda step: step[0]), 0, 1)
-
-    def _stride(
-        self, workload: Workload, queue: ClusterQueue, steps: Sequence[Step], low: int, size: int
-    ) -> tuple[float, Nomination] | None:
-        """It does not fit when `steps[:low]` are gone, and they are."""
-        if low == len(steps):
-            return None
-        high = min(low + size, len(steps))
-        with self._gone(steps[low:high]):
-            found = self._fit(workload, queue, steps[high - 1][0])
+        """The first end after which it fits, and what it gets then."""
+        with self._future(workload, level) as future:
+            search = _Search(future, lambda position: self._fit(workload, queue, future.time(position)))
+            before = future.position(self._last)
+            found = search.run(before + self._stride)
             if found is None:
-                return self._stride(workload, queue, steps, high, 2 * size)
-        return self._bisect(workload, queue, steps, low, high, found)
-
-    def _bisect(
-        self, workload: Workload, queue: ClusterQueue, steps: Sequence[Step], low: int, high: int, found: Nomination
-    ) -> tuple[float, Nomination]:
-        """It does not fit when `steps[:low]` are gone, and they are; it does, as `found` says, after `steps[:high]`."""
-        if high - low == 1:
-            return steps[low][0], found
-        middle = (low + high) // 2
-        with self._gone(steps[low:middle]):
-            earlier = self._fit(workload, queue, steps[middle - 1][0])
-            if earlier is None:
-                return self._bisect(workload, queue, steps, middle, high, found)
-        return self._bisect(workload, queue, steps, low, middle, earlier)
+                return None
+            position, nomination = found
+            self._stride = max(0, position - before)
+            self._last = future.time(position)
+            return self._last, nomination
 
     # ---- those behind
 
@@ -238,8 +219,8 @@ class Backfill:
             for victim in found.victims:
                 self._ledger.vacate(victim.workload)
             self._ledger.charge(found.workload, admission)
-            self._hold_ahead(head, reservation.level, besides=found.workload.key)
-            with self._gone(steps):
+            with self._future(head, reservation.level, besides=found.workload.key) as future:
+                future.go(future.position(reservation.start))
                 other = self._fit(head, target, reservation.start)
         if other is None:
             return False
@@ -262,16 +243,28 @@ class Backfill:
 
     # ---- the book as it will be
 
-    def _hold_ahead(self, workload: Workload, level: int, besides: str = "") -> list[tuple[float, str]]:
-        """In a trial: what is reserved for others that bind the workload is taken; when they end that do."""
-        ends = []
-        for head, reservation in self._ahead(workload, level):
-            if head.key == besides:
-                continue
-            self._ledger.hold(head, reservation.admission)
-            if head.time_limit is not None:
-                ends.append((reservation.start + head.time_limit, head.key))
-        return ends
+    @contextmanager
+    def _future(self, workload: Workload, level: int, besides: str = "") -> Iterator[Future]:
+        """As it will be for this workload: what is reserved for others that bind it is taken, until they end."""
+        tree = self._ledger.quota.tree_of(workload.cluster_queue)
+        with self._ledger.trial():
+            ahead = [each for each in self._ahead(workload, level) if each[0].key != besides]
+            holds = [self._held_for(head, reservation) for head, reservation in ahead]
+            future = Future(self._ledger, self._departing(), holds, tree, self._now)
+            with future.opened():
+                yield future
+
+    def _held_for(self, head: Workload, reservation: Reservation) -> Hold:
+        admission = reservation.admission
+        known = self._claims.get(head.key)
+        if known is None or known[0] is not admission:
+            known = self._claims[head.key] = (admission, admission.usage(), self._ledger.claim(head, admission))
+        _, usage, claim = known
+        end = None if head.time_limit is None else reservation.start + head.time_limit
+        if claim is not None:
+            return Hold(head.key, admission.cluster_queue, usage, claim, False, end)
+        self._ledger.hold(head, admission)
+        return Hold(head.key, admission.cluster_queue, usage, self._ledger.footprint(head.key), True, end)
 
     def _ahead(self, workload: Workload, level: int) -> list[tuple[Workload, Reservation]]:
         held = sorted(self._queues.reservations(), key=lambda each: order_of(each[0]))
@@ -287,14 +280,13 @@ class Backfill:
             self._known = [(end, frozenset(at[end])) for end in sorted(at)]
         return self._known
 
-    @contextmanager
-    def _gone(self, steps: Sequence[Step]) -> Iterator[None]:
-        """Inside, these have left the nodes and given their quota back."""
-        keys = _keys(steps)
-        with self._ledger.away(keys):
-            for name, usage in self._usage(keys).items():
-                self._ledger.quota.remove(name, usage)
-            yield
+    def _departing(self) -> Departures:
+        """Of all that are booked now; made anew when one of them has left since."""
+        if self._departures is None or not self._departures.keys <= self._ledger.admissions.keys():
+            booked = self._ledger.admissions.keys()
+            here = [(end, gone) for end, keys in self._steps() if (gone := keys & booked)]
+            self._departures = Departures(self._ledger, here)
+        return self._departures
 
     def _usage(self, keys: frozenset[str]) -> dict[str, dict[FlavorResource, int]]:
         total: dict[str, dict[FlavorResource, int]] = {}
@@ -322,6 +314,44 @@ class Backfill:
             if more.keys() <= refused.keys():
                 return None
             refused |= more
+
+
+class _Search:
+    """The least position at which something is found, taken that it is at all later ones. 0 is known not to be one."""
+
+    def __init__(self, future: Future, found: Callable[[int], Nomination | None]) -> None:
+        self._future, self._found = future, found
+
+    def run(self, guess: int) -> tuple[int, Nomination] | None:
+        """First asks at `guess`, then beside it, by strides each twice the last, and between the last two."""
+        high, end, stride = min(max(guess, 1), len(self._future)), len(self._future), 1
+        if not end:
+            return None
+        low, here = high, self._at(high)
+        while here is None and low < end:
+            low, high, stride = high, min(high + stride, end), 2 * stride
+            if (here := self._at(high)) is not None:
+                return self._between(low, high, here)
+        if here is None:
+            return None
+        while (low := max(0, high - stride)) and (earlier := self._at(low)) is not None:
+            high, here, stride = low, earlier, 2 * stride
+        return self._between(low, high, here)
+
+    def _between(self, low: int, high: int, here: Nomination) -> tuple[int, Nomination]:
+        """Nothing is found at `low`, `here` is at `high`."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            earlier = self._at(middle)
+            if earlier is None:
+                low = middle
+            else:
+                high, here = middle, earlier
+        return high, here
+
+    def _at(self, position: int) -> Nomination | None:
+        self._future.go(position)
+        return self._found(position)
 
 
 def _keys(steps: Sequence[Step]) -> frozenset[str]:

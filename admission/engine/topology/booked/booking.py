@@ -19,7 +19,7 @@ from admission.engine.model import Admission, BoundPod, Flavor, PodSetAdmission,
 from admission.engine.topology.booked.capacity import Capacity, Kind, Spot
 from admission.engine.topology.booked.shadows import Shadows
 from admission.engine.topology.booked.shares import Booking, Share, Slot, by_host, held
-from admission.engine.topology.booked.usage import Vector
+from admission.engine.topology.booked.usage import Vector, times
 from admission.engine.topology.constraints import pod_amounts, wants_of
 from admission.engine.topology.tree.tree import Values
 from admission.engine.trial import Journal
@@ -57,6 +57,13 @@ class Bookings:
             self._settle(pod)
         for share in booking.shares.values():
             self.shadows.pack(share)
+
+    def claimed(self, workload: Workload, admission: Admission) -> list[tuple[Spot, Vector]] | None:
+        """What `charge` would take; None where that depends on what is free, or pods of the workload are bound already."""
+        shares = [share for _, share in self._shares(workload, admission)]
+        if self._pods_of.get(workload.key) or any(share.by_node for share in shares):
+            return None
+        return [(share.spot, times(share.vector, share.count)) for share in shares]
 
     def renew(self, workload: Workload) -> None:
         """The workload is now this; what it takes is the same."""

@@ -291,6 +291,11 @@ class Tree:
             self._reach(column)
             self._free[column, row] += sign * amount
 
+    def shift_cells(self, columns: Ints, rows: Ints, amounts: Ints) -> None:
+        """Add the amounts to what is free (usage stays); a cell may stand there several times."""
+        self._reach(int(columns.max()))
+        np.add.at(self._free, (columns, rows), amounts)
+
     def shift_used(self, row: int, vector: Vector) -> None:
         """Add the amounts to the row's usage: as much less is free."""
         for column, amount in vector:

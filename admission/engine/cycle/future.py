@@ -1,0 +1,156 @@
+"""The book as it will be when those who run have ended, for one head after the other.
+
+The ends are sorted once (`Departures`), with all that each gives back as arrays, and shared by all heads of a cycle. A `Future`
+is the same with what is held for the heads that come before this one: taken at once, and given back at its own end. It stands
+at a position, 0 for now, n when the first n ends are over, and moves forward and back by what lies between.
+
+Nothing stays changed when it is left. Called by backfill.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from admission.engine.ledger import Ledger
+from admission.engine.model import FlavorResource
+from admission.engine.topology.booked.footprint import Footprint, joined
+
+Step = tuple[float, frozenset[str]]
+"""A moment (epoch seconds), and the workloads that have ended by then and had not before."""
+
+Usage = Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What is kept for another head. `booked`: in the ledger already, since only the packing tells its nodes.
+
+    `end`: when it gives that back; None where nobody knows.
+    """
+
+    key: str
+    queue: str
+    usage: Usage
+    footprint: Footprint
+    booked: bool
+    end: float | None
+
+
+class Departures:
+    """Who ends when, first to end first, and what each end frees."""
+
+    def __init__(self, ledger: Ledger, steps: Sequence[Step]) -> None:
+        self.keys = frozenset().union(*(ended for _, ended in steps))
+        self.times = [end for end, _ in steps]
+        self._ledger = ledger
+        self._first = [0]
+        prints: list[Footprint] = []
+        self._usage: dict[str, list[tuple[int, str, Usage]]] = {}
+        for index, (_, ended) in enumerate(steps):
+            for key in sorted(ended):
+                prints.append(ledger.footprint(key))
+                admission = ledger.bookings.by_workload[key].admission
+                tree = ledger.quota.tree_of(admission.cluster_queue)
+                self._usage.setdefault(tree, []).append((index, admission.cluster_queue, admission.usage()))
+            self._first.append(len(prints))
+        self._cells = {flavor: joined(prints, flavor) for flavor in ledger.capacity.trees}
+
+    def free(self, first: int, last: int, sign: int) -> None:
+        """The nodes of the ends from `first` up to, and without, `last` become free (1), or are taken again (-1)."""
+        for flavor, (cells, offsets) in self._cells.items():
+            part = cells.part(int(offsets[self._first[first]]), int(offsets[self._first[last]]))
+            self._ledger.shift_free(flavor, part, sign)
+
+    def usage(self, tree: str, first: int, last: int) -> dict[str, dict[FlavorResource, int]]:
+        """The quota that these ends give back in the quota's tree, by queue."""
+        given = self._usage.get(tree, [])
+        low = bisect_left(given, first, key=lambda each: each[0])
+        total: dict[str, dict[FlavorResource, int]] = {}
+        for index in range(low, len(given)):
+            at, queue, usage = given[index]
+            if at >= last:
+                break
+            _add(total.setdefault(queue, {}), usage)
+        return total
+
+
+class Future:
+    """For one head of the quota's tree `tree`. Use `opened`; positions from 0 to `len(future)`."""
+
+    def __init__(self, ledger: Ledger, departures: Departures, holds: Sequence[Hold], tree: str, now: float) -> None:
+        self._ledger, self._departures, self._tree = ledger, departures, tree
+        self._holds = holds
+        self._ending = sorted((h for h in holds if h.end is not None), key=lambda hold: (hold.end or 0.0, hold.key))
+        self._ends = [max(hold.end or 0.0, now) for hold in self._ending]
+        self._places = [bisect_right(departures.times, end) + index for index, end in enumerate(self._ends)]
+        self._at = 0
+
+    def __len__(self) -> int:
+        return len(self._departures.times) + len(self._ending)
+
+    def time(self, position: int) -> float:
+        """When the position (at least 1) is reached, epoch seconds."""
+        index = bisect_left(self._places, position - 1)
+        if index < len(self._places) and self._places[index] == position - 1:
+            return self._ends[index]
+        return self._departures.times[position - 1 - index]
+
+    def position(self, moment: float) -> int:
+        """How many ends are over by then."""
+        return bisect_right(self._departures.times, moment) + bisect_right(self._ends, moment)
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Inside, what is held for the others is taken."""
+        with self._ledger.trial():
+            mine = [hold for hold in self._holds if not hold.booked]
+            self._hold(mine, -1)
+            try:
+                yield
+            finally:
+                departed, over = self._split(self._at)
+                self._departures.free(0, departed, -1)
+                self._free(self._ending[:over], -1)
+                self._free(mine, 1)
+
+    def go(self, position: int) -> None:
+        """Stand there."""
+        low, high = sorted((self._at, position))
+        sign = 1 if position > self._at else -1
+        (first, held), (last, still) = self._split(low), self._split(high)
+        self._departures.free(first, last, sign)
+        for queue, usage in self._departures.usage(self._tree, first, last).items():
+            self._charge(queue, usage, sign)
+        self._hold(self._ending[held:still], sign)
+        self._at = position
+
+    def _split(self, position: int) -> tuple[int, int]:
+        """Of so many ends: how many are departures, and how many are ends of holds."""
+        index = bisect_left(self._places, position)
+        return position - index, index
+
+    def _hold(self, holds: Sequence[Hold], sign: int) -> None:
+        """They are taken (-1), or given back (1), quota with them."""
+        self._free(holds, sign)
+        for hold in holds:
+            if self._ledger.quota.tree_of(hold.queue) == self._tree:
+                self._charge(hold.queue, hold.usage, sign)
+
+    def _free(self, holds: Sequence[Hold], sign: int) -> None:
+        prints = [hold.footprint for hold in holds]
+        for flavor in {flavor for each in prints for flavor in each}:
+            self._ledger.shift_free(flavor, joined(prints, flavor)[0], sign)
+
+    def _charge(self, queue: str, usage: Usage, sign: int) -> None:
+        if sign > 0:
+            self._ledger.quota.remove(queue, usage)
+        else:
+            self._ledger.quota.add(queue, usage)
+
+
+def _add(total: dict[FlavorResource, int], usage: Usage) -> None:
+    for fr, amount in usage.items():
+        total[fr] = total.get(fr, 0) + amount

@@ -1,0 +1,70 @@
+"""What workloads take of the trees' rows, as arrays: thousands of them leave, or come back, in one step of arithmetic.
+
+Only what is free moves; bookings, usage and quota stay as they are. So it is done inside a question, taken back before the
+question ends, and seen by no audit. `Capacity.charge` and lift.py do the same for one workload at a time, with the journal.
+Called by ledger.py for cycle/future.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from admission.engine.topology.booked.capacity import Capacity, Spot
+from admission.engine.topology.booked.usage import Vector
+from admission.engine.topology.tree.level import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Amounts taken in one tree: three int64 arrays of one length. A cell may stand there several times."""
+
+    columns: Ints
+    rows: Ints
+    amounts: Ints
+
+    def part(self, first: int, last: int) -> Cells:
+        """The entries from `first` up to, and without, `last`."""
+        return Cells(self.columns[first:last], self.rows[first:last], self.amounts[first:last])
+
+
+Footprint = Mapping[str, Cells]
+"""What is taken, by the flavor of the tree."""
+
+
+def footprint(capacity: Capacity, taken: Iterable[tuple[Spot, Vector]]) -> Footprint:
+    """Of all that is charged on these spots, in every tree that sees them."""
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for spot, vector in taken:
+        for flavor in capacity.trees:
+            if (row := capacity.row(flavor, spot)) is not None:
+                found.setdefault(flavor, []).extend((column, row, amount) for column, amount in vector)
+    return {flavor: _cells(entries) for flavor, entries in found.items()}
+
+
+def _cells(entries: Sequence[tuple[int, int, int]]) -> Cells:
+    columns, rows, amounts = np.array(entries, dtype=np.int64).reshape(-1, 3).T
+    return Cells(columns, rows, amounts)
+
+
+def joined(footprints: Sequence[Footprint], flavor: str) -> tuple[Cells, Ints]:
+    """Those of one tree behind each other, and where each begins: one more offset than there are footprints."""
+    parts = [each.get(flavor, _NOTHING) for each in footprints]
+    offsets = np.zeros(len(parts) + 1, dtype=np.int64)
+    if not parts:
+        return _NOTHING, offsets
+    np.cumsum([len(part.amounts) for part in parts], out=offsets[1:])
+    return Cells(*(np.concatenate([getattr(part, name) for part in parts]) for name in Cells.__slots__)), offsets
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+_NOTHING = Cells(_NONE, _NONE, _NONE)
+
+
+def free(capacity: Capacity, flavor: str, cells: Cells, sign: int) -> None:
+    """What they take becomes free (sign 1), or is taken again (-1)."""
+    tree = capacity.trees.get(flavor)
+    if tree is not None and len(cells.amounts):
+        tree.shift_cells(cells.columns, cells.rows, sign * cells.amounts)
