@@ -40,6 +40,8 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
         _line(out, f"waits for {', '.join(explanation.victims)} to leave, evicted for it")
     if explanation.starts is not None and (when := expected(explanation.starts)) not in text:
         _line(out, when)
+    for proved in explanation.proofs:
+        _line(out, f"domains of {proved.pod_set}: {proved.certificate.text}")
     for flavor in explanation.flavors:
         _flavor(flavor, out)
     _remedies(explanation, out)

@@ -101,16 +101,50 @@ class Proof(StrEnum):
     INFEASIBLE = "Infeasible"
 
 
+class Proven(StrEnum):
+    """Of what a certificate speaks: Optimal says that no answer is better in this."""
+
+    FIGURES = "AllFigures"
+    LEVELS = "DownToLevel"
+    ONE_DOMAIN = "OneDomain"
+    DOMAINS = "NumberOfDomains"
+    CONSTRAINTS = "Constraints"
+
+
+_PROVEN = {
+    Proven.FIGURES: "no answer has better figures",
+    Proven.LEVELS: "no answer opens fewer domains or strands less room, the asked level first, down to {level}",
+    Proven.ONE_DOMAIN: "one domain of {level} holds all, and none that does holds less",
+    Proven.DOMAINS: "no answer opens fewer domains of {level}; of the room that is stranded nothing is proved",
+    Proven.CONSTRAINTS: "no answer breaks the constraints less, level by level, nor then strands less room in {level}",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How good an answer is. Feasible: the budget was spent; no answer can be better than `bound` (the objective's figures,
-    most important first, as the solver's docstring lists them; `cost` is the answer's). `expanded`: search nodes looked at.
+    """How good an answer is, in what is claimed, down to `level`; of `unproved` and the levels below it nothing is said.
+
+    Feasible: the budget was spent; no answer can be better than `bound` (the objective's figures, most important first, as the
+    solver's docstring lists them; `cost` is the answer's). `expanded`: search nodes looked at.
     """
 
     proof: Proof
     cost: tuple[int, ...] = ()
     bound: tuple[int, ...] = ()
     expanded: int = 0
+    claim: Proven = Proven.FIGURES
+    level: str = ""
+    unproved: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is proved, in words."""
+        if self.proof is Proof.INFEASIBLE:
+            return "proved: there is no place"
+        if self.proof is Proof.FEASIBLE:
+            return "not proved: there may be a better answer"
+        told = _PROVEN[self.claim].format(level=self.level or "the asked levels")
+        return f"proved: {told}" + (f"; of {self.unproved} and below nothing is proved" if self.unproved else "")
 
 
 @dataclass(frozen=True, slots=True)

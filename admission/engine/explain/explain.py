@@ -17,6 +17,7 @@ from admission.engine.explain.ahead import Ahead
 from admission.engine.explain.attempt import attempt, cannot_run, fewest
 from admission.engine.explain.changes import LetEvict, LimitTime, Remedy
 from admission.engine.explain.finishing import Site
+from admission.engine.explain.proving import proofs
 from admission.engine.explain.quotas import Family, asked_of, quota_views
 from admission.engine.explain.remedies import ranked, remedies
 from admission.engine.explain.rooms import Rooms
@@ -48,7 +49,8 @@ def explain(
     the admission checks that an admitted one waits for, with what they say.
     """
     found = Explanation(workload.key, workload.cluster_queue, Verdict.BLOCKED, Reason.PENDING_EVALUATION, "")
-    if ledger.admission(workload.key) is not None:
+    if (admission := ledger.admission(workload.key)) is not None:
+        found = replace(found, proofs=proofs(ledger, workload, admission, now))
         if not checks:
             return replace(found, verdict=Verdict.ADMITTED)
         text = f"has quota, and waits for admission check(s) {checks}"
@@ -76,7 +78,8 @@ class _Waiting:
     def explained(self, found: Explanation, ahead: Sequence[str]) -> Explanation:
         decision = decided(self._ledger, self._workload, self._now, self._scene)
         if isinstance(decision, Admit):
-            return replace(found, verdict=Verdict.FITS, ahead=tuple(ahead[:5]))
+            told = proofs(self._ledger, self._workload, decision.admission, self._now)
+            return replace(found, verdict=Verdict.FITS, ahead=tuple(ahead[:5]), proofs=told)
         if isinstance(decision, Preempt):
             victims = tuple(sorted(victim.workload for victim in decision.victims))
             found = replace(found, reason=Reason.WAITING_FOR_PREEMPTED, message=decision.message, victims=victims)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from admission.engine.decision import Reason
+from admission.engine.decision import Certificate, Reason
 from admission.engine.explain.changes import Remedy
 
 
@@ -168,6 +168,14 @@ class Behind:
 
 
 @dataclass(frozen=True, slots=True)
+class Proved:
+    """What is proved of a pod set's domains, the nodes as they are now."""
+
+    pod_set: str
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     """A remedy that is not enough: `by`, at most five, would start instead, or stand before it in a StrictFIFO queue."""
 
@@ -181,6 +189,8 @@ class Explanation:
 
     `starts`: when it starts at the latest, where that is reserved for it (epoch seconds); `behind`: whose reservations keep it
     waiting though it fits; `victims`: who has to leave first, evicted for it.
+
+    `proofs`: of an admitted one, or one that fits, what is proved of its domains.
 
     `ahead`: who is considered before it in its queue, where it would fit; at most five. `remedies`: each sufficient alone,
     the least trouble first, also when all that are considered before it have had their turn; `taken`: what would do without
@@ -200,6 +210,7 @@ class Explanation:
     behind: tuple[Behind, ...] = ()
     victims: tuple[str, ...] = ()
     taken: tuple[Taken, ...] = ()
+    proofs: tuple[Proved, ...] = ()
 
     @property
     def codes(self) -> tuple[Reason, ...]:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from admission.engine.cycle.backfill import moment
+from admission.engine.decision import Certificate
 from admission.engine.explain.changes import (
     CoverResource,
     LowerRequest,
@@ -62,6 +63,8 @@ def _record(value: DataclassInstance, resource: str | None) -> dict[str, Any]:
             found[_camel(field.name)] = to_text(resource, item)
         else:
             found[_camel(field.name)] = _plain(item, resource)
+    if isinstance(value, Certificate):
+        found["text"] = value.text
     if isinstance(value, Remedy):
         found["changes"] = [{"kind": type(change).__name__, **_record(change, None)} for change in value.changes]
         found["text"] = remedy_text(value)

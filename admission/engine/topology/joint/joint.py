@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from admission.engine.decision import Certificate, NoPlacement, PlacementResult, Proof
+from admission.engine.decision import Certificate, NoPlacement, PlacementResult, Proof, Proven
 from admission.engine.model import Assignment, DomainCount, PlacementOptions, Profile
 from admission.engine.topology.constraints import Ask, Group, Layer
 from admission.engine.topology.joint import crowd
@@ -257,6 +257,7 @@ class _Joint:
 
 
 def _answer(groups: Sequence[Group], found: Found, certificate: Certificate) -> PlacementResult:
+    certificate = replace(certificate, claim=Proven.DOMAINS)
     return PlacementResult(found, {}, {m.pod_set.name: certificate for group in groups for m in group.members})
 
 

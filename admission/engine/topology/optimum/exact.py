@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from admission.engine.decision import Certificate, Proof
+from admission.engine.decision import Certificate, Proof, Proven
 from admission.engine.topology.compatible.search import Found, Outcome, Search, Solved
 from admission.engine.topology.compatible.select import Taken
 from admission.engine.topology.constraints import Ask
@@ -22,14 +22,13 @@ from admission.engine.topology.optimum.solver import solve as optimum
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
-_HELD = Certificate(Proof.OPTIMAL)
-
 
 def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
     """The best domains for the Ask, with a certificate; `budget`: search nodes that may be expanded.
 
     The certificate's cost and bound are the figures of optimum/objective.py; there are none where one domain holds it all,
-    or where Compatible answers (Feasible, unless by one domain).
+    or where Compatible answers (Feasible, unless by one domain). What they claim: of several domains all figures, down to the
+    level where slices are counted; of one domain, that none is smaller; where Compatible answers, only that there is one.
     """
     search = Search(tree, ask, numbers)
     if not _plain(ask):
@@ -39,10 +38,10 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
     simple = ask.required or not len(asked) or int(asked.max()) >= ask.need
     if simple or int(asked.sum()) < ask.need:
         outcome = search.run()
-        return Solved(outcome, _HELD if isinstance(outcome, Found) else Certificate(Proof.INFEASIBLE))
+        return Solved(outcome, _of(tree, ask.level, Proven.ONE_DOMAIN, isinstance(outcome, Found)))
     problem = _problem(tree, ask, numbers)
     best = optimum(problem, budget)
-    certificate = best.certificate
+    certificate = _claiming(best.certificate, tree, ask.slice_level, Proven.LEVELS)
     if certificate.proof is Proof.FEASIBLE:
         # What is not proved is still never worse than what Compatible finds.
         outcome = search.run()
@@ -65,7 +64,18 @@ def _of_one(tree: Tree, ask: Ask, outcome: Outcome) -> Certificate | None:
     if not isinstance(outcome, Found):
         return None
     one = len(_up(tree, outcome.ids, ask.level)) <= 1
-    return _HELD if one else Certificate(Proof.FEASIBLE)
+    return _of(tree, ask.level, Proven.DOMAINS, True) if one else Certificate(Proof.FEASIBLE)
+
+
+def _of(tree: Tree, level: int, claim: Proven, found: bool) -> Certificate:
+    return _claiming(Certificate(Proof.OPTIMAL if found else Proof.INFEASIBLE), tree, level, claim)
+
+
+def _claiming(certificate: Certificate, tree: Tree, level: int, claim: Proven) -> Certificate:
+    """What is claimed down to the level."""
+    names = tree.shape.levels
+    below = names[level + 1] if level + 1 < tree.depth else ""
+    return replace(certificate, claim=claim, level=names[level], unproved=below)
 
 
 def _up(tree: Tree, slots: Ints, target: int) -> Ints:

@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from admission.engine.decision import Certificate, Proof
+from admission.engine.decision import Certificate, Proof, Proven
 from admission.engine.topology.compatible.search import Found, NoDomains, NoFit, Solved
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
@@ -141,7 +141,10 @@ class _Shaper:
         else:
             proof = Proof.OPTIMAL
         cost = self._figures(pods)
-        certificate = Certificate(proof, cost, bound if proof is Proof.FEASIBLE else cost, budget.spent)
+        lowest = self.tree.shape.levels[-1]
+        certificate = Certificate(
+            proof, cost, bound if proof is Proof.FEASIBLE else cost, budget.spent, Proven.CONSTRAINTS, lowest
+        )
         return Solved(self._found({slot: share - self._kept(slot) for slot, share in pods.items()}), certificate)
 
     def _label(self, level: int, slot: int) -> int:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from admission.cli import explain as command
 from admission.engine.books import Books
-from admission.engine.decision import Preempt, Reason, Wait
+from admission.engine.decision import Preempt, Proven, Reason, Wait
 from admission.engine.explain.changes import AddNodes, FewerPods, Finish, LetEvict, LimitTime, RaiseQuota, Remedy
 from admission.engine.explain.explain import explain
 from admission.engine.explain.value import Behind, Explanation, Taken, Verdict
@@ -230,6 +230,22 @@ def test_behind_a_head_without_a_moment_no_start_is_named() -> None:
     found = explained(claims.behind_a_head_without_a_moment())
     assert found.starts is None
     assert found.message.endswith("4 more needed")
+
+
+def test_what_is_proved_of_the_placement_is_told(tmp_path: Path) -> None:
+    """Issue 16, F4: of one that fits and of one that is admitted; of what is open below the asked level, too."""
+    text = "proved: one domain of rack holds all, and none that does holds less; of kubernetes.io/hostname and below"
+    for admitted in (False, True):
+        made = claims.told(workload(W, 4, ask=IN_A_RACK), *claims.free())
+        if admitted:
+            made.cycle()
+        found = explained(made)
+        assert found.verdict is (Verdict.ADMITTED if admitted else Verdict.FITS)
+        [proved] = found.proofs
+        assert (proved.pod_set, proved.certificate.claim) == ("main", Proven.ONE_DOMAIN)
+        wire, told = command_says(made, tmp_path)
+        assert wire["proofs"][0]["certificate"]["text"] == proved.certificate.text
+        assert f"domains of main: {text} nothing is proved" in told
 
 
 # ---- all codes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.decision import PlacementResult, Proof
+from admission.engine.decision import PlacementResult, Proof, Proven
 from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyAsk
 from tests.admission.engine.topology.trees import FLAVOR, Case, Path, best, capacities, cases, figures, opened
 
@@ -42,6 +42,21 @@ def test_several_racks(sizes: tuple[int, ...], count: int, wanted: str, compatib
     assert places(case.ledger().place([case.request(Profile.COMPATIBLE)])) == compatible
 
 
+def test_of_one_domain_nothing_below_is_claimed() -> None:
+    """Issue 16, F4: two racks of 5 would strand nothing, the answer takes 6 and 4: only the choice of the block is proved."""
+    hosts: dict[Path, int] = {("b", f"r{index}", f"h{index}"): size for index, size in enumerate((6, 5, 5))}
+    case = Case(hosts, 0, 2, 1, 10, preferred=True)
+    result = case.ledger().place([case.request(Profile.EXACT)])
+    assert places(result) == "h0:6 h1:4"
+    certificate = result.certificates["main"]
+    assert (certificate.proof, certificate.claim) == (Proof.OPTIMAL, Proven.ONE_DOMAIN)
+    assert (certificate.level, certificate.unproved) == case.levels[:2]
+    top, next_level, _ = case.levels
+    assert certificate.text == (
+        f"proved: one domain of {top} holds all, and none that does holds less; of {next_level} and below nothing is proved"
+    )
+
+
 def check(case: Case) -> None:
     """Exact's answer is the best there is, and it says so."""
     exact = case.ledger().place([case.request(Profile.EXACT)])
@@ -54,9 +69,18 @@ def check(case: Case) -> None:
         return
     assert certificate.proof is Proof.OPTIMAL
     by_path = capacities(case)
+    assert certificate.level == case.levels[case.asked if certificate.claim is Proven.ONE_DOMAIN else case.slice_level]
+    below = case.levels[case.levels.index(certificate.level) + 1 :]
+    assert certificate.unproved == (below[0] if below else "")
     if not case.need or max(size for path, size in by_path.items() if len(path) == case.asked + 1) >= case.need:
         assert exact.assignments == compatible.assignments
+        assert certificate.claim is Proven.ONE_DOMAIN
+        least = best(case) if case.need else None
+        if least is not None:  # what it claims of one domain is true; below it may not be the best
+            some = case.asked + 2
+            assert figures(case, opened(case, exact.assignments["main"]))[:some] == least[:some]
         return
+    assert certificate.claim is Proven.LEVELS
     found = figures(case, opened(case, exact.assignments["main"]))
     assert found == best(case)
     assert certificate.cost == certificate.bound == found
@@ -131,6 +155,8 @@ def test_a_leader_is_placed_as_compatible_does(sizes: tuple[int, ...], workers: 
     assert exact.failures == compatible.failures
     certificate = exact.certificates.get("workers")
     assert (None if certificate is None else certificate.proof) is proof
+    if certificate is not None and proof is Proof.OPTIMAL:
+        assert (certificate.claim, certificate.level) == (Proven.DOMAINS, case.levels[1])
 
 
 def test_a_flavor_without_nodes_fails_as_compatible_does() -> None:
