@@ -36,6 +36,8 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
         _line(out, words.NEVER)
     text = explanation.message or words.headline(explanation)
     _line(out, text)
+    if explanation.cause:
+        _line(out, explanation.cause)
     if explanation.victims:
         _line(out, f"waits for {', '.join(explanation.victims)} to leave, evicted for it")
     if explanation.starts is not None and (when := expected(explanation.starts)) not in text:

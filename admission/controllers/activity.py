@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from api.meta import is_true
+from admission.engine.model import UnansweredCheck
+from api.meta import find_condition, is_true
 from api.names import ACTIVE, READY
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, StopPolicy
 from api.topology import ResourceFlavor, Topology
@@ -16,15 +17,21 @@ from api.topology import ResourceFlavor, Topology
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 COHORT_CYCLE = "CohortCycle"
+_OF_CHECKS = ("AdmissionCheckNotFound", "AdmissionCheckInactive", "NotSupportedWithTopologyAwareScheduling")
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A condition's value, reason and message."""
+    """A condition's value, reason and message. `unanswered`: admission checks that nobody answers.
+
+    `only_checks`: nothing else keeps the queue inactive.
+    """
 
     active: bool
     reason: str
     message: str
+    unanswered: tuple[UnansweredCheck, ...] = ()
+    only_checks: bool = False
 
 
 def flavors_of(queue: ClusterQueue) -> list[str]:
@@ -85,9 +92,24 @@ def cluster_queue_activity(
     found = list(_obstacles(queue, flavors, topologies, checks))
     if cycle := cohort_cycle(queue.spec.cohort_name, cohorts or {}):
         found.append((COHORT_CYCLE, _circle("its cohorts", cycle)))
+    unanswered = tuple(_unanswered(queue, checks))
     if not found:
-        return Activity(True, READY, "Can admit new workloads")
-    return Activity(False, found[0][0], f"Can't admit new workloads: {', '.join(text for _, text in found)}.")
+        return Activity(True, READY, "Can admit new workloads", unanswered)
+    text = f"Can't admit new workloads: {', '.join(text for _, text in found)}."
+    only_checks = all(reason in _OF_CHECKS for reason, _ in found)
+    return Activity(False, found[0][0], text, unanswered, only_checks)
+
+
+def _unanswered(queue: ClusterQueue, checks: Mapping[str, AdmissionCheck]) -> Iterable[UnansweredCheck]:
+    for name in checks_of(queue):
+        if (check := checks.get(name)) is None:
+            yield UnansweredCheck(name)
+            continue
+        controller, said = check.spec.controller_name, check.status.conditions
+        supported = controller not in (MULTIKUEUE, PROVISIONING)
+        if not supported or not is_true(said, ACTIVE):
+            condition = find_condition(said, ACTIVE)
+            yield UnansweredCheck(name, controller, supported, "" if condition is None else condition.message)
 
 
 def _obstacles(

@@ -143,7 +143,12 @@ class Feed:
     def _set_cluster_queue(self, queue: ClusterQueue) -> None:
         activity = self._views.activity(queue)
         try:
-            new = intake.cluster_queue(queue, inactive=None if activity.active else activity.message)
+            new = intake.cluster_queue(
+                queue,
+                inactive=None if activity.active else activity.message,
+                unanswered=activity.unanswered,
+                only_checks=activity.only_checks,
+            )
         except InvalidObject as bad:
             log.warning("queue not taken: %s", bad, extra={"cluster_queue": queue.key})
             return

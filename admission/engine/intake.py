@@ -325,8 +325,14 @@ def _wire_pod_set(pod_set: model.PodSetAdmission) -> workloads.PodSetAssignment:
 # ---- queues and flavors
 
 
-def cluster_queue(queue: queues.ClusterQueue, *, inactive: str | None = None) -> model.ClusterQueue:
-    """A ClusterQueue; `inactive` is why it admits nothing. Raises InvalidObject."""
+def cluster_queue(
+    queue: queues.ClusterQueue,
+    *,
+    inactive: str | None = None,
+    unanswered: tuple[model.UnansweredCheck, ...] = (),
+    only_checks: bool = False,
+) -> model.ClusterQueue:
+    """A ClusterQueue; `inactive` and what follows as model.ClusterQueue has them. Raises InvalidObject."""
     spec, elastic = queue.spec, ELASTIC_QUOTA_LABEL in queue.metadata.labels
     strategy = spec.admission_checks_strategy
     with _about("ClusterQueue", queue.key):
@@ -341,6 +347,8 @@ def cluster_queue(queue: queues.ClusterQueue, *, inactive: str | None = None) ->
             weight_milli=_weight(spec.fair_sharing),
             checks=tuple(rule.name for rule in strategy.admission_checks) if strategy else (),
             inactive=inactive,
+            unanswered=unanswered,
+            only_checks=only_checks,
             profile=_profile(queue.metadata.annotations),
             ignores_uncovered=elastic or GANG_MADE in queue.metadata.labels,
             backfill=_backfill(queue.metadata.annotations),

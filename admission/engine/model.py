@@ -138,8 +138,23 @@ class PreemptionPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class UnansweredCheck:
+    """An admission check that nobody answers: it does not exist (no `controller`), is inactive, or is not `supported`.
+
+    `says`: the message of its Active condition.
+    """
+
+    name: str
+    controller: str = ""
+    supported: bool = True
+    says: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterQueue:
     """A queue with its quota. `inactive`: why it admits nothing (its condition's message), None while active.
+
+    `unanswered`: its admission checks that nobody answers; `only_checks`: nothing else keeps it inactive.
 
     `allows(namespace)` is decided by the feed and comes with each workload, since namespace labels live there.
     `ignores_uncovered`: resources that no group covers are not counted; else a workload that requests them fits nowhere.
@@ -156,6 +171,8 @@ class ClusterQueue:
     weight_milli: int = 1000
     checks: tuple[str, ...] = ()
     inactive: str | None = None
+    unanswered: tuple[UnansweredCheck, ...] = ()
+    only_checks: bool = False
     profile: Profile | None = None
     ignores_uncovered: bool = False
     backfill: bool = False

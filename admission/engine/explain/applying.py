@@ -11,9 +11,11 @@ from itertools import count
 
 from admission.engine.explain.changes import (
     AddNodes,
+    AnswerCheck,
     Change,
     CoverResource,
     DropAffinity,
+    DropCheck,
     DropSelector,
     FewerPods,
     Finish,
@@ -53,6 +55,10 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
             spec = ledger.quota.spec(change.cluster_queue)
             if spec is not None:
                 ledger.apply(with_quota(spec, change))
+        case AnswerCheck() | DropCheck():
+            spec = ledger.quota.spec(change.cluster_queue)
+            if spec is not None:
+                ledger.apply(answered(spec, change.check))
         case CoverResource():
             spec = ledger.quota.spec(change.cluster_queue)
             if spec is not None:
@@ -91,6 +97,12 @@ def with_quota(queue: ClusterQueue, change: RaiseQuota) -> ClusterQueue:
         return replace(group, flavors=tuple(map(flavored, group.flavors)))
 
     return replace(queue, groups=tuple(map(grouped, queue.groups)))
+
+
+def answered(queue: ClusterQueue, check: str) -> ClusterQueue:
+    """The queue without that obstacle; active if it was the last one."""
+    rest = tuple(one for one in queue.unanswered if one.name != check)
+    return replace(queue, unanswered=rest, inactive=queue.inactive if rest or not queue.only_checks else None)
 
 
 def covering(queue: ClusterQueue, change: CoverResource) -> ClusterQueue:

@@ -126,6 +126,24 @@ class RaiseQuota:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerCheck:
+    """The queue's admission check is made (no `controller`), or becomes active since its controller runs."""
+
+    cluster_queue: str
+    check: str
+    controller: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropCheck:
+    """The queue no longer names the admission check, whose controller Stowage does not support."""
+
+    cluster_queue: str
+    check: str
+    controller: str
+
+
+@dataclass(frozen=True, slots=True)
 class CoverResource:
     """The queue gives quota for the resource, which no group of it covers: `nominal` in each of these flavors.
 
@@ -168,6 +186,8 @@ Change = (
     | LimitTime
     | LetEvict
     | RaiseQuota
+    | AnswerCheck
+    | DropCheck
     | CoverResource
     | AddNodes
 )

@@ -19,16 +19,17 @@ from admission.engine.explain.changes import LetEvict, LimitTime, Remedy
 from admission.engine.explain.finishing import Site
 from admission.engine.explain.proving import proofs
 from admission.engine.explain.quotas import Family, asked_of, quota_views
-from admission.engine.explain.remedies import ranked, remedies
+from admission.engine.explain.remedies import answering, ranked, remedies
 from admission.engine.explain.rooms import Rooms
 from admission.engine.explain.trying import BUDGET, Budget, Trying
 from admission.engine.explain.turn import Scene, decided, in_the_way
 from admission.engine.explain.value import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
+from admission.engine.explain.words import unanswered_text
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
 from admission.engine.flavors.eligible import named_levels, unsuitable, wants_topology
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
-from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, Workload
+from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, StopPolicy, Workload
 from admission.engine.topology.constraints import Group, groups_of
 from admission.engine.topology.tree.match import untolerated
 
@@ -53,13 +54,36 @@ def explain(
         found = replace(found, proofs=proofs(ledger, workload, admission, now))
         if not checks:
             return replace(found, verdict=Verdict.ADMITTED)
-        text = f"has quota, and waits for admission check(s) {checks}"
-        return replace(found, verdict=Verdict.RESERVED, reason=Reason.UNSATISFIED_CHECKS, message=text)
+        text, cause = f"has quota, and waits for admission check(s) {checks}", _cause(ledger, workload)
+        return replace(found, verdict=Verdict.RESERVED, reason=Reason.UNSATISFIED_CHECKS, message=text, cause=cause)
     if workload.blocked is not None:
-        return replace(found, reason=Reason(workload.blocked[0]), message=workload.blocked[1])
+        found = replace(found, reason=Reason(workload.blocked[0]), message=workload.blocked[1])
+        return _inactive(found, ledger, workload, now, budget) if found.reason is Reason.MISCONFIGURED else found
     if workload.not_before > now:
         return replace(found, message=_backoff(workload.not_before))
     return _Waiting(ledger, workload, now, scene or Scene(), budget).explained(found, ahead)
+
+
+def _cause(ledger: Ledger, workload: Workload) -> str:
+    """Why the queue admits nothing, and which checks nobody answers."""
+    queue = ledger.quota.spec(workload.cluster_queue)
+    if queue is None or queue.stop is not StopPolicy.NONE:
+        return ""
+    return "; ".join([*filter(None, (queue.inactive,)), *map(unanswered_text, queue.unanswered)])
+
+
+def _inactive(found: Explanation, ledger: Ledger, workload: Workload, now: float, budget: int) -> Explanation:
+    """Of an inactive queue: why it is, and what makes it active."""
+    queue = ledger.quota.spec(workload.cluster_queue)
+    if queue is None or queue.inactive is None or queue.stop is not StopPolicy.NONE:
+        return found
+    trying = Trying(ledger, replace(workload, blocked=None), queue, now, Budget(budget))
+    return replace(
+        found,
+        cause=_cause(ledger, workload),
+        remedies=answering(trying, Family(ledger, queue.name)),
+        complete=budget > 0,
+    )
 
 
 def _backoff(until: float) -> str:
@@ -87,7 +111,7 @@ class _Waiting:
             found = replace(found, reason=decision.reason, message=decision.message)
         queue = self._ledger.quota.spec(self._workload.cluster_queue)
         if queue is None or found.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED):
-            return found
+            return _inactive(found, self._ledger, self._workload, self._now, self._left.left)
         reserved = self._scene.reservation(self._workload)
         if reserved is not None and reserved.start > self._now:
             found = replace(found, starts=reserved.start)

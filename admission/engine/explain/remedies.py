@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from admission.engine.explain import asking
 from admission.engine.explain.changes import (
     AddNodes,
+    AnswerCheck,
     Change,
     CoverResource,
     DropAffinity,
+    DropCheck,
     DropSelector,
     FewerPods,
     Finish,
@@ -49,6 +51,8 @@ _TROUBLE: tuple[type[Change], ...] = (
     FewerPods,
     LetEvict,
     RaiseQuota,
+    AnswerCheck,
+    DropCheck,
     CoverResource,
     AddNodes,
 )
@@ -92,6 +96,20 @@ def _remedies(trying: Trying, sites: Sequence[Site], family: Family, *, alone: b
         if not opened and raises and not suffices:
             found += [Remedy((*raises, *opened))] if (opened := asking.opened(trying.upon(raises))) else []
     return found
+
+
+def answering(trying: Trying, family: Family) -> tuple[Remedy, ...]:
+    """What makes the queue active where only admission checks keep it from that; with what is needed besides."""
+    queue = trying.queue
+    checks = tuple(
+        (AnswerCheck if one.supported else DropCheck)(queue.name, one.name, one.controller) for one in queue.unanswered
+    )
+    if not checks or not queue.only_checks:
+        return ()
+    if trying.admits(*checks):
+        return (Remedy(checks),)
+    found = _remedies(trying.upon(checks), (), family, alone=False)
+    return ranked(Remedy((*checks, *one.changes)) for one in found)
 
 
 def ranked(found: Iterable[Remedy]) -> tuple[Remedy, ...]:

@@ -190,6 +190,8 @@ class Explanation:
     `starts`: when it starts at the latest, where that is reserved for it (epoch seconds); `behind`: whose reservations keep it
     waiting though it fits; `victims`: who has to leave first, evicted for it.
 
+    `cause`: why its queue is inactive, or nobody answers its admission checks; with their controllers.
+
     `proofs`: of an admitted one, or one that fits, what is proved of its domains.
 
     `ahead`: who is considered before it in its queue, where it would fit; at most five. `remedies`: each sufficient alone,
@@ -211,6 +213,7 @@ class Explanation:
     victims: tuple[str, ...] = ()
     taken: tuple[Taken, ...] = ()
     proofs: tuple[Proved, ...] = ()
+    cause: str = ""
 
     @property
     def codes(self) -> tuple[Reason, ...]:

@@ -12,9 +12,11 @@ from admission.engine.cycle.backfill import expected
 from admission.engine.decision import Reason
 from admission.engine.explain.changes import (
     AddNodes,
+    AnswerCheck,
     Change,
     CoverResource,
     DropAffinity,
+    DropCheck,
     DropSelector,
     FewerPods,
     Finish,
@@ -41,6 +43,7 @@ from admission.engine.explain.value import (
     TakerKind,
     Verdict,
 )
+from admission.engine.model import UnansweredCheck
 from admission.engine.model import to_text as amount_text
 from admission.engine.topology.tree.match import taint_text
 
@@ -61,7 +64,7 @@ def headline(explanation: Explanation) -> str:
             first = f"; before it: {_several(explanation.ahead)}" if explanation.ahead else ""
             return f"fits and is admitted when its turn comes{first}"
         case Verdict.BLOCKED | Verdict.RESERVED:
-            return explanation.message
+            start = ": ".join(filter(None, (explanation.message, explanation.cause)))
         case Verdict.CANNOT_RUN:
             start = NEVER
         case _:
@@ -97,6 +100,16 @@ def decisive(view: PodSetView) -> LevelView | None:
 
 
 # ---- what is in the way
+
+
+def unanswered_text(check: UnansweredCheck) -> str:
+    """Why nobody answers an admission check."""
+    if not check.controller:
+        return f"AdmissionCheck {check.name} does not exist"
+    whose = f"AdmissionCheck {check.name} of controller {check.controller}"
+    if not check.supported:
+        return f"{whose} is never answered: Stowage does not support that controller"
+    return f"{whose} is inactive{f' ({check.says})' if check.says else ', its controller has not said that it runs'}"
 
 
 def level_text(view: LevelView, *, takers: bool = True) -> str:
@@ -216,6 +229,10 @@ def change_text(change: Change) -> str:
         case RaiseQuota(queue, flavor, resource, by, nominal):
             more, total = quantity(resource, by), quantity(resource, nominal)
             return f"ClusterQueue {queue} had {more} more {resource} of flavor {flavor} (nominalQuota {total})"
+        case AnswerCheck(_, check, controller):
+            return f"AdmissionCheck {check} {f'became active, by {controller}' if controller else 'existed and were active'}"
+        case DropCheck(queue, check, controller):
+            return f"ClusterQueue {queue} did not name AdmissionCheck {check} ({controller} is not supported)"
         case CoverResource(queue, resource, nominal, flavors, beside):
             group = f"the resource group of {', '.join(beside)}" if beside else "a new resource group"
             amount = f"nominalQuota {quantity(resource, nominal)} in {', '.join(flavors)}"

@@ -10,9 +10,11 @@ from admission.engine.cycle.deciding import decide
 from admission.engine.decision import Preempt
 from admission.engine.explain.changes import (
     AddNodes,
+    AnswerCheck,
     Change,
     CoverResource,
     DropAffinity,
+    DropCheck,
     DropSelector,
     FewerPods,
     Finish,
@@ -76,6 +78,9 @@ def apply(cluster: Cluster, workload: Workload, change: Change) -> Workload:
                 cluster.finish(key)
         case RaiseQuota():
             cluster.tell(_raised(cluster, change))
+        case AnswerCheck(name, check, _) | DropCheck(name, check, _):
+            cluster.tell(_answered(cluster, name, check))
+            return replace(workload, blocked=None)  # the controller lets it queue
         case CoverResource():
             cluster.tell(_covering(cluster, change))
         case LetEvict(name, field, value, _):
@@ -108,6 +113,15 @@ def _raised(cluster: Cluster, change: RaiseQuota) -> ClusterQueue:
 
     groups = [replace(g, flavors=tuple(FlavorQuotas(q.flavor, quotas(q)) for q in g.flavors)) for g in spec.groups]
     return replace(spec, groups=tuple(groups))
+
+
+def _answered(cluster: Cluster, name: str, check: str) -> ClusterQueue:
+    """As the controller sees it then: active once no check is left."""
+    spec = cluster.ledger.quota.spec(name)
+    assert spec is not None
+    assert check in {one.name for one in spec.unanswered}
+    rest = tuple(one for one in spec.unanswered if one.name != check)
+    return replace(spec, unanswered=rest, inactive=spec.inactive if rest else None)
 
 
 def _covering(cluster: Cluster, change: CoverResource) -> ClusterQueue:

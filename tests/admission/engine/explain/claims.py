@@ -27,6 +27,7 @@ from admission.engine.model import (
     Spreading,
     StopPolicy,
     TopologyAsk,
+    UnansweredCheck,
     Workload,
 )
 from admission.engine.queue.evictions import EvictedPair
@@ -140,6 +141,26 @@ def stopped_queue() -> Made:
 
 def inactive_queue() -> Made:
     return told(workload(W, 1), *free(replace(queue(tas=100), inactive="Can't admit: FlavorNotFound")))
+
+
+CHECKS = (
+    UnansweredCheck("prov", "kueue.x-k8s.io/provisioning-request", supported=False),
+    UnansweredCheck("licences", "example.com/licences", says="out of service"),
+)
+
+
+def checks_inactive() -> Made:
+    """Its checks, of which one is not supported, keep the queue inactive."""
+    told_why = "Can't admit new workloads: references inactive AdmissionCheck(s): prov,licences."
+    closed = replace(queue(tas=100), inactive=told_why, unanswered=CHECKS, only_checks=True)
+    return told(workload(W, 1, ask=IN_A_RACK), *free(closed))
+
+
+def checks_inactive_as_the_shell_says() -> Made:
+    """The same; the controller does not let it queue."""
+    made = checks_inactive()
+    made.cluster.tell(replace(made.workload, blocked=("Misconfigured", "ClusterQueue q is inactive")))
+    return made
 
 
 def no_queue() -> Made:
@@ -359,6 +380,8 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     checks_pending,
     stopped_queue,
     inactive_queue,
+    checks_inactive,
+    checks_inactive_as_the_shell_says,
     no_queue,
     bad_pods,
     pods_not_ready,

@@ -19,7 +19,17 @@ from rich.console import Console
 from admission.cli import explain as command
 from admission.engine.books import Books
 from admission.engine.decision import Preempt, Proven, Reason, Wait
-from admission.engine.explain.changes import AddNodes, FewerPods, Finish, LetEvict, LimitTime, RaiseQuota, Remedy
+from admission.engine.explain.changes import (
+    AddNodes,
+    AnswerCheck,
+    DropCheck,
+    FewerPods,
+    Finish,
+    LetEvict,
+    LimitTime,
+    RaiseQuota,
+    Remedy,
+)
 from admission.engine.explain.explain import explain
 from admission.engine.explain.value import Behind, Explanation, Taken, Verdict
 from admission.engine.explain.wire import to_wire
@@ -230,6 +240,23 @@ def test_behind_a_head_without_a_moment_no_start_is_named() -> None:
     found = explained(claims.behind_a_head_without_a_moment())
     assert found.starts is None
     assert found.message.endswith("4 more needed")
+
+
+@pytest.mark.parametrize("make", [claims.checks_inactive, claims.checks_inactive_as_the_shell_says])
+def test_checks_that_nobody_answers_are_named_with_their_controllers(make: Make, tmp_path: Path) -> None:
+    """Issue 16, D6."""
+    made = make()
+    found = explained(made)
+    prov, licences = "kueue.x-k8s.io/provisioning-request", "example.com/licences"
+    assert found.cause.endswith(
+        f"; AdmissionCheck prov of controller {prov} is never answered: Stowage does not support that controller"
+        f"; AdmissionCheck licences of controller {licences} is inactive (out of service)"
+    )
+    assert found.remedies == (Remedy((DropCheck("q", "prov", prov), AnswerCheck("q", "licences", licences))),)
+    wire, text = command_says(made, tmp_path)
+    assert wire["cause"] == found.cause
+    assert found.cause in text
+    assert f"1. ClusterQueue q did not name AdmissionCheck prov ({prov} is not supported)" in text
 
 
 def test_what_is_proved_of_the_placement_is_told(tmp_path: Path) -> None:
