@@ -227,6 +227,22 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
     return with_condition(new, REQUEUED, again, eviction.reason, eviction.message, now, generation)
 
 
+def without_reservation(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
+    """Where somebody took the admission or QuotaReserved away without an eviction: the other goes too, and Admitted.
+
+    The same object where both are there or both are not, and while an eviction is being carried out.
+    """
+    reserved, evicted = is_true(status.conditions, QUOTA_RESERVED), is_true(status.conditions, EVICTED)
+    if reserved and (status.admission is not None or evicted):
+        return status
+    if not reserved and status.admission is None and not is_true(status.conditions, ADMITTED):
+        return status
+    new = without(without(status, GANG_BOUND), PLACEMENT).model_copy(update={"admission": None})
+    if reserved:
+        new = with_condition(new, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, NOT_EVALUATED, now, generation)
+    return synced_admitted(new, now, generation)
+
+
 def is_on_hold(status: WorkloadStatus) -> bool:
     """Whether its owner asks for no pods for now."""
     found = find_condition(status.conditions, QUOTA_RESERVED)

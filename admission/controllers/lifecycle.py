@@ -114,6 +114,9 @@ def step(workload: Workload, situation: Situation, now: float, rules: Rules | No
     if rejected := checks.in_state(workload.status, CheckState.REJECTED):
         text = f"rejection by admission check(s) {checks.named(rejected)}"
         return _deactivating(workload, Deactivating.ADMISSION_CHECK, text, "AdmissionCheckRejected", now)
+    lost = conditions.without_reservation(workload.status, now, workload.metadata.generation)
+    if lost is not workload.status:
+        return _pending(workload.model_copy(update={"status": lost}), situation, now)
     if is_true(workload.status.conditions, QUOTA_RESERVED):
         return _reserved(workload, situation, now, rules)
     return _pending(workload, situation, now)

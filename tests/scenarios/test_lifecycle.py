@@ -9,10 +9,20 @@ from typing import Any
 
 import pytest
 
+from admission.controllers.conditions import with_condition
 from api.kube.client import PatchKind
 from api.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOADS
 from api.meta import find_condition, is_true, parse_time, rfc3339
-from api.names import EVICTED, FINISHED, MAX_EXEC_TIME_LABEL, QUOTA_RESERVED, REQUEUED, REQUIRE_TOPOLOGY
+from api.names import (
+    COMPLETIONS_EQUAL_PARALLELISM,
+    EVICTED,
+    FINISHED,
+    MAX_EXEC_TIME_LABEL,
+    MIN_PARALLELISM,
+    QUOTA_RESERVED,
+    REQUEUED,
+    REQUIRE_TOPOLOGY,
+)
 from api.workloads import Workload
 from tests.scenarios.site import RACK, Site, eventually, never
 
@@ -133,6 +143,36 @@ async def test_a_workload_is_deactivated_and_reactivated(site: MakeSite) -> None
     assert back.status.scheduling_stats is not None
     assert [(c.reason, c.count) for c in back.status.scheduling_stats.evictions] == [("Deactivated", 1)]
     assert (await here.get_job("job"))["spec"]["template"] == before
+
+
+async def test_a_job_whose_admission_is_taken_back_stops_and_is_itself_again(site: MakeSite) -> None:
+    """Issue 16, C8: nobody was evicted; somebody cleared the reservation, as Kueue's own controllers can."""
+    here = site("unreserve")
+    await here.open(RACK_OF_TWO)
+    said = {MIN_PARALLELISM: "2", COMPLETIONS_EQUAL_PARALLELISM: "true", REQUIRE_TOPOLOGY: RACK}
+    asked = await here.submit(here.job("job", 12, said))
+    await here.running("job", 8)
+    workload = await here.admitted("job")
+    await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "Hold"}}, cluster=True)
+    lost = workload.status.model_copy(update={"admission": None})
+    lost = with_condition(lost, QUOTA_RESERVED, False, "Test", "taken back", time.time())
+    body = {"status": {"admission": None, "conditions": lost.to_wire()["conditions"]}}
+    await here.kube.patch(
+        WORKLOADS, workload.metadata.name, body, here.name, kind=PatchKind.MERGE, subresource="status"
+    )
+    await stopped(here, "job")
+
+    async def is_itself_again() -> bool:
+        spec = (await here.get_job("job"))["spec"]
+        return all(spec[field] == asked["spec"][field] for field in ("parallelism", "completions", "template"))
+
+    await eventually("its own template and parallelism", is_itself_again)
+    waiting = await here.waits("job", "Suspended", f"ClusterQueue {here.name} is stopped")
+    assert find_condition(waiting.status.conditions, EVICTED) is None
+    assert [(p.count, p.min_count) for p in waiting.spec.pod_sets] == [(12, 2)]
+    await counted(here, (1, 0, 0))
+    await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "None"}}, cluster=True)
+    await here.running("job", 8)
 
 
 async def answer(here: Site, job: str, state: str, **more: Any) -> None:

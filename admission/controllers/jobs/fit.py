@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.integrations.podset import PodSetInfo
-from api.names import PODSET_LABEL, WORKLOAD_ANNOTATION
+from admission.integrations.podset import OWN_ANNOTATIONS, OWN_LABELS, PodSetInfo
 from api.workloads import PodSet, Workload
 
 # What of a template decides where its pods may run and what they take.
@@ -59,17 +58,20 @@ def started_pod_sets(running: tuple[PodSet, ...], workload: Workload, runs_admit
     return similar_pod_sets(running, tuple(admitted), runs_admitted)
 
 
-def bears_start(running: tuple[PodSet, ...], workload: Workload) -> bool:
-    """Whether the job's templates bear what a start for this Workload has put there, and its Workload's own do not."""
-    asked = {pod_set.name: _marks(pod_set) for pod_set in workload.spec.pod_sets}
-    given = {PODSET_LABEL, (WORKLOAD_ANNOTATION, workload.metadata.name)}
-    return any(given <= _marks(p) and not given <= asked.get(p.name, set()) for p in running)
+def bears_start(now: tuple[PodSet, ...], workload: Workload) -> bool:
+    """Whether the templates still have what a start added: labels or annotations of ours that were not asked for.
+
+    Every start adds some (infos.py), Kueue's too, and a stop that restores the templates takes them all away.
+    """
+    asked = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
+    return any(_own(pod_set.template) - _own(asked[pod_set.name]) for pod_set in now if pod_set.name in asked)
 
 
-def _marks(pod_set: PodSet) -> set[str | tuple[str, str]]:
-    meta = pod_set.template.get("metadata") or {}
-    named = (meta.get("annotations") or {}).get(WORKLOAD_ANNOTATION, "")
-    return {(WORKLOAD_ANNOTATION, named), *(key for key in meta.get("labels") or {} if key == PODSET_LABEL)}
+def _own(template: Mapping[str, Any]) -> set[tuple[str, Any]]:
+    meta = template.get("metadata") or {}
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    found = {(key, labels[key]) for key in OWN_LABELS & labels.keys()}
+    return found | {(key, annotations[key]) for key in OWN_ANNOTATIONS & annotations.keys()}
 
 
 def unfinished_start(running: tuple[PodSet, ...], infos: Sequence[PodSetInfo]) -> bool:

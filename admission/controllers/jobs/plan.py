@@ -7,7 +7,7 @@ is made anew with every change of the job or its Workload, so nothing is remembe
     no Workload fits the job     -> stop it; correct the one Workload that waits, or delete those that do not fit; make one
     the Workload goes or is evicted -> stop the job; once it rests, let go of the finalizer, or give the quota back
     admitted and suspended       -> start
-    runs and is not admitted     -> stop
+    runs and is not admitted     -> stop, and once it rests restore the templates
     runs, but was overlooked     -> wake its own controller
 
 Not here: elastic slices, and jobs on hold, which no kind that there is can be. `jobs` calls it and acts.
@@ -121,9 +121,21 @@ class _Planner:
     def _fits(self, workload: Workload) -> bool:
         """A job that runs is held to what was admitted; one that is suspended may show either shape."""
         waits = self._kind.is_suspended(self._job) or workload.status.admission is None
-        return (waits and same_pod_sets(self._pod_sets, workload.spec.pod_sets)) or started_pod_sets(
-            self._pod_sets, workload, self._runs_admitted(workload)
+        return (
+            (waits and same_pod_sets(self._pod_sets, workload.spec.pod_sets))
+            or started_pod_sets(self._pod_sets, workload, self._runs_admitted(workload))
+            or self._lost_admission(workload)
         )
+
+    def _lost_admission(self, workload: Workload) -> bool:
+        """Whether the admission was taken from the Workload that the job was started with, with no eviction (Kueue allows it).
+
+        Such a job stops and gets its own templates back. The Workload must not follow templates that a start has changed.
+        """
+        state = workload.status.conditions
+        reserved = is_true(state, names.QUOTA_RESERVED) and workload.status.admission is not None
+        over = workload.metadata.deletion_timestamp or is_true(state, names.FINISHED)
+        return not reserved and not over and bears_start(self._pod_sets, workload)
 
     def _runs_admitted(self, workload: Workload) -> bool:
         admitted = is_true(workload.status.conditions, names.ADMITTED)
@@ -135,9 +147,6 @@ class _Planner:
             return self._created(stop)
         only = workloads[0]
         if len(workloads) == 1 and self._may_correct(only):
-            # The admission was taken back without an eviction: what the start has added goes before the Workload follows.
-            if bears_start(self._pod_sets, only):
-                return self._stopped(only, NOT_ADMITTED)[0]
             return self._corrected(only)
         text = "No matching Workload; restoring pod templates according to existent Workload"
         # A Workload that was never admitted has added nothing to the templates: they are as their maker wants them.
@@ -225,6 +234,8 @@ class _Planner:
             return Plan((ready,))
         if is_true(state, names.EVICTED) and (leaving := self._evicted(workload)) is not None:
             return leaving
+        if self._lost_admission(workload):
+            return self._stopped(workload, NOT_ADMITTED)[0]
         if correct and (follow := self._followed(workload)) != NOTHING:
             return follow
         if is_true(state, names.ADMITTED):
@@ -280,6 +291,8 @@ class _Planner:
         if (host := host_left(self._pod_sets, workload)) is not None:
             return self._stopped(workload, f"Host {host} failed; the job starts again where its pods go now")[0]
         if self._at_rest():
+            if bears_start(self._pod_sets, workload) and (restore := self._stopped(workload, NOT_ADMITTED)[0]).actions:
+                return restore  # what an earlier admission gave might contradict this one
             return plan_start(self._job, self._kind, workload, self._surroundings, self._now)
         if self._kind.is_suspended(self._job):
             return NOTHING  # the last run is not over yet; the job will change when it is

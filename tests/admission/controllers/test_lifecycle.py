@@ -327,3 +327,32 @@ def test_an_eviction_starts_everything_anew_and_keeps_what_the_pods_hold() -> No
     assert said[EVICTED] == ("True", "Preempted", "for another")
     assert said[PREEMPTED] == ("True", "InClusterQueue", "for another")
     assert said[BLOCKED_ON_PREEMPTION_GATES] == ("False", EVICTED, "Previously: a is closed")
+
+
+@pytest.mark.parametrize(
+    ("admission", "reserved", "admitted"),
+    [
+        pytest.param(None, "True", "True", id="the admission"),
+        pytest.param({"clusterQueue": "cq"}, "False", "True", id="QuotaReserved"),
+        pytest.param(None, "False", "True", id="both"),
+        pytest.param({"clusterQueue": "cq"}, "False", "False", id="all but the admission"),
+    ],
+)
+def test_a_workload_whose_reservation_was_taken_back_is_not_admitted(
+    admission: Any, reserved: str, admitted: str
+) -> None:
+    """Issue 16, C8: by hand or by another controller, without an eviction. What is left of the reservation goes too."""
+    wl = workload(
+        status={
+            "admission": admission,
+            "conditions": [condition(QUOTA_RESERVED, reserved), condition(ADMITTED, admitted)],
+        }
+    )
+    status = step(wl, situation(), NOW).status
+    assert status.admission is None
+    told = {each.type: (each.status, each.reason) for each in status.conditions}
+    assert told[QUOTA_RESERVED] == ("False", "PendingEvaluation")
+    assert told[ADMITTED][0] == "False"
+    assert EVICTED not in told
+    again = step(wl.model_copy(update={"status": status}), situation(), NOW + 1)
+    assert again.status == status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -244,6 +245,77 @@ def test_pods_of_a_job_whose_admission_is_taken_back_are_not_ready() -> None:
     assert is_true(ready.status.conditions, names.PODS_READY)
     (told,) = plan(waiting_job(), JOB, [cleared(ready)], around, 0.0).actions
     assert words([told]) == ["status:PodsReady=False/WaitForStart"]
+
+
+def without_admission(workload: Workload) -> Workload:
+    return with_status(workload, lambda status: status.model_copy(update={"admission": None}))
+
+
+def without_quota(workload: Workload) -> Workload:
+    change = partial(conditions.with_condition, kind="QuotaReserved", value=False, reason="Test", message="", now=1.0)
+    return with_status(workload, change)
+
+
+def without_reservation(workload: Workload) -> Workload:
+    """As Kueue leaves it when it takes a reservation back: neither quota nor admission, and not Admitted."""
+    return with_status(without_quota(workload), lambda status: conditions.without_reservation(status, 1.0))
+
+
+@pytest.mark.parametrize("cleared", [without_admission, without_quota, without_reservation])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param({}, id="as large as it asks"),
+        pytest.param({names.MIN_PARALLELISM: "1", names.COMPLETIONS_EQUAL_PARALLELISM: "true"}, id="with fewer pods"),
+    ],
+)
+def test_a_job_that_lost_its_admission_stops_and_is_itself_again(
+    cleared: Callable[[Workload], Workload], ask: Object
+) -> None:
+    """Issue 16, C8: its Workload was not evicted, and does not follow the templates as they were started."""
+    job = merged(batch_job(completions=3), {"metadata": {"annotations": ask}})
+    given = admitted(workload_of(job), topology=True)
+    if ask:
+        assert given.status.admission is not None
+        fewer = given.status.admission.pod_set_assignments[0].model_copy(update={"count": 2})
+        less = given.status.admission.model_copy(update={"pod_set_assignments": (fewer,)})
+        given = with_status(given, lambda status: status.model_copy(update={"admission": less}))
+    assert (given.spec.pod_sets[0].min_count is None) is (not ask)
+    running = started(job, given) | {"status": ACTIVE}
+    assert running["spec"]["parallelism"] == (2 if ask else 3)
+    lost, around = cleared(given), replace(AROUND, options=JobOptions(wait_for_pods_ready=True))
+    (told,) = plan(running, JOB, [lost], around, 0.0).actions
+    assert isinstance(told, SetStatus)
+    ready = find_condition(told.status.conditions, "PodsReady")
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("False", "WaitForStart")
+    (stop,) = plan(running, JOB, [lost], AROUND, 0.0).actions
+    assert isinstance(stop, PatchJob)
+    assert [event.message for event in stop.events] == ["Not admitted by cluster queue"]
+    stopping: Object = merged(running, stop.patch)
+    assert plan(stopping, JOB, [lost], AROUND, 0.0) == Plan(), "its pods are not gone yet"
+    stopped = stopping | {"status": STOPPED["status"]}
+    (restore,) = plan(stopped, JOB, [lost], AROUND, 0.0).actions
+    assert isinstance(restore, PatchJob)
+    restored: Object = merged(stopped, restore.patch)
+    assert restored["spec"] == job["spec"]
+    assert plan(restored, JOB, [without_reservation(lost)], AROUND, 0.0) == Plan()
+    edited = merged(restored, {"spec": {"template": {"spec": {"nodeSelector": {"disk": "hdd"}}}}})
+    made = plan(edited, JOB, [without_reservation(lost)], AROUND, 0.0)
+    assert words(made.actions) == ["workload:podSets"], "what its user changes now holds"
+
+
+def test_a_job_that_is_admitted_anew_gets_its_own_templates_before_it_starts() -> None:
+    """Issue 16, C8: else what the flavor that it lost has added contradicts the next flavor."""
+    other = FLAVOR.model_copy(update={"spec": FLAVOR.spec.model_copy(update={"node_labels": {"pool": "other"}})})
+    around = replace(AROUND, flavors={"tas": FLAVOR, "other": other})
+    anew = admitted(WAITING, flavor="other")
+    (restore,) = plan(STOPPED, JOB, [anew], around, 0.0).actions
+    assert isinstance(restore, PatchJob)
+    restored: Object = merged(STOPPED, restore.patch)
+    (start,) = plan(restored, JOB, [anew], around, 0.0).actions
+    assert isinstance(start, PatchJob)
+    assert merged(restored, start.patch)["spec"]["template"]["spec"]["nodeSelector"]["pool"] == "other"
 
 
 def test_a_jobset_stops_in_one_patch() -> None:
