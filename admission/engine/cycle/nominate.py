@@ -101,12 +101,18 @@ class Nominator:
 
         `known`: what a search for all pods finds in this scope, where it was made already.
         """
-        full = self._attempt(workload, queue, scope, known)
-        if not full.starts and self._thorough and len(queue.flavors) > 1:
-            full = self._elsewhere(full, workload, queue, scope) or full
+        full = self._best(workload, queue, scope, known)
         if full.starts or not self._partial:
             return full
         return self.fewer(workload, queue, scope) or full
+
+    def _best(
+        self, workload: Workload, queue: ClusterQueue, scope: Scope, known: FlavorAssignment | None = None
+    ) -> Nomination:
+        found = self._attempt(workload, queue, scope, known)
+        if not found.starts and self._thorough and len(queue.flavors) > 1:
+            found = self._elsewhere(found, workload, queue, scope) or found
+        return found
 
     def _elsewhere(self, first: Nomination, workload: Workload, queue: ClusterQueue, scope: Scope) -> Nomination | None:
         refused, found = dict(scope.refused), first
@@ -135,7 +141,7 @@ class Nominator:
             middle = (low + high) // 2
             cut = [delta * middle // total for delta in deltas]
             pod_sets = tuple(replace(p, count=p.count - less) for p, less in zip(workload.pod_sets, cut, strict=True))
-            found = self._attempt(replace(workload, pod_sets=pod_sets), queue, scope)
+            found = self._best(replace(workload, pod_sets=pod_sets), queue, scope)
             if found.starts:
                 best, high = found, middle
             else:

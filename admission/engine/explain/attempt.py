@@ -49,7 +49,7 @@ def attempt(ledger: Ledger, workload: Workload, now: float, *, empty: bool = Fal
     found = _whole(ledger, workload, queue, now, empty=empty, nodes=nodes)
     if found.fits or empty or not nodes or fewest(workload) == workload:
         return found
-    some = Nominator(ledger, NoPreemption(ledger.quota), now).fewer(workload, queue)
+    some = Nominator(ledger, NoPreemption(ledger.quota), now, thorough=True).fewer(workload, queue)
     return found if some is None else Outcome(True, message=some.assignment.message(), usage=some.assignment.usage)
 
 

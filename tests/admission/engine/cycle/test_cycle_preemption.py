@@ -263,6 +263,16 @@ def test_it_starts_with_as_many_as_a_rack_holds() -> None:
     assert domains(report, "w") == {"a": 4}
 
 
+def test_it_starts_with_fewer_in_the_second_flavor_where_the_first_has_quota_and_no_room() -> None:
+    """The first flavor has quota for all and a node for one; the second quota for four and room for more."""
+    flavors = [racks(name, topology=name) for name in ("near", "far")]
+    nodes = [host("n", "r1", 1, "near"), host("f", "r1", 8, "far")]
+    pod_set = PodSet("main", 8, {"cpu": CPU}, min_count=4, topology=TopologyAsk(required=RACK))
+    asked = replace(workload("w"), pod_sets=(pod_set,))
+    report = Cluster(*flavors, *nodes, queue(near=8, far=4), asked).cycle()
+    assert domains(report, "w") == {"f": 4}
+
+
 def test_nodes_are_emptied_where_quota_would_do() -> None:
     """There is quota for all; but only the second rack can be made free."""
     hosts = [host(f"{rack}-1", rack, 4) for rack in ("r1", "r2")]
