@@ -11,10 +11,10 @@ import pytest
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictions import evicted as after_eviction
 from api.kube.client import PatchKind
-from api.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from api.kube.resources import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from api.merge import merge_diff
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, PREEMPTED, QUOTA_RESERVED, REQUIRE_TOPOLOGY, Evicting
+from api.names import ADMITTED, PREEMPTED, PRIORITY_CLASS_LABEL, QUOTA_RESERVED, REQUIRE_TOPOLOGY, Evicting
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
@@ -82,6 +82,31 @@ async def test_a_new_value_of_a_priority_class_wakes_those_who_may_evict_its_wor
     await here.submit(await prioritized(here, here.job("waits", 4, {REQUIRE_TOPOLOGY: RACK}), 5))
     await here.waits("waits", "TopologyPlacementFailed", "")
     await here.kube.patch(WORKLOAD_PRIORITY_CLASSES, f"{here.name}-p9", {"value": 1}, kind=PatchKind.MERGE)
+    await here.running("waits", 4)
+    now = await here.workload_of("runs")
+    assert now is not None
+    assert now.spec.priority == 1
+
+
+async def test_a_running_job_that_names_a_lower_class_may_be_evicted_as_soon_as_that_class_is_there(
+    site: MakeSite,
+) -> None:
+    """Issue 16, C1: by label; the class is made after the Workload, and after the Job names it."""
+    here = site("renamed")
+    await here.open({"b1": {"r1": 1}}, preemption={"withinClusterQueue": "LowerPriority"})
+    await here.submit(await prioritized(here, here.job("runs", 4, {REQUIRE_TOPOLOGY: RACK}), 9))
+    await here.running("runs", 4)
+    await here.submit(await prioritized(here, here.job("waits", 4, {REQUIRE_TOPOLOGY: RACK}), 5))
+    await here.waits("waits", "TopologyPlacementFailed", "")
+    low = f"{here.name}-low"
+    await here.change(JOBS, "runs", {"metadata": {"labels": {PRIORITY_CLASS_LABEL: low}}})
+
+    async def missed() -> bool:
+        return "runs" in await told(here, "WorkloadPriorityClassNotFound")
+
+    await eventually("it is told that the class is missing", missed)
+    await here.running("runs", 4)
+    await here.make(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": low}, "value": 1})
     await here.running("waits", 4)
     now = await here.workload_of("runs")
     assert now is not None

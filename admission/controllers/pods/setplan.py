@@ -254,7 +254,7 @@ class _Planner:
             return NOTHING
         found = self._surroundings.workload_priority_classes.get(label)
         if found is None:
-            return NOTHING
+            return _classless(PriorityClassMissing("WorkloadPriorityClass", label))
         patch = {"spec": {"priority": found.value, "priorityClassRef": {"name": label}}}
         event = Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
         return SetPlan((PatchWorkload(workload, patch, (event,)),))

@@ -18,6 +18,7 @@ from admission.integrations.podgroup import Unit
 from api import names
 from api.assignment import encode
 from api.meta import ObjectMeta, OwnerReference, is_true
+from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec
 from tests.admission.integrations.pods import read, unit, wire
@@ -43,6 +44,7 @@ def deleted(workload: Workload) -> Workload:
     return workload.model_copy(update={"metadata": metadata})
 
 
+RANKS = {"high": 9, "low": 1}
 LEVELS = ("rack", names.HOSTNAME_LABEL)
 
 
@@ -90,6 +92,32 @@ def test_a_start_opens_gates_and_adds_what_the_admission_gives(
     assert (start.cluster_queue, start.since) == ("cq", NOW)  # for the metric of gates (issue 16, C6)
     assert start.patch["metadata"]["labels"][names.PODSET_LABEL] == "main"
     assert start.patch["metadata"]["annotations"][names.WORKLOAD_ANNOTATION].startswith("pod-p-")
+
+
+@pytest.mark.parametrize("group", [None, "g"], ids=["a pod", "a pod group"])
+@pytest.mark.parametrize("runs", [False, True], ids=["waits", "runs"])
+def test_pods_go_by_the_workload_priority_class_that_they_name(group: str | None, runs: bool) -> None:
+    """Issue 16, C1: pods of a Deployment too, to which the webhook passes its label on. A change is followed while they run."""
+    known = {
+        name: WorkloadPriorityClass.from_wire({"metadata": {"name": name}, "value": v}) for name, v in RANKS.items()
+    }
+    around = replace(AROUND, workload_priority_classes=known)
+    total: dict[str, Any] = {} if group is None else {"group": group, "total": 1}
+
+    def of(priority: str, **more: Any) -> Unit:
+        return unit(wire("p", labels={names.PRIORITY_CLASS_LABEL: priority}, **total, **more))
+
+    (made,) = plan(of("high"), [], around, NOW).actions
+    assert isinstance(made, CreateWorkload)
+    assert made.workload.spec.priority == RANKS["high"]
+    workload = admitted(made.workload) if runs else made.workload
+    now: dict[str, Any] = {"gated": False, "phase": "Running", "node": "n"} if runs else {}
+    (patch,) = plan(of("low", **now), [workload], around, NOW).actions
+    assert isinstance(patch, PatchWorkload)
+    assert patch.patch["spec"]["priority"] == RANKS["low"]
+    assert patch.patch["spec"]["priorityClassRef"]["name"] == "low"
+    missing = plan(of("later", **now), [workload], around, NOW)
+    assert (missing.actions, [event.reason for event in missing.events]) == ((), ["WorkloadPriorityClassNotFound"])
 
 
 def test_what_contradicts_the_pod_ends_the_workload() -> None:

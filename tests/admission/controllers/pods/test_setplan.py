@@ -314,6 +314,15 @@ def test_admitted_it_follows_only_its_class() -> None:
     assert patch.patch == {"spec": {"priority": 1, "priorityClassRef": {"name": "low"}}}
 
 
+def test_admitted_it_says_that_its_new_class_is_missing_and_keeps_the_old_one() -> None:
+    """Issue 16, C1: the event is also what makes the controller look again when the class comes."""
+    made = planned(a_set(priority="later"), [admitted(only(a_set(priority="high")))])
+    assert made.actions == ()
+    assert [(event.reason, event.message) for event in made.events] == [
+        ("WorkloadPriorityClassNotFound", 'WorkloadPriorityClass "later" not found')
+    ]
+
+
 def test_scaled_down_past_the_webhook_the_quota_of_those_that_went_returns() -> None:
     workload, left = admitted(only(a_set(3))), [a_pod(0, joined=True, gated=False, node="n")]
     assert planned(a_set(1), [workload], [*left, a_pod(1, joined=True, gated=False, node="n")]).actions == ()
