@@ -20,6 +20,7 @@ from api.kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     EVENTS,
+    JOBSETS,
     LOCAL_QUEUES,
     NAMESPACES,
     POD_GROUPS,
@@ -40,10 +41,12 @@ from api.names import (
     SAKKARA_TOPOLOGY,
 )
 from api.sakkara import label_of_level
+from hack.controlplane.options import Options
 from tests.scenarios.site import GPU, GROUP, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+CONTROL_PLANE = Options(jobset=True)
 
 MakeSite = Callable[[str], Site]
 Units = Mapping[str, Sequence[int]]
@@ -517,6 +520,84 @@ async def test_a_job_whose_group_is_evicted_runs_again_and_none_of_its_pods_has_
         await are(here, "low-", Running=8)
         status = (await here.get_job("low"))["status"]
         assert (status.get("failed", 0), status.get("active")) == (0, 8)
+
+
+DISRUPTED = {"type": "DisruptionTarget"}
+
+
+def job_spec(here: Site, group: str, **spec: Any) -> dict[str, Any]:
+    """Of a Job of two members; without a backoffLimit of ours."""
+    made = a_job(here, group, 2)["spec"]
+    del made["backoffLimit"]
+    return {**made, **spec}
+
+
+OWNERS: dict[str, dict[str, Any]] = {
+    "once": {"backoffLimit": 0},
+    "plain": {"backoffLimit": 0, "completionMode": "NonIndexed"},
+    "index": {"backoffLimitPerIndex": 0, "maxFailedIndexes": 0},
+    "harsh": {
+        "backoffLimit": 0,
+        "podFailurePolicy": {
+            "rules": [
+                {"action": "FailJob", "onPodConditions": [{**DISRUPTED, "status": "True"}]},
+                {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}},
+            ]
+        },
+    },
+}
+"""Jobs that the first failure of a pod ends."""
+
+
+async def test_no_job_ends_by_the_eviction_of_its_group(site: MakeSite, stage: Stage) -> None:
+    """Issue 16, A4: Jobs that allow no failure at all, of each kind, and a JobSet without restarts."""
+    if stage.name == "embedded":
+        pytest.skip("pods that the embedded API server's Job controller makes pass no webhooks")
+    here = site("evicted-jobs")
+    names = [*OWNERS, "set"]
+    size = 2 * len(names)
+
+    async def untouched() -> None:
+        """None has failed or counts a failure."""
+        for name in names:
+            job = await here.get_job("set-part-0" if name == "set" else name)
+            status = job.get("status", {})
+            ended = [c["type"] for c in status.get("conditions") or () if c["status"] == "True"]
+            seen = (status.get("failed", 0), status.get("failedIndexes", ""), ended)
+            assert seen == (0, "", []), f"{name}: {status}"
+        whole = (await here.get_job("set", JOBSETS))["status"]
+        assert not whole.get("restarts"), whole
+        assert not whole.get("terminalState"), whole
+
+    async with tree(here, {"r0": [5, 5]}):
+        uids = {}
+        for name in names:
+            await here.make(CONFIG_MAPS, a_group(here, name, 2))
+            if name == "set":
+                replicated = [
+                    {"name": "part", "replicas": 1, "template": {"spec": job_spec(here, name, backoffLimit=0)}}
+                ]
+                spec = {"replicatedJobs": replicated, "failurePolicy": {"maxRestarts": 0}}
+                await here.submit_jobset({"metadata": {"name": name, "namespace": here.name}, "spec": spec})
+            else:
+                metadata = {"name": name, "namespace": here.name}
+                made = await here.submit({"metadata": metadata, "spec": job_spec(here, name, **OWNERS[name])})
+                uids[name] = made["metadata"]["uid"]
+        for name in names:
+            await are(here, f"{name}-", Running=2)
+        await here.make(CONFIG_MAPS, a_group(here, "high", size, priority="5"))
+        await create(here, "high", size)
+        await are(here, "high-", Running=size)
+        for name in names:
+            await are(here, f"{name}-", Gated=2)
+        await untouched()
+        for number in range(size):
+            await here.kube.delete(PODS, f"high-{number}", here.name)
+        for name in names:
+            await are(here, f"{name}-", Running=2)
+        await untouched()
+        for name, uid in uids.items():
+            assert (await here.get_job(name))["metadata"]["uid"] == uid, "the same Job runs again"
 
 
 # ---- bad input
