@@ -44,6 +44,8 @@ PLACEMENT = f"{STOWAGE}/Placement"
 """Ours: the topologyAssignment in plain words, which its compact form is not."""
 GANG_BOUND = f"{STOWAGE}/GangBound"
 """Ours: as many pods of the gang as its minimum were bound under this admission. From then on no time limit ends it."""
+PODS_HELD = f"{STOWAGE}/PodsHeld"
+"""Ours: which pods are not let through though their Workload may have quota, and why."""
 
 
 def with_condition(

@@ -18,6 +18,7 @@ from dataclasses import replace
 import msgspec
 from cachetools import LRUCache
 
+from admission.controllers.elastic.translation import queue_name
 from admission.controllers.held import HeldPod
 from admission.controllers.lifecycle import not_before
 from admission.controllers.resources import Limit, LimitRange, RuntimeClass, completed, defect
@@ -30,7 +31,7 @@ from admission.engine.quota.charging import PLAIN, ResourceRules
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
-from api.names import FINISHED, QUOTA_RESERVED
+from api.names import ELASTIC_QUOTA_LABEL, FINISHED, QUOTA_RESERVED
 from api.pods import Namespace, Node
 from api.queues import ClusterQueue, Cohort, LocalQueue
 from api.topology import ResourceFlavor, Topology
@@ -79,6 +80,7 @@ class Feed:
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
         views.pods.add_handler(self._pod_changed)
+        views.outside.add_handler(self._outside_changed)
 
     def misfit(self, workload: Workload) -> str | None:
         """What is wrong with a Workload that the engine cannot take, None if it can."""
@@ -143,11 +145,13 @@ class Feed:
     def _set_cluster_queue(self, queue: ClusterQueue) -> None:
         activity = self._views.activity(queue)
         try:
+            namespace = queue.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
             new = intake.cluster_queue(
                 queue,
                 inactive=None if activity.active else activity.message,
                 unanswered=activity.unanswered,
                 only_checks=activity.only_checks,
+                outside=self._views.outside.of(namespace) if queue.key == queue_name(namespace) else {},
             )
         except InvalidObject as bad:
             log.warning("queue not taken: %s", bad, extra={"cluster_queue": queue.key})
@@ -158,6 +162,12 @@ class Feed:
         self._books.apply(new)
         self._refresh_queue(queue.key)
         self._wake()
+
+    def _outside_changed(self, namespace: str) -> None:
+        """An elastic quota counts every pod of its namespace."""
+        queue = self._views.cluster_queues.objects.get(queue_name(namespace))
+        if queue is not None:
+            self._set_cluster_queue(queue)
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
         if change.old is None or change.type is _DELETED or change.old.spec != change.object.spec:

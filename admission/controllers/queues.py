@@ -8,18 +8,20 @@ when no flavor does.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from admission.controllers import honoured
 from admission.controllers.activity import Activity, cohort_activity, cohorts_above, flavors_of, local_queue_activity
+from admission.controllers.elastic.translation import queue_name
 from admission.controllers.gauges import USUAL, QueueFigures, Sheet, Shown, of_cohort, of_local_queue
 from admission.controllers.shares import NO_SHARES, Shares
 from admission.controllers.tally import NOTHING, Tallies, Tally, nominal_quotas, usage
 from admission.controllers.views import BY_CLUSTER_QUEUE, Views
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.quota.tree import QuotaTree
+from admission.engine.quota.tree import QuotaTree, outside_usage
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.reconcile import Reconciler
@@ -74,6 +76,7 @@ class QueueController:
         views.trees.add_handler(lambda _: self._all_queues())
         views.checks.add_handler(lambda _: self._all_queues())
         views.cohorts.add_handler(lambda change: None if only_status(change) else self._all_queues())
+        views.outside.add_handler(self._outside_changed)
 
     def reconcilers(self) -> Iterable[Reconciler]:
         """What has to run."""
@@ -135,6 +138,10 @@ class QueueController:
             if flavor is not None and flavor.spec.topology_name:
                 self._used.add(f"topology/{flavor.spec.topology_name}")
 
+    def _outside_changed(self, namespace: str) -> None:
+        if (name := queue_name(namespace)) in self._views.cluster_queues.objects:
+            self._cluster_queues.add_after(name, self._patience())
+
     def _all_queues(self) -> None:
         for name in self._views.cluster_queues.objects:
             self._queue_changed(name)
@@ -159,7 +166,8 @@ class QueueController:
             return
         activity, tally = self._views.activity(queue), self._tallies.cluster_queue(name)
         share = self._shares.of_queue(name)
-        made = _Status(activity, tally, nominal_quotas(queue), self._pending.count(name), share)
+        outside = outside_usage(self._quota.spec(name))
+        made = _Status(activity, tally, nominal_quotas(queue), self._pending.count(name), share, outside)
         status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, honoured.of_cluster_queue(queue), queue)
         await self._write(CLUSTER_QUEUES, queue, status)
@@ -256,27 +264,31 @@ class QueueController:
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """What a queue's status is made of."""
+    """What a queue's status is made of. `outside`: what pods that no Workload counts hold of its quota."""
 
     activity: Activity
     tally: Tally
     declared: Mapping[tuple[str, str], int | None]
     pending: int
     share: int | None = None
+    outside: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def on(self, old: QueueStatus, generation: int, now: float) -> QueueStatus:
         """The status that follows the old one."""
         return old.model_copy(
             update={
                 "conditions": set_condition(old.conditions, _active(self.activity, generation, now)),
-                "flavors_reservation": usage(self.tally.reserved, self.declared),
-                "flavors_usage": usage(self.tally.used, self.declared),
+                "flavors_reservation": usage(self._with_outside(self.tally.reserved), self.declared),
+                "flavors_usage": usage(self._with_outside(self.tally.used), self.declared),
                 "pending_workloads": self.pending,
                 "reserving_workloads": self.tally.reserving,
                 "admitted_workloads": self.tally.admitted,
                 "fair_sharing": _shown(self.share),
             }
         )
+
+    def _with_outside(self, totals: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+        return totals + Counter(self.outside) if self.outside else totals
 
 
 def _active(activity: Activity, generation: int, now: float) -> Condition:

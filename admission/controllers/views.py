@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from admission.controllers.activity import Activity, cluster_queue_activity
 from admission.controllers.checks import checks_for, own_checks
+from admission.controllers.elastic.outside import OutsidePods
 from admission.controllers.held import HeldPod, PodReader
 from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.trees import Trees
@@ -76,7 +77,7 @@ class Copy(Protocol[T]):
 class Sight:
     """What is known of a cluster, wherever it comes from, and the questions about it.
 
-    `trees`: what the topology ConfigMaps (`topology_maps`) come to.
+    `trees`: what the topology ConfigMaps (`topology_maps`) come to. `outside`: what pods hold that no Workload counts.
     """
 
     nodes: Copy[Node]
@@ -95,10 +96,12 @@ class Sight:
     workload_priorities: Copy[WorkloadPriorityClass]
     priorities: Copy[dict[str, Any]]
     trees: Trees = field(init=False)
+    outside: OutsidePods = field(init=False)
 
     def __post_init__(self) -> None:
         """Before anybody else listens: whoever is shown a node or a flavor finds the trees as they are then."""
         object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
+        object.__setattr__(self, "outside", OutsidePods(self.pods))
 
     def topology(self, name: str) -> Topology | None:
         """The topology of that name, be it an object or the tree of a ConfigMap."""

@@ -43,6 +43,7 @@ T = TypeVar("T")
 # Evictions after which a workload queues up anew from that moment on; else its creation counts (lifecycle.md 3.6).
 _REQUEUED_FROM_EVICTION = (Evicting.PODS_READY_TIMEOUT, Evicting.ADMISSION_CHECK)
 _NOT_NEGATIVE = "must be greater than or equal to 0"
+NONE: Mapping[str, int] = {}
 
 
 @contextmanager
@@ -331,14 +332,20 @@ def cluster_queue(
     inactive: str | None = None,
     unanswered: tuple[model.UnansweredCheck, ...] = (),
     only_checks: bool = False,
+    outside: Mapping[str, int] = NONE,
 ) -> model.ClusterQueue:
-    """A ClusterQueue; `inactive` and what follows as model.ClusterQueue has them. Raises InvalidObject."""
+    """A ClusterQueue; `inactive` and what follows as model.ClusterQueue has them. Raises InvalidObject.
+
+    Of `outside`, resources that the queue does not cover are left out.
+    """
     spec, elastic = queue.spec, ELASTIC_QUOTA_LABEL in queue.metadata.labels
     strategy = spec.admission_checks_strategy
     with _about("ClusterQueue", queue.key):
+        groups = _resource_groups(spec.resource_groups)
+        covered = {resource for group in groups for resource in group.resources}
         return model.ClusterQueue(
             name=queue.key,
-            groups=_resource_groups(spec.resource_groups),
+            groups=groups,
             cohort=spec.cohort_name or None,
             strategy=spec.queueing_strategy,
             stop=spec.stop_policy,
@@ -352,6 +359,7 @@ def cluster_queue(
             profile=_profile(queue.metadata.annotations),
             ignores_uncovered=elastic or GANG_MADE in queue.metadata.labels,
             backfill=_backfill(queue.metadata.annotations),
+            outside={resource: outside[resource] for resource in sorted(covered & outside.keys())},
         )
 
 

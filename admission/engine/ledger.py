@@ -31,7 +31,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.quota.ranks import Ranks
-from admission.engine.quota.tree import QuotaTree
+from admission.engine.quota.tree import QuotaTree, outside_usage
 from admission.engine.topology.booked.booking import Bookings
 from admission.engine.topology.booked.bookings_audit import differences
 from admission.engine.topology.booked.capacity import Capacity
@@ -333,6 +333,10 @@ class Ledger:
         for booking in self._bookings.by_workload.values():
             usage = wanted.setdefault(booking.admission.cluster_queue, {})
             for pair, amount in booking.admission.usage().items():
+                usage[pair] = usage.get(pair, 0) + amount
+        for spec in self.quota.specs():
+            for pair, amount in outside_usage(spec).items() if isinstance(spec, ClusterQueue) else ():
+                usage = wanted.setdefault(spec.name, {})
                 usage[pair] = usage.get(pair, 0) + amount
         for queue in sorted(wanted):
             have = {pair: amount for pair, amount in self.quota.usage(queue).items() if amount}

@@ -159,6 +159,7 @@ class ClusterQueue:
     `allows(namespace)` is decided by the feed and comes with each workload, since namespace labels live there.
     `ignores_uncovered`: resources that no group covers are not counted; else a workload that requests them fits nowhere.
     `backfill`: its head gets a reservation, and whoever does not delay it may overtake it (backfill.py).
+    `outside`: what pods that no Workload counts hold of its quota, of the first flavor of each resource.
     """
 
     name: str
@@ -176,6 +177,7 @@ class ClusterQueue:
     profile: Profile | None = None
     ignores_uncovered: bool = False
     backfill: bool = False
+    outside: Amounts = field(default_factory=dict)
 
     @property
     def flavors(self) -> tuple[str, ...]:

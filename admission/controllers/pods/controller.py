@@ -21,7 +21,7 @@ from admission.controllers.jobs.views import Expected, Latest, View, controller_
 from admission.controllers.pods.actions import Plan
 from admission.controllers.pods.changes import is_fresh, is_nothing, is_step
 from admission.controllers.pods.executor import PodExecutor
-from admission.controllers.pods.following import UNLIKE
+from admission.controllers.pods.following import UNLIKE, with_reason
 from admission.controllers.pods.gang import is_gang
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan, plan_gone
@@ -257,7 +257,7 @@ class PodController:
             return waiting
         self._held_up.discard(key)
         unit = Unit.of(pods)
-        made = self._planned(key, unit, workloads)
+        made = with_reason(self._planned(key, unit, workloads), workloads, self._wall())
         if made.events != self._told.get(key, ()):
             for event in made.events:
                 for pod in unit.pods if event.each_pod else (unit.first,):

@@ -1,14 +1,18 @@
 """How the Workload of gated pods follows them, and what is told when none can be made of them. Pure; part of `plan`.
 
+What holds pods up is told in an event, and in the Workload's status, which says it as long as it is true.
+
 Queue, priority class and time limit of pods that wait hold for their Workload; the class also later, while it has quota. A
 Workload that waits and is not for such pods as there are by now is made anew in place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from admission.controllers.actions import Event, PatchWorkload
+from admission.controllers.actions import Event, PatchWorkload, SetStatus
+from admission.controllers.conditions import MESSAGE_LIMIT, PODS_HELD, with_condition, without
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import PriorityClassMissing, spec_patch
 from admission.controllers.pods.actions import NOTHING, Plan
@@ -16,7 +20,7 @@ from admission.controllers.pods.compose import priority_label, spec_of
 from admission.integrations.podgroup import TooFewPods, Unit, UnlikePods
 from api import names
 from api.errors import InvalidObject
-from api.meta import is_true
+from api.meta import find_condition, is_true
 from api.workloads import Workload
 
 UNLIKE: Final = "PodGroupInconsistent"
@@ -34,6 +38,27 @@ def uncomposed(error: InvalidObject | PriorityClassMissing) -> Plan:
         return unlike(error)
     reason = f"{error.kind}NotFound" if isinstance(error, PriorityClassMissing) else "ErrWorkloadCompose"
     return Plan(events=(Event(reason, str(error), "Warning"),), note=str(error))
+
+
+def with_reason(made: Plan, workloads: Sequence[Workload], now: float) -> Plan:
+    """The plan, and that the status of the only Workload says what holds pods up; not where the plan writes to it anyway.
+
+    While it has no quota, what a gang lacks is told in QuotaReserved=False.
+    """
+    if len(workloads) != 1 or any(getattr(action, "workload", None) is not None for action in made.actions):
+        return made
+    (workload,) = workloads
+    state, status = workload.status.conditions, workload.status
+    if is_true(state, names.FINISHED) or workload.metadata.deletion_timestamp:
+        return made
+    reason = next((event.reason for event in made.events if event.message in made.note), "PodsWait")
+    old = find_condition(state, PODS_HELD)
+    if not made.note or (reason == names.GANG_WAITING and not is_true(state, names.QUOTA_RESERVED)):
+        return made if old is None else made.then(SetStatus(workload, without(status, PODS_HELD)))
+    if old is not None and (old.reason, old.message) == (reason, made.note[:MESSAGE_LIMIT]):
+        return made
+    told = with_condition(status, PODS_HELD, True, reason, made.note, now, workload.metadata.generation)
+    return made.then(SetStatus(workload, told))
 
 
 def corrected(unit: Unit, workload: Workload, surroundings: Surroundings) -> Plan:

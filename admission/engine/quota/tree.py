@@ -70,14 +70,15 @@ class QuotaTree:
             self._put_cohort(name, None)
 
     def _put_queue(self, name: str, spec: ClusterQueue | None) -> None:
-        if spec is None:
-            self._specs.pop(name, None)
-        else:
+        before = self._specs.pop(name, None)
+        if spec is not None:
             self._specs[name] = spec
         node = self._queues.setdefault(name, Node(name))
+        _use_outside(node, before, -1)
         self._move(node, spec.cohort if spec else None)
         node.declared, node.weight_milli = spec is not None, spec.weight_milli if spec else 1000
         cohorts.set_quotas(node, queue_quotas(spec) if spec else {})
+        _use_outside(node, spec, +1)
         self._forget_if_idle(node)
 
     def _put_cohort(self, name: str, spec: Cohort | None) -> None:
@@ -291,6 +292,21 @@ def queue_quotas(queue: ClusterQueue) -> dict[FlavorResource, Quota]:
         for quotas in group.flavors
         for resource, quota in quotas.quotas.items()
     }
+
+
+def outside_usage(queue: ClusterQueue | None) -> dict[FlavorResource, int]:
+    """What pods that no Workload counts hold of the queue's quota."""
+    found: dict[FlavorResource, int] = {}
+    for resource, amount in queue.outside.items() if queue is not None else ():
+        group = queue.group_of(resource) if queue is not None else None
+        if group is not None and group.flavors:
+            found[group.flavors[0].flavor, resource] = amount
+    return found
+
+
+def _use_outside(node: Node, queue: ClusterQueue | None, sign: int) -> None:
+    for fr, amount in outside_usage(queue).items():
+        cohorts.change(node, fr, usage=sign * amount)
 
 
 def _exceeds(node: Node, fr: FlavorResource, amount: int) -> bool:

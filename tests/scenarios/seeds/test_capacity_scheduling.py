@@ -383,6 +383,27 @@ async def test_statefulsets_and_jobs_of_the_namespace_go_by_it_as_well(scene: Ma
     await story.stays(others=first)
 
 
+async def test_pods_that_ran_before_the_quota_count_and_run_on(scene: MakeScene) -> None:
+    """Issue 16, A2: every pod of the namespace counts; those that are there already are neither held nor ended."""
+    story = await scene("cpu", {"cpu-1": 8}, {})
+    await Site(story.kube, "").make(NAMESPACES, {"metadata": {"name": "older"}})
+    await story.apply(NGINX.format(namespace="older", replicas=2, cpu=1), schedulerName="default-scheduler")
+    await story.pod("older", "bare", 1)
+    await story.are("older", Running=3)
+    before = set(await story.running("older"))
+    await story.quota("older", 4, 4)
+    await story.uses(older=3)
+    await story.pod("older", "fits", 1)
+    await story.runs("older", "fits")
+    await story.uses(older=4)
+    await story.pod("older", "late", 1)
+    await story.waits("older", "late")
+    await story.stays(older=" ".join({*before, "fits"}))
+    await story.kube.delete(PODS, "bare", "older")
+    await story.runs("older", "late")
+    await story.uses(older=4)
+
+
 async def test_the_jobs_of_a_jobset_and_their_pods_are_known_as_its_own(scene: MakeScene) -> None:
     """Issue 16, B7: in such a namespace its Jobs and their pods are looked at, and are let in beside nobody's quota."""
     story = await scene("cpu", {"cpu-1": 4}, {"jobset": (2, 2)})

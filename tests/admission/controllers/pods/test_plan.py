@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, PatchWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, Event, PatchWorkload, SetStatus
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import MAX_OWNERS, adopt
+from admission.controllers.pods.following import with_reason
 from admission.controllers.pods.plan import plan
 from admission.integrations.podgroup import Unit
 from api import names
 from api.assignment import encode
-from api.meta import ObjectMeta, OwnerReference, is_true
+from api.meta import ObjectMeta, OwnerReference, find_condition, is_true
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec
@@ -327,3 +328,54 @@ def test_a_group_does_not_run_on_the_workload_of_a_job(kind: str, starts: int) -
     around = replace(AROUND, workloads={"ns/g": owned})
     made = plan(unit(prebuilt(asking("a", cpu="1")), prebuilt(asking("b", cpu="1"))), [owned], around, NOW)
     assert sum(isinstance(action, StartPod) for action in made.actions) == starts
+
+
+def without_owners(made: Plan) -> Plan:
+    """The plan once its pods own the Workload."""
+    return replace(made, actions=tuple(each for each in made.actions if not isinstance(each, AdoptWorkload)))
+
+
+def held(workload: Workload) -> tuple[str, str] | None:
+    found = find_condition(workload.status.conditions, conditions.PODS_HELD)
+    return (found.reason, found.message) if found else None
+
+
+def test_the_workload_says_which_pod_is_held_though_it_has_quota_until_that_pod_is_gone() -> None:
+    """Issue 16, C5: every wait has its reason in the Workload's status, not only in an event."""
+    workload, around = made_beforehand()
+    pods = [prebuilt(asking("a", cpu="1")), prebuilt(asking("b", cpu="9"))]
+    made = without_owners(plan(unit(*pods), [workload], around, NOW))
+    _, said = with_reason(made, [workload], NOW).actions
+    assert isinstance(said, SetStatus)
+    told = workload.model_copy(update={"status": said.status})
+    assert held(told) == (
+        "PodGroupInconsistent",
+        "ns/b: spec: 'cpu 9': at most what pod set worker was admitted with: cpu 1",
+    )
+    again = replace(around, workloads={"ns/g": told})
+    made = without_owners(plan(unit(*pods), [told], again, NOW))
+    assert with_reason(made, [told], NOW).actions == made.actions, "said once"
+    pods[1] = prebuilt(asking("b", cpu="1"))
+    made = without_owners(plan(unit(*pods), [told], again, NOW))
+    *_, said = with_reason(made, [told], NOW).actions
+    assert isinstance(said, SetStatus)
+    assert held(told.model_copy(update={"status": said.status})) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(lambda w: w, ("GangWaiting", "late"), id="has quota"),
+        pytest.param(
+            lambda w: w.model_copy(update={"status": conditions.off_hold(w.status, NOW)}), None, id="has no quota"
+        ),
+        pytest.param(deleted, None, id="goes"),
+    ],
+)
+def test_what_a_gang_waits_for_is_told_once(change: Any, said: tuple[str, str] | None) -> None:
+    workload = change(made_beforehand()[0])
+    made = Plan(events=(Event("GangWaiting", "late"),), note="late")
+    actions = with_reason(made, [workload], NOW).actions
+    statuses = [action.status for action in actions if isinstance(action, SetStatus)]
+    assert len(statuses) == len(actions)
+    assert [held(workload.model_copy(update={"status": status})) for status in statuses] == ([said] if said else [])
