@@ -60,7 +60,8 @@ class Short(msgspec.Struct, frozen=True):
 class Promised(msgspec.Struct, frozen=True):
     """What a pending workload gets when its victims have left, how far it borrows then, and what others get with it.
 
-    `lack`: of which quota there is too little for it to start before; none: anything that changes may let it.
+    `lack`: of which quota there is too little for it to start before; none: anything that changes may let it. `evicted`: all
+    that are evicted for it, since `since` (epoch seconds).
     """
 
     workload: str
@@ -69,6 +70,8 @@ class Promised(msgspec.Struct, frozen=True):
     level: int = 0
     beside: tuple[tuple[str, Admission], ...] = ()
     lack: Lacking | None = None
+    evicted: tuple[str, ...] = ()
+    since: float = 0.0
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -113,16 +116,20 @@ def lack_of(record: Lacking) -> Lack:
     return Lack(record.quota, rooms, record.priority)
 
 
-def promised(workload: Workload, promise: Promise) -> Promised:
-    """As a record."""
-    victims = tuple(sorted(promise.victims))
-    return Promised(workload.key, victims, promise.admission, promise.level, promise.beside, lacking(promise.lack))
+def promised(key: str, promise: Promise) -> Promised:
+    """As a record; `key`: the workload's."""
+    victims, evicted = tuple(sorted(promise.victims)), tuple(sorted(promise.evicted))
+    p = promise
+    return Promised(key, victims, p.admission, p.level, p.beside, lacking(p.lack), evicted, p.since)
 
 
 def promise_of(record: Promised) -> Promise:
     """From its record."""
     lack = None if record.lack is None else lack_of(record.lack)
-    return Promise(record.admission, frozenset(record.victims), record.level, record.beside, lack)
+    evicted = frozenset(record.evicted)
+    return Promise(
+        record.admission, frozenset(record.victims), record.level, record.beside, lack, evicted, record.since
+    )
 
 
 def reserved(workload: Workload, reservation: Reservation) -> Reserved:

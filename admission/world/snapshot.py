@@ -86,6 +86,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     untold: tuple[str, ...] = ()
     returning: tuple[str, ...] = ()
     promised: tuple[Promised, ...] = ()
+    claims: tuple[Promised, ...] = ()
     reserved: tuple[Reserved, ...] = ()
     unforeseen: tuple[str, ...] = ()
     evictions: tuple[EvictedPair, ...] = ()
@@ -168,7 +169,11 @@ def capture(
         short=tuple(Short(key, why, lacking(lack)) for key, (why, lack) in sorted(memory.short.items())),
         untold=tuple(sorted(memory.untold)),
         returning=tuple(sorted(memory.returning)),
-        promised=tuple(promised(*one) for one in sorted(books.queues.promises(), key=lambda one: order_of(one[0]))),
+        promised=tuple(
+            promised(one.key, promise)
+            for one, promise in sorted(books.queues.promises(), key=lambda one: order_of(one[0]))
+        ),
+        claims=tuple(promised(*one) for one in sorted(books.queues.claims.items())),
         reserved=tuple(reserved(*one) for one in sorted(books.queues.reservations(), key=lambda one: order_of(one[0]))),
         unforeseen=tuple(sorted(memory.unforeseen)),
         evictions=books.queues.evictions.pairs(),
@@ -214,6 +219,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, lack=lack)
     for one in snapshot.promised:
         world.queues.promise(one.workload, promise_of(one))
+    world.queues.claims.update((one.workload, promise_of(one)) for one in snapshot.claims)
     short = {one.workload: (one.reason, lack_of(one.lack)) for one in snapshot.short}
     world.queues.recall(
         Memory({}, short, frozenset(snapshot.untold), frozenset(snapshot.returning), frozenset(snapshot.unforeseen))

@@ -23,6 +23,7 @@ if that fails it calls `ledger.release` and puts the workload back into the queu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,8 +57,11 @@ from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workloa
 from admission.engine.preemption.outlook import reach_beside
 from admission.engine.queue.evictions import TIMES, WITHIN
 from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Lack
+from admission.engine.queue.pending import Promise
 from admission.engine.queue.queues import Notice, PendingQueues
 
+FURTHEST = sys.maxsize
+"""No workload borrows further."""
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 _MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
 
@@ -142,6 +146,7 @@ class _Cycle:
         try:
             while len(decisions) < budget and (head := self._turns.next()) is not None:
                 self._promises.keep_until(head.level, head.order)
+                self._promises.keep_from(head.workload)
                 decision = self._consider(head)
                 if decision is not None:
                     decisions += (decision, *self._with_it)
@@ -162,7 +167,31 @@ class _Cycle:
         head = Head.of(beside_its_gang(workload, self._ledger))
         if is_grouped(workload):
             head.order = turn_of(workload, self._queues)
+        head.first = self._first(workload)
         self._turns.enter(head)
+
+    def _first(self, workload: Workload) -> int | None:
+        """Up to which level of borrowing it comes before others, since those that were evicted for it have all left.
+
+        So do those that have come since with a higher priority: they may still go before it.
+        """
+        if self._free_claim(workload.key) is not None:
+            return FURTHEST
+        if self._fair:
+            return None
+        tree = self._ledger.quota.tree_of(workload.cluster_queue)
+        for key, claim in self._queues.claims.items():
+            owner = self._queues.workload(key)
+            if owner is None or self._ledger.quota.tree_of(owner.cluster_queue) != tree:
+                continue
+            if workload.priority > owner.priority and not claim.bars(owner, workload):
+                return claim.level
+        return None
+
+    def _free_claim(self, key: str) -> Promise | None:
+        """Its claim, if nobody whom it had evicted is there any more."""
+        claim = self._queues.claims.get(key)
+        return None if claim is None or claim.evicted & self._ledger.admissions.keys() else claim
 
     # ---- step 3: flavors and quota
 
@@ -286,9 +315,8 @@ class _Cycle:
         """What all members get is kept for them; the others hear of it when they have their turn."""
         key = head.workload.key
         own, *others = sorted(room.nominations, key=lambda each: each.workload.key != key)
-        self._promise(
-            head, own, frozenset(victim.workload for victim in room.victims) or self._promises.leaving, others
-        )
+        victims = frozenset(victim.workload for victim in room.victims)
+        self._promise(head, own, victims or self._promises.leaving, others, evicts=bool(victims))
         asked = requested(head.workload, queue)
         if not room.victims:
             return Wait(key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, asked)
@@ -316,6 +344,8 @@ class _Cycle:
 
     def _make_room(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
         workload = head.workload
+        if (start := self._claimed(head, queue)) is not None:
+            return start
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
         may_help = _evicts(queue) and (assignment.mode > Mode.NO_FIT or bool(head.refused))
@@ -346,6 +376,19 @@ class _Cycle:
             return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
         return self._start(head, queue, found)
 
+    def _claimed(self, head: Head, queue: ClusterQueue) -> Decision | None:
+        """It starts as well as it can now that those have left whom it had evicted, without evicting more of them."""
+        if self._free_claim(head.workload.key) is None:
+            return None
+        nominator = Nominator(self._ledger, self._nobody, self._now, thorough=True)
+        with self._promises.afterwards(queue.name):
+            found = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
+        if not found.starts or self._promises.must_wait(found):
+            self._queues.disclaim(head.workload.key)
+            self._free_again(queue.name)
+            return None
+        return self._start(head, queue, found)
+
     def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: Lack | None) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:
             return self._wait(head, queue, BEHIND, why)
@@ -354,7 +397,7 @@ class _Cycle:
         if (repeated := self._too_often(head, queue, found.victims)) is not None:
             return repeated
         victims = frozenset(victim.workload for victim in found.victims)
-        self._promise(head, found, victims, needs=needs)
+        self._promise(head, found, victims, needs=needs, evicts=True)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
@@ -362,14 +405,21 @@ class _Cycle:
         """It had one of the victims evicted too often of late; else these are remembered, but those that leave already."""
         stay = {victim.workload for victim in victims} - self._promises.leaving
         stay = {key for key in stay if (booked := self._ledger.workload(key)) is not None and not booked.evicted}
+        preemptor, told = evicts_as(head.workload), self._queues.evictions
+        found = told.too_often(preemptor, stay, self._now)
+        if found is not None:
+            times = f"had {found[0]} evicted {TIMES} times within {WITHIN / 60:.0f} minutes"
+            return self._refrains(head, queue, times, found[1])
+        others = {key: evicts_as(one) for key in sorted(stay) if (one := self._ledger.workload(key)) is not None}
         gang = head.workload.gang
-        preemptor = min(gang.together) if gang is not None and gang.together else head.workload.key
-        found = self._queues.evictions.too_often(preemptor, stay, self._now)
-        if found is None:
-            self._queues.evictions.evict(preemptor, sorted(stay), self._now)
-            return None
-        victim, until = found
-        message = f"had {victim} evicted {TIMES} times within {WITHIN / 60:.0f} minutes; may evict it again at {moment(until)}"
+        mine = frozenset((head.workload.key, *(() if gang is None else gang.together)))
+        if (found := told.in_return(mine, others, self._now)) is not None:
+            return self._refrains(head, queue, f"was evicted for {found[0]}", found[1])
+        told.evict(preemptor, sorted(stay), self._now)
+        return None
+
+    def _refrains(self, head: Head, queue: ClusterQueue, why: str, until: float) -> Wait:
+        message = f"{why}; may evict it at {moment(until)}"
         return self._wait(head, queue, Reason.REPEATED_PREEMPTION, message, until=until)
 
     def _promise(
@@ -379,12 +429,15 @@ class _Cycle:
         victims: frozenset[str],
         others: Sequence[Nomination] = (),
         needs: Lack | None = None,
+        *,
+        evicts: bool = False,
     ) -> None:
         """It gets this once the victims have left; until then nobody behind it does. `others` start together with it.
 
-        `needs`: quota without which it cannot start while they are there.
+        `needs`: quota without which it cannot start while they are there. `evicts`: they leave for it, not for others.
         """
-        self._promises.make(head.workload.key, found, victims, others, needs)
+        evicted = victims if evicts else frozenset()
+        self._promises.make(head.workload.key, found, victims, others, needs, evicted, self._now)
         self._settle(head)
         self._turns.taken(head.queue)
 
@@ -429,6 +482,12 @@ def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[
     """Totals per pod set, for the status."""
     target = queue or ClusterQueue(workload.cluster_queue)
     return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}
+
+
+def evicts_as(workload: Workload) -> str:
+    """The key under which it is remembered whom it had evicted: for a group the same, whichever of its gangs is its head."""
+    gang = workload.gang
+    return min(gang.together) if gang is not None and gang.together else workload.key
 
 
 def _evicts(queue: ClusterQueue) -> bool:

@@ -103,7 +103,7 @@ class GangGroups:
         ):
             return None
         with self._promises.afterwards():
-            return self._rooms.room(pending, others_leave=bool(self._promises))
+            return self._rooms.room(pending, others_leave=bool(self._promises.leaving))
 
     def _standing(self, together: tuple[str, ...]) -> tuple[list[Workload], tuple[str, ...]]:
         """Who waits, and who has quota and has not started; one that names other gangs is none of these."""

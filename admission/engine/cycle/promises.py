@@ -1,9 +1,10 @@
 """What a cycle keeps for workloads whose victims have not left yet: promises of earlier cycles and of this one.
 
-A promise is kept from everybody whose turn comes after its owner's. On the nodes it counts at once: nobody else is placed
-there. In quota it cannot, since until the victims leave they have it: so whoever starts has to fit twice, now, and
-`afterwards`, when the victims are gone and all promises kept. Who comes before the owner may take what was promised; the
-owner finds that out when it is considered anew. The book is as it was when the cycle has ended. Called by cycle.py.
+A promise is kept from everybody whose turn comes after its owner's. If others are evicted for it, it is also kept from those
+whose X On the nodes it counts at once: nobody else is placed there. In quota it cannot, since until the victims leave
+they have it: so whoever starts has to fit twice, now, and `afterwards`, when the victims are gone and all promises kept. Who
+comes before the owner may take what was promised; the owner finds that out when it is considered anew. The book is as it was
+when the cycle has ended. Called by cycle.py.
 """
 
 from __future__ import annotations
@@ -32,14 +33,25 @@ class Promises:
         self._held: dict[str, Admission] = {}
         self._names: dict[str, list[str]] = {}
         self._due: list[tuple[int, Order, Workload, Admission]] = []
-        for workload, promise in queues.promises():
-            self.outlook.leave(promise.victims)
+        self._own: list[tuple[Workload, Promise]] = []
+        for workload, promise in (*queues.promises(), *self._claimed()):
+            if queues.promised(workload.key):
+                self.outlook.leave(promise.victims)
+            if promise.evicted:
+                self._own.append((workload, promise))
             beside = [(one, got) for key, got in promise.beside if (one := queues.workload(key)) is not None]
             order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
             self._due.append((promise.level, order, workload, promise.admission))
             self._due += ((promise.level, order, _beside(one), got) for one, got in beside)
             self._names[workload.key] = [workload.key, *(_beside(one).key for one, _ in beside)]
         self._due.sort(key=lambda each: each[:2], reverse=True)
+
+    def _claimed(self) -> Iterator[tuple[Workload, Promise]]:
+        """What is kept for a workload that is to be considered anew while its victims leave, or when they have left."""
+        for key, claim in self._queues.claims.items():
+            owner = self._queues.workload(key)
+            if owner is not None and not self._queues.promised(key):
+                yield owner, claim
 
     def __bool__(self) -> bool:
         """Whether any promise is kept, so that afterwards differs from now."""
@@ -54,6 +66,18 @@ class Promises:
         """Keep what was promised to those whose turn is before this one."""
         while self._due and self._due[-1][:2] < (level, order):
             self._keep_next()
+
+    def keep_from(self, other: Workload) -> None:
+        """Keep what was promised to those that `other` may not go before."""
+        barring = [owner.key for owner, promise in self._own if promise.bars(owner, other)]
+        if not barring:
+            return
+        names = {name for key in barring for name in self._names.get(key, ())}
+        self._own = [each for each in self._own if each[0].key not in barring]
+        due, self._due = self._due, [each for each in self._due if each[2].key not in names]
+        for _, _, workload, admission in reversed(due):
+            if workload.key in names:
+                self._keep(workload, admission)
 
     def keep_all(self) -> None:
         """Keep everything that was promised: where fair shares decide, whoever was promised something had won his turn."""
@@ -71,15 +95,17 @@ class Promises:
         victims: frozenset[str],
         others: Sequence[Nomination] = (),
         lack: Lack | None = None,
+        evicted: frozenset[str] = frozenset(),
+        now: float = 0.0,
     ) -> None:
         """The pending workload of that key gets this once the victims have left, and `others` with it what they get.
 
-        `lack`: the quota that it would need to start before.
+        `lack`: the quota that it would need to start before. `evicted`: those of the victims that it evicts itself, at `now`.
         """
         self.outlook.leave(victims)
         admission = found.admission()
         beside = tuple((other.workload.key, other.admission()) for other in others)
-        self._queues.promise(key, Promise(admission, victims, found.assignment.level, beside, lack))
+        self._queues.promise(key, Promise(admission, victims, found.assignment.level, beside, lack, evicted, now))
         self._names[key] = [found.workload.key, *(_beside(other.workload).key for other in others)]
         self._keep(found.workload, admission)
         for other in others:

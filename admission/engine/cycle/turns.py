@@ -30,6 +30,7 @@ class Head:
     """A queue's head. `level` is how far it borrows, or the least it could while `assignment` is None.
 
     `refused`: flavors whose nodes did not hold a pod set, with the placement's message; `hopeless`: not even empty ones.
+    `first`: it comes before those that are not first, as long as it borrows no further than this; None: it does not.
     """
 
     workload: Workload
@@ -38,6 +39,7 @@ class Head:
     assignment: FlavorAssignment | None = None
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     hopeless: bool = True
+    first: int | None = None
 
     @classmethod
     def of(cls, workload: Workload) -> Head:
@@ -91,6 +93,8 @@ class LazyTurns:
     def enter(self, head: Head) -> None:
         """It is a head from now on."""
         self._heads[head.queue] = head
+        if head.first is not None:
+            head.level = -1
         self.again(head)
 
     def again(self, head: Head) -> None:
@@ -107,7 +111,7 @@ class LazyTurns:
             level, order, queue = heappop(self._line)
             head = self._heads.get(queue)
             if head is not None and head.order == order and head.level == level:
-                if level and not self._borrowers_of(queue).current(queue):
+                if level > 0 and not self._borrowers_of(queue).current(queue):
                     head.assignment = None
                 return head
         return None
@@ -117,8 +121,9 @@ class LazyTurns:
 
     def yields(self, head: Head, level: int) -> bool:
         """Borrowing further than was thought, it goes behind those that borrow less."""
-        if level <= head.level:
+        if level <= head.level or (head.first is not None and level <= head.first):
             return False
+        head.first = None
         head.level = level
         if (node := self._ledger.quota.node(head.queue)) is not None:
             self._borrowers_of(head.queue).add(node, head.workload, head.assignment)
@@ -178,6 +183,8 @@ class FairTurns:
         return min(self._winners.values(), key=lambda head: head.order, default=None)
 
     def _winner(self, heads: dict[str, Head]) -> Head:
+        if first := [head for head in heads.values() if head.first is not None]:
+            return min(first, key=lambda head: head.order)
         candidates = {}
         for name in sorted(heads):
             head = heads[name]

@@ -1,16 +1,18 @@
 """Who had whom evicted, and when: a guard against evictions that never end.
 
 Where a victim is admitted again before its preemptor, the preemptor would have it evicted again, and so on for ever. So the
-same preemptor may have the same victim evicted `TIMES` times within `WITHIN` seconds; then it waits. One eviction counts once,
-however often it is decided before the victim is pending again. The memory is bounded: of more than `MOST` pairs the oldest are
-forgotten.
+same preemptor may have the same victim evicted `TIMES` times within `WITHIN` seconds; then it waits. Some rules let two
+workloads evict each other in turn (fair sharing does, between one's own queue and the cohort). There the one that was evicted
+waits, and does not evict the other within that time. One eviction counts once, however often it is decided before the victim is
+pending again. The memory is bounded: of more than `MOST` pairs the oldest are forgotten. A pending workload whose priority
+changes is another one.
 
 Kept by queues.py, told and asked by cycle/cycle.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 TIMES = 2
@@ -69,6 +71,25 @@ class Evictions:
             if until > now and (found is None or until > found[1]):
                 found = (victim, until)
         return found
+
+    def in_return(self, evicted: Collection[str], victims: Mapping[str, str], now: float) -> tuple[str, float] | None:
+        """The victim that had one of `evicted` evicted itself of late, and until when it may not be evicted for it; None: none.
+
+        `victims`: by key, under what key each of them evicts others.
+        """
+        found = None
+        for victim, preemptor in sorted(victims.items()):
+            for key in sorted(evicted):
+                pair = self._pairs.get((preemptor, key))
+                until = 0.0 if pair is None else pair.at[-1] + WITHIN
+                if until > now and (found is None or until > found[1]):
+                    found = (victim, until)
+        return found
+
+    def forget(self, key: str) -> None:
+        """Whom it evicted, and who evicted it, does not matter any more."""
+        for pair in [pair for pair in self._pairs.values() if key in (pair.preemptor, pair.victim)]:
+            self._forget(pair)
 
     def pairs(self) -> tuple[EvictedPair, ...]:
         """All that is remembered, in order."""

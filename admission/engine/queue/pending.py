@@ -15,7 +15,8 @@ class Promise:
     """What a workload gets once its victims (by key) have left; `level` is how far it borrows then.
 
     `beside`: what others get then that start together with it, by their keys. `lack`: of which quota there is too little for it
-    to start while they are there; None: anything that changes may let it.
+    to start while they are there; None: anything that changes may let it. `evicted`: all that are evicted for it, also
+    those that have left since; `since`: when the first of them was chosen (epoch seconds).
     """
 
     admission: Admission
@@ -23,6 +24,20 @@ class Promise:
     level: int = 0
     beside: tuple[tuple[str, Admission], ...] = ()
     lack: Lack | None = None
+    evicted: frozenset[str] = frozenset()
+    since: float = 0.0
+
+    def bars(self, owner: Workload, other: Workload) -> bool:
+        """Whether `other` goes behind the owner although its turn may be earlier: perhaps only because of the evictions.
+
+        So do the victims. A workload that comes before the owner in the same queue does not, nor one of a higher priority that
+        has come since.
+        """
+        if not self.evicted or other.key in self.evicted:
+            return bool(self.evicted)
+        if other.cluster_queue == owner.cluster_queue:
+            return order_of(owner) < order_of(other)
+        return other.priority <= owner.priority or other.queued < self.since
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ class PendingQueues:
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
         self.evictions = Evictions()
+        self.claims: dict[str, Promise] = {}
+        """By pending workload: the promise for which it had others evicted. It stands when they have left, until `disclaim`."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -103,6 +105,8 @@ class PendingQueues:
         if item is not None and same_standing(item.workload, workload, timed=timed):
             item.workload = workload
             return
+        if item is not None and item.workload.priority != workload.priority:
+            self.evictions.forget(workload.key)
         self.remove(workload.key)
         item = self._items[workload.key] = Item(workload)
         self._counts[workload.cluster_queue] += 1
@@ -128,6 +132,7 @@ class PendingQueues:
         """Forget a workload (admitted, finished, deleted)."""
         item = self._items.pop(key, None)
         self._notices.pop(key, None)
+        self.claims.pop(key, None)
         if item is None:
             return
         name = item.workload.cluster_queue
@@ -159,15 +164,29 @@ class PendingQueues:
 
     def stays(self, key: str) -> None:
         """An admitted workload that was to leave does not: whoever waits for it looks at what there is now."""
+        for owner, claim in list(self.claims.items()):
+            if key in claim.evicted:
+                self.claims[owner] = replace(claim, evicted=claim.evicted - {key})
+                if not self.claims[owner].evicted:
+                    del self.claims[owner]
         self._break(self._promised.stays(key))
 
     def quota_freed(self, names: Collection[str], beside: Beside, left: str = "") -> None:
         """Usage was given back among these queues, relatives of each other. `left`: the admitted workload that is gone."""
+        self._claimant_of(left)
         for item in self._promised.left(left):
             # those of another cohort tree waited for its nodes, and nobody looks there for who slept because of them
             (self._take_back if item.workload.cluster_queue in names else self._break)((item,))
         self._take_back(self._promised.end(names, beside(())))
         self._raise(names, beside, Line.quota_freed)
+
+    def _claimant_of(self, left: str) -> None:
+        """One of its victims has left: it is worth another look, were it refused meanwhile."""
+        for key, claim in self.claims.items():
+            item = self._items.get(key)
+            if left in claim.evicted and item is not None and item.promise is None and item.group is not None:
+                self._line(item.workload.cluster_queue).rouse(item.group)
+                self._ready.add(item.workload.cluster_queue)
 
     def quota_taken(self, names: Collection[str], beside: Beside) -> bool:
         """One of these queues, relatives of each other, borrows more than before: others might evict its workloads.
@@ -337,7 +356,16 @@ class PendingQueues:
             line.leave(key, item.group)
             item.group = None
         self.reserve(key, None)
+        if promise.evicted:
+            if (before := self.claims.get(key)) is not None:
+                evicted, since = promise.evicted | before.evicted, min(promise.since, before.since)
+                promise = replace(promise, evicted=evicted, since=since)
+            self.claims[key] = promise
         self._promised.make(item, promise)
+
+    def disclaim(self, key: str) -> None:
+        """What it had others evicted for cannot be had any more."""
+        self.claims.pop(key, None)
 
     def promised(self, key: str) -> bool:
         """Whether the workload waits for victims to leave."""

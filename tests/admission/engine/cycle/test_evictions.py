@@ -155,24 +155,40 @@ def test_the_third_time_it_waits_is_told_so_and_may_do_it_again_later() -> None:
     assert live(world, 1), "ten minutes after its first eviction it is looked at again"
 
 
-def test_it_names_the_victim_and_the_moment() -> None:
-    world, told = fresh(SCENES["partial admission"]), list[str]()
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        pytest.param(
+            [("a4", "b2")] * TIMES,
+            "had b2 evicted 2 times within 10 minutes; may evict it at 1970-01-01T02:56:40Z",
+            id="again and again",
+        ),
+        pytest.param([("b2", "a4")], "was evicted for b2; may evict it at 1970-01-01T02:56:40Z", id="in return"),
+    ],
+)
+def test_it_names_the_victim_and_the_moment(pairs: list[tuple[str, str]], message: str) -> None:
     scene = SCENES["partial admission"]
-    for one in (*scene.before, *scene.after):
+    world = fresh(scene)
+    for preemptor, victim in pairs:
+        world.queues.evictions.evict(preemptor, [victim], START)
+        world.queues.evictions.pending(victim)
+    for one in scene.before:
         world.apply(one)
-    for _ in range(10):
-        report = world.cycle()
-        for decision in report.decisions:
-            if isinstance(decision, Wait) and decision.reason is Reason.REPEATED_PREEMPTION:
-                told.append(f"{decision.workload} {decision.message}")
-            for victim in decision.victims if isinstance(decision, Preempt) else ():
-                gone = world.ledger.workload(victim.workload)
-                assert gone is not None
-                world.apply(Gone(Removed.WORKLOAD, gone.key))
-                world.apply(replace(gone, admission=None))
-        world.now += 1
-    assert told
-    assert told[0].startswith("a4 had b2 evicted 2 times within 10 minutes; may evict it again at 1970-01-01T02:56:4")
+    world.cycle()
+    for one in scene.after:
+        world.apply(one)
+    [told] = [d for d in world.cycle().decisions if isinstance(d, Wait)]
+    assert (told.workload, told.reason, told.message) == ("a4", Reason.REPEATED_PREEMPTION, message)
+
+
+def test_a_changed_priority_makes_it_another_one() -> None:
+    found = Evictions()
+    found.evict("p", ["v", "w"], 1.0)
+    found.evict("v", ["x"], 1.0)
+    found.forget("v")
+    assert [(pair.preemptor, pair.victim) for pair in found.pairs()] == [("p", "w")]
+    assert found.in_return({"w"}, {"p": "p"}, 2.0) == ("p", 1.0 + WITHIN)
+    assert found.in_return({"v"}, {"p": "p"}, 2.0) is None
 
 
 def test_a_snapshot_in_the_middle_goes_on_alike() -> None:
