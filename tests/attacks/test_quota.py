@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from admission.controllers.conditions import GANG_BOUND
 from api.errors import Forbidden
 from api.kube.client import PatchKind
-from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NAMESPACES, PODS
+from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS
 from api.names import (
     ADMISSION_GATE,
     GANG,
+    GANG_MEMBER,
     GANG_MINIMUM,
     GANG_NAME,
     GANG_TERMS,
@@ -27,6 +30,7 @@ from tests.attacks.conftest import Battlefield
 from tests.scenarios.site import GPU, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
+TODAY = "2026-01-01T00:00:00Z"
 CLOSED = "tenant-closed"
 """A ClusterQueue without quota, which is the default of the tenant's namespace."""
 
@@ -110,6 +114,46 @@ async def test_a_gang_without_a_queue_goes_by_the_namespaces_own(battlefield: Ba
     made = await held(battlefield, "no-queue", {GANG_NAME: "no-queue", GANG_MINIMUM: "1"})
     assert made["metadata"]["labels"][QUEUE_NAME_LABEL] == "default"
     await never_ran(battlefield, "no-queue")
+
+
+async def test_forged_marks_of_a_gang_open_no_gate(battlefield: Battlefield) -> None:
+    """Issue 16, A1: who is a gang's member, and whether it was bound whole, is told by no label of the pod's maker."""
+    terms = {GANG: "forged", GANG_TERMS: '{"name":"forged","minimum":1}'}
+    pod = a_pod("forged", {GANG_MEMBER: "true"}, annotations={**terms, GANG_BOUND: "True"})
+    try:
+        made = await battlefield.create(PODS, pod)
+    except Forbidden:
+        return
+    assert {"name": ADMISSION_GATE} in made["spec"]["schedulingGates"]
+    assert made["metadata"]["labels"][QUEUE_NAME_LABEL] == "default"
+
+    async def waits() -> bool:
+        found = (await battlefield.admin.list(WORKLOADS, battlefield.namespace)).items
+        return any(owner["name"] == "forged" for w in found for owner in w["metadata"].get("ownerReferences", ()))
+
+    await eventually("it waits in the queue of its namespace", waits)
+    await never_ran(battlefield, "forged")
+
+
+async def test_a_tenant_does_not_tell_that_a_gang_was_bound_whole(battlefield: Battlefield) -> None:
+    """Issue 16, A1: the status of Workloads is not his."""
+    if not battlefield.on_real_server:
+        pytest.skip("the embedded server knows no rights")
+    await held(battlefield, "unbound", {GANG_NAME: "unbound", GANG_MINIMUM: "1"})
+
+    async def queued() -> bool:
+        found = (await battlefield.admin.list(WORKLOADS, battlefield.namespace)).items
+        return any(workload["metadata"]["name"] == "unbound" for workload in found)
+
+    await eventually("the gang is queued", queued)
+    bound = {"type": GANG_BOUND, "status": "True", "reason": "Bound", "message": "", "lastTransitionTime": TODAY}
+    told = {"status": {"conditions": [bound]}}
+    tell = partial(battlefield.tenant.patch, WORKLOADS, "unbound", told, battlefield.namespace, kind=PatchKind.MERGE)
+    with pytest.raises(Forbidden):
+        await tell(subresource="status")
+    with pytest.raises(Forbidden):
+        await tell()
+    await never_ran(battlefield, "unbound")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,13 +18,15 @@ from api.kube.resources import (
     EVENTS,
     JOBS,
     NAMESPACES,
+    NODES,
     POD_GROUPS,
     PODS,
     SIGS_POD_GROUPS,
+    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
 )
-from api.meta import is_true
+from api.meta import is_true, parse_time
 from api.names import (
     ADMITTED,
     GANG_LABEL,
@@ -32,6 +35,7 @@ from api.names import (
     KOORDINATOR_GROUPS,
     KOORDINATOR_MINIMUM,
     KOORDINATOR_NAME,
+    PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
     SIGS_GANG,
     SIGS_GANG_GROUPS,
@@ -403,6 +407,46 @@ async def test_a_gang_that_is_not_bound_in_time_goes_back_whole(site: MakeSite) 
     await are(here, "p-")
 
 
+async def test_gangs_and_plain_pods_of_one_queue_start_by_priority_then_by_time(site: MakeSite) -> None:
+    """Issue 16, A6: regular pods stand between gangs as the document says."""
+    here = site("between")
+    await here.open({"b1": {"r1": 1}}, quota=2, queueingStrategy="StrictFIFO")
+    await here.make(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "between"}, "value": 5})
+    await create(here, *(a_pod(here, f"first-{i}", said("first", 2), gpus=1, queue="lq") for i in range(2)))
+    await are(here, "first-", Running=2)
+    urgent = {PRIORITY_CLASS_LABEL: "between"}
+
+    async def second_later(name: str) -> None:
+        """Creation is told in whole seconds."""
+        made = parse_time((await here.kube.get(PODS, name, here.name))["metadata"]["creationTimestamp"]) or 0.0
+
+        async def later() -> bool:
+            return time.time() >= made + 1.5
+
+        await eventually("a second later", later)
+
+    await create(here, *(a_pod(here, f"second-{i}", said("second", 2), gpus=1, queue="lq") for i in range(2)))
+    await second_later("second-1")
+    await create(here, a_pod(here, "third", {}, gpus=1, queue="lq"))
+    await second_later("third")
+    await create(here, *(a_pod(here, f"fourth-{i}", said("fourth", 2), gpus=1, queue="lq") for i in range(2)))
+    await second_later("fourth-1")
+    await create(here, a_pod(here, "urgent", urgent, gpus=1, queue="lq"))
+    waiting = {"second-": 2, "third": 1, "fourth-": 2, "urgent": 1}
+
+    async def known() -> bool:
+        return len((await here.kube.list(WORKLOADS, here.name)).items) == 5
+
+    await eventually("all are queued", known)
+    for gone, then in pairwise(("first-", "urgent", "second-", "third", "fourth-")):
+        for pod in (await here.kube.list(PODS, here.name)).items:
+            if pod["metadata"]["name"].startswith(gone):
+                await here.kube.delete(PODS, pod["metadata"]["name"], here.name)
+        await are(here, then, Running=waiting.pop(then))
+        for prefix, count in waiting.items():
+            assert await phases(here, prefix) == Counter(Gated=count), f"{prefix} waits behind {then}"
+
+
 # ---- what happens to a gang that has run
 
 
@@ -428,34 +472,69 @@ async def running(here: Site) -> dict[str, str]:
     }
 
 
+async def lose(here: Site, name: str, loss: str) -> None:
+    """The pod is deleted, fails, or goes with its node."""
+    if loss == "deleted":
+        await here.kube.delete(PODS, name, here.name)
+    elif loss == "failed":
+        body = {"status": {"phase": "Failed"}}
+        await here.kube.patch(PODS, name, body, here.name, kind=PatchKind.MERGE, subresource="status")
+    else:
+        node = (await here.kube.get(PODS, name, here.name))["spec"]["nodeName"]
+        await here.kube.delete(NODES, node)
+
+        async def collected() -> bool:
+            return name not in (await running(here)).values()
+
+        await eventually("the garbage collector takes the pods of a node that is gone", collected)
+
+
 @pytest.mark.parametrize(
-    ("kind", "labels", "annotations"),
+    ("kind", "labels", "annotations", "loss"),
     [
-        pytest.param("Pod", said("g", 3), {}, id="pods-label"),
-        pytest.param("Job", {}, {KOORDINATOR_NAME: "g", KOORDINATOR_MINIMUM: "3"}, id="job-annotation"),
-        pytest.param("Deployment", {GANG_LABEL: "g"}, {}, id="deployment-podgroup"),
+        pytest.param("Pod", said("g", 3), {}, "deleted", id="pods-label"),
+        pytest.param("Pod", {SIGS_GANG: "g"}, {}, "failed", id="pods-sigs-failed"),
+        pytest.param("Pod", said("g", 3), {}, "node", id="pods-label-node"),
+        pytest.param("Job", {}, {KOORDINATOR_NAME: "g", KOORDINATOR_MINIMUM: "3"}, "deleted", id="job-annotation"),
+        pytest.param("Job", said("g", 3), {}, "failed", id="job-label-failed"),
+        pytest.param("Deployment", {GANG_LABEL: "g"}, {}, "deleted", id="deployment-podgroup"),
+        pytest.param("Deployment", {GANG_LABEL: "g"}, {}, "node", id="deployment-podgroup-node"),
         pytest.param(
-            "Deployment", {**said("g", 3), SIGS_MATCH_POLICY: "once-satisfied"}, {}, id="deployment-once-satisfied"
+            "Deployment",
+            {**said("g", 3), SIGS_MATCH_POLICY: "once-satisfied"},
+            {},
+            "deleted",
+            id="deployment-once-satisfied",
         ),
     ],
 )
 async def test_a_lost_member_of_a_gang_that_has_run_ends_none_of_the_others(
-    site: MakeSite, stage: Stage, kind: str, labels: Texts, annotations: Texts, request: pytest.FixtureRequest
+    site: MakeSite,
+    stage: Stage,
+    kind: str,
+    labels: Texts,
+    annotations: Texts,
+    loss: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Issue 16, A1: the timeout bounds the start only; the successor takes the place of the lost one."""
     if stage.name == "embedded" and kind != "Pod":
         pytest.skip("the embedded API server makes no pods of Deployments, and none that pass webhooks of Jobs")
+    if stage.name == "embedded" and loss == "node":
+        pytest.skip("the embedded API server does not collect the pods of a node that is gone")
     here = site(f"lost-{request.node.callspec.id.partition('-')[2]}")
-    await here.open({"b1": {"r1": 1}})
+    here.gpus_per_host = 1
+    await here.open({"b1": {"r1": 4}})
     spec = {"minMember": 3, "scheduleTimeoutSeconds": 3}
-    await here.make(POD_GROUPS, {"metadata": {"name": "g", "namespace": here.name}, "spec": spec})
+    resource = SIGS_POD_GROUPS if SIGS_GANG in labels else POD_GROUPS
+    await here.make(resource, {"metadata": {"name": "g", "namespace": here.name}, "spec": spec})
     if kind == "Pod":
         await create(here, *(a_pod(here, f"p-{i}", labels, annotations, gpus=1) for i in range(3)))
     else:
         await here.make(*a_gang(here, kind, labels, annotations, 3))
     await are(here, "p-", Running=3)
     before = await running(here)
-    await here.kube.delete(PODS, min(before.values()), here.name)
+    await lose(here, min(before.values()), loss)
 
     async def others_end() -> bool:
         return len(before.keys() & (await running(here)).keys()) < 2
@@ -463,7 +542,7 @@ async def test_a_lost_member_of_a_gang_that_has_run_ends_none_of_the_others(
     await never("the others run on", others_end, seconds=6.0)
     if kind == "Pod":
         await create(here, a_pod(here, "p-next", labels, annotations, gpus=1))
-    await are(here, "p-", Running=3)
+    await are(here, "p-", Running=3, **({"Failed": 1} if loss == "failed" else {}))
     assert len(before.keys() & (await running(here)).keys()) == 2
     assert len((await here.kube.list(WORKLOADS, here.name)).items) == 1, "the successor has the place of the lost one"
 

@@ -13,10 +13,12 @@ import pytest_asyncio
 
 from api.errors import ApiError
 from api.kube.client import PatchKind
-from api.kube.resources import LEADER_WORKER_SETS, NAMESPACES, PODS, WORKLOADS
+from api.kube.resources import ELASTIC_QUOTAS, LEADER_WORKER_SETS, NAMESPACES, PODS, WORKLOADS
+from api.meta import find_condition, is_true
 from api.names import (
     ADMISSION_GATE,
     COMPONENT_INDEX,
+    ELASTIC_QUOTA,
     HOSTNAME_LABEL,
     LWS_GROUP_INDEX,
     LWS_NAME,
@@ -24,12 +26,13 @@ from api.names import (
     PODSET_GROUP_NAME,
     PODSET_LABEL,
     QUEUE_NAME_LABEL,
+    QUOTA_RESERVED,
     REQUIRED_TOPOLOGY,
     SLICE_REQUIRED_TOPOLOGY,
 )
 from api.workloads import Workload
 from hack.controlplane.options import Options
-from tests.scenarios.site import RACK, Site, eventually
+from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.stage import Stage
 from tests.scenarios.standins import LeaderWorkerSets, running
 
@@ -322,3 +325,35 @@ async def test_a_malformed_one_is_refused(
     with pytest.raises(ApiError) as refused:
         await here.kube.create(LEADER_WORKER_SETS, {**kind, **bad})
     assert message in str(refused.value)
+
+
+async def test_groups_go_by_the_elastic_quota_of_their_namespace_whole(site: MakeSite) -> None:
+    """Issue 16, A2: a set that names the quota's queue; three GPUs hold one group of two, and no half of another."""
+    here = site("lws-elastic")
+    await here.make(NAMESPACES, {"metadata": {"name": here.name}})
+    await here.add_nodes({"b1": {"r1": 1}})
+    spec = {"min": {GPU: "3"}, "max": {GPU: "3"}}
+    await here.make(ELASTIC_QUOTAS, {"metadata": {"name": "quota", "namespace": here.name}, "spec": spec})
+
+    async def in_force() -> bool:
+        found = (await here.kube.get(ELASTIC_QUOTAS, "quota", here.name)).get("status") or {}
+        return any(c["type"] == "Active" and c["status"] == "True" for c in found.get("conditions", ()))
+
+    await eventually("the quota is in force", in_force)
+    asked = a_set(here, "serve", 2, 2)
+    asked["metadata"]["labels"] = {QUEUE_NAME_LABEL: ELASTIC_QUOTA}
+    await here.make(LEADER_WORKER_SETS, asked)
+
+    async def one_whole() -> bool:
+        going = [pod for pod in await pods_of(here, "serve") if pod["status"].get("phase") == "Running"]
+        waiting = [w for w in (await workloads(here)).values() if not is_true(w.status.conditions, QUOTA_RESERVED)]
+        told = [find_condition(w.status.conditions, QUOTA_RESERVED) for w in waiting]
+        said = any(each is not None and each.reason == "WaitingForQuota" for each in told)
+        return len(going) == 2 and len({_place(pod)[0] for pod in going}) == 1 and len(waiting) == 1 and said
+
+    await eventually("one group runs, the other waits", one_whole)
+
+    async def used() -> bool:
+        return bool((await here.kube.get(ELASTIC_QUOTAS, "quota", here.name))["status"].get("used") == {GPU: "2"})
+
+    await eventually("the quota counts it", used)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from admission.engine import intake, model
+from admission.engine.queue.line import order_of
 from api.errors import InvalidObject
 from api.meta import parse_time
 from api.names import GANG, GANG_GROUP, GANG_MADE, GANG_SINCE, GANG_UID
@@ -31,6 +34,32 @@ def test_a_gang_stands_where_its_first_pod_came_and_starts_with_its_group() -> N
     found = taken(workload(**{GANG: "a", GANG_UID: "g", GANG_SINCE: SINCE, GANG_GROUP: '["ns/a","ns/b"]'}))
     assert found.gang == model.Gang("g", ("ns/a", "ns/b"))
     assert found.queued == parse_time(SINCE)
+
+
+def test_regular_pods_stand_between_gangs_by_priority_then_by_time() -> None:
+    """Issue 16, A6 (000): a pod's time against that of the gang's first pod; of equal times the smaller UID goes first."""
+
+    def at(name: str, second: int, priority: int = 0, gang: str = "") -> model.Workload:
+        moment = f"2026-01-01T00:00:{second:02d}Z"
+        said = {GANG: gang, GANG_UID: gang, GANG_SINCE: moment} if gang else {}
+        # the Workload of a gang is made when enough of its pods are there
+        meta = {"name": name, "namespace": "ns", "uid": name, "annotations": said}
+        meta["creationTimestamp"] = "2026-01-01T00:01:00Z" if gang else moment
+        spec = {"queueName": "q", "podSets": [], "priority": priority}
+        return taken(Workload.from_wire({"metadata": meta, "spec": spec}))
+
+    line = [
+        at("urgent", 9, priority=1),
+        at("urgent-gang", 10, priority=1, gang="v"),
+        at("early", 1),
+        at("gang-of-2", 2, gang="x"),
+        at("between", 3),
+        at("beside-a", 4, gang="y"),
+        at("beside-b", 4, gang="z"),
+        at("zz-last", 5),
+    ]
+    orders = [order_of(each) for each in line]
+    assert all(one < next_one for one, next_one in pairwise(orders))
 
 
 def test_whether_it_has_started_is_read_too() -> None:
