@@ -318,6 +318,28 @@ async def test_pods_of_a_job_are_members_and_those_too_many_wait_for_a_place(sit
         await eventually("the waiting pod takes the place", taken)
 
 
+@pytest.mark.parametrize("failed", [False, True], ids=["deleted", "failed"])
+async def test_a_lost_member_of_a_group_that_has_run_ends_none_of_the_others(site: MakeSite, failed: bool) -> None:
+    """Issue 16, A1: the place is kept for the one that comes after it."""
+    here = site(f"lost-{int(failed)}")
+    async with tree(here, {"r0": [2, 2]}):
+        await here.make(CONFIG_MAPS, a_group(here, "g", 3))
+        await create(here, "g", 3)
+        others = {pod["metadata"]["uid"] for pod in (await are(here, "g-", Running=3))[1:]}
+        if failed:
+            ended = {"status": {"phase": "Failed"}}
+            await here.kube.patch(PODS, "g-0", ended, here.name, kind=PatchKind.MERGE, subresource="status")
+        else:
+            await here.kube.delete(PODS, "g-0", here.name)
+
+        async def ends() -> bool:
+            return not others <= {pod["metadata"]["uid"] for pod in await members(here, "g-")}
+
+        await never("the others run on", ends, 5.0)
+        await create(here, "g", 1, first=3)
+        assert others < {pod["metadata"]["uid"] for pod in await are(here, "g-", Running=3)}
+
+
 async def test_pods_of_a_deployment_are_members(site: MakeSite, stage: Stage) -> None:
     if stage.name == "embedded":
         pytest.skip("the embedded API server has no Deployment controller")
