@@ -17,8 +17,8 @@ from api.names import TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
 from api.quantity import Resources, parse_list
 
 
-class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    pass
+class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
+    """Made from the wire, so never in a circle: the collector of garbage need not look at the many there are."""
 
 
 class Meta(_Wire, frozen=True):

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from admission.controllers.activity import Activity, cluster_queue_activity
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.elastic.outside import OutsidePods
-from admission.controllers.held import HeldPod, PodReader
+from admission.controllers.held import HeldPod, NodeReader, PodReader
 from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.trees import Trees
 from admission.controllers.situation import Situation
@@ -180,7 +180,7 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> View
     limit_ranges = Informer(kube, LIMIT_RANGES, LimitRange)
     index(workloads, local_queues, limit_ranges)
     return Views(
-        nodes=Informer(kube, NODES, Node),
+        nodes=Informer(kube, NODES, NodeReader()),
         pods=Informer(kube, PODS, PodReader(), field_selector=BOUND_PODS),
         namespaces=Informer(kube, NAMESPACES, Namespace),
         limit_ranges=limit_ranges,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -461,10 +462,16 @@ def node(given: pods.Node) -> model.Node:
         return model.Node(
             name=given.key,
             labels=given.metadata.labels,
-            allocatable=quantity.parse_list(given.status.allocatable, "status.allocatable"),
+            allocatable=_offered(tuple(given.status.allocatable.items())),
             taints=given.spec.taints,
             usable=given.ready and not given.spec.unschedulable,
         )
+
+
+@lru_cache(4096)
+def _offered(amounts: tuple[tuple[str, str | int | float], ...]) -> quantity.Resources:
+    """What a node offers; nodes of one kind share it, and nobody changes it."""
+    return quantity.parse_list(dict(amounts), "status.allocatable")
 
 
 def bound_pod(given: pods.Pod) -> model.BoundPod | None:

@@ -64,9 +64,9 @@ def exact_command(one: int = 4000, three: int = 1000) -> None:
 
 
 @app.command("coldstart")
-def coldstart_command() -> None:
-    """The controller's start beside a large cluster."""
-    coldstart.run()
+def coldstart_command(load: str = typer.Argument(default="coldstart")) -> None:
+    """The controller's start beside a large cluster: `coldstart`, or `nodes` for very many of these alone."""
+    coldstart.run(load)
 
 
 @app.command("preemption")
@@ -137,6 +137,7 @@ def everything(context: typer.Context) -> None:
         explain.run()
         simulate.main([])
         coldstart.run()
+        coldstart.run("nodes")
         webhook.run()
         perfload.run(perfload.Run())
         jobs.run([])

@@ -1,10 +1,12 @@
 """A controller's cold start beside a large cluster: how long until it is ready, and how much memory that takes.
 
     python -m tests.bench coldstart
+    python -m tests.bench coldstart nodes
 
 The embedded API server is loaded with what loads.json says: nodes in blocks and racks, jobs that were admitted and run, all
 their pods bound, and pods of others. The controller is started for real, as an operator would, and has to list all of it
-and to book it before it is ready. The server answers from this process, on the same cores.
+and to book it before it is ready. Load `nodes` is 100,000 nodes and nothing else. The server answers from this process, on the
+same cores.
 """
 
 from __future__ import annotations
@@ -47,13 +49,13 @@ SINCE = "2026-01-01T00:00:00Z"
 PER_HOST = 8
 
 
-def run() -> None:
-    """Prints one line."""
+def run(load: str = "coldstart") -> None:
+    """Prints one line. `load`: its name in loads.json."""
     with tempfile.TemporaryDirectory(prefix="stowage-bench-") as folder:
-        asyncio.run(_measure(Path(folder), loads("coldstart")))
+        asyncio.run(_measure(Path(folder), load, loads(load)))
 
 
-async def _measure(folder: Path, load: dict[str, Any]) -> None:
+async def _measure(folder: Path, name: str, load: dict[str, Any]) -> None:
     tokens = {"controller": f"system:serviceaccount:{STOWAGE}:stowage-controller"}
     async with FakeServer(FakeSettings(tokens=tokens)) as server:
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
@@ -70,16 +72,17 @@ async def _measure(folder: Path, load: dict[str, Any]) -> None:
             seconds = time.perf_counter() - began
             await asyncio.sleep(0)
             spent = cost(processes.pids[0])
-        _tell(load, seconds, spent.cpu, spent.highest)
+        _tell(name, load, seconds, spent.cpu, spent.highest)
 
 
-def _tell(load: dict[str, Any], seconds: float, cpu: float, highest: float) -> None:
+def _tell(name: str, load: dict[str, Any], seconds: float, cpu: float, highest: float) -> None:
     nodes = load["blocks"] * load["racks"] * load["hosts"]
     pods = load["jobs"] * load["pods_per_job"] + load["foreign_pods"]
     aims = load["aims"]
     print(
-        f"SUMMARY coldstart: {nodes} nodes, {pods} pods, {load['jobs']} jobs: ready after {seconds:.1f} s "
-        f"(aim {aims['ready_s']}), CPU {cpu:.1f} s, highest resident {highest:.0f} MiB (aim {aims['resident_mib']})"
+        f"SUMMARY {name}: {nodes} nodes, {pods} pods, {load['jobs']} jobs: ready after {seconds:.1f} s "
+        f"(aim {aims.get('ready_s', 'none')}), CPU {cpu:.1f} s (aim {aims.get('cpu_s', 'none')}), "
+        f"highest resident {highest:.0f} MiB (aim {aims['resident_mib']})"
     )
 
 
@@ -120,7 +123,7 @@ def _host(index: int) -> str:
 
 
 def _node(index: int, load: dict[str, Any]) -> dict[str, Any]:
-    """With about as many labels, and a status about as long, as a cloud's nodes have."""
+    """With about as many labels, annotations and managed fields, and a status about as long, as a cloud's nodes have."""
     rack = index // load["hosts"]
     labels = {
         names.HOSTNAME_LABEL: _host(index),
@@ -139,8 +142,42 @@ def _node(index: int, load: dict[str, Any]) -> dict[str, Any]:
         for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
     ]
     info = {"kubeletVersion": "v1.36.0", "osImage": "Linux", "architecture": "amd64", "operatingSystem": "linux"}
-    status = {"capacity": capacity, "allocatable": capacity, "conditions": conditions, "nodeInfo": info}
-    return {"metadata": {"name": _host(index), "labels": labels}, "spec": {"podCIDR": "10.0.0.0/24"}, "status": status}
+    images = [
+        {
+            "names": [f"registry.example/system/agent-{n}@sha256:{n:064}", f"registry.example/system/agent-{n}:1.{n}"],
+            "sizeBytes": n,
+        }
+        for n in range(10)
+    ]
+    status = {
+        "capacity": capacity,
+        "allocatable": capacity,
+        "conditions": conditions,
+        "nodeInfo": info,
+        "images": images,
+    }
+    annotations = {
+        "node.alpha.kubernetes.io/ttl": "0",
+        "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+        "csi.volume.kubernetes.io/nodeid": f'{{"disk.csi.example.com":"{_host(index)}"}}',
+    }
+    metadata = {"name": _host(index), "labels": labels, "annotations": annotations, "managedFields": _managed(labels)}
+    return {"metadata": metadata, "spec": {"podCIDR": "10.0.0.0/24"}, "status": status}
+
+
+def _managed(labels: dict[str, str]) -> list[dict[str, Any]]:
+    """What the server writes down of the kubelet's first and last write."""
+    of_kinds: dict[str, Any] = {
+        f'k:{{"type":"{kind}"}}': {".": {}, "f:status": {}} for kind in ("MemoryPressure", "DiskPressure", "Ready")
+    }
+    writes = [
+        {"f:metadata": {"f:labels": {f"f:{label}": {} for label in labels}}},
+        {"f:status": {"f:allocatable": {"f:cpu": {}, f"f:{GPU}": {}}, "f:conditions": of_kinds}},
+    ]
+    return [
+        {"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
+        for fields in writes
+    ]
 
 
 def _template() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the controller keeps of pods, and what it says of those it cannot count."""
+"""What the controller keeps of pods and nodes, and what it says of those it cannot count."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.controllers.held import PodReader
+from admission.controllers.held import NodeReader, PodReader
+from admission.engine import intake
 from admission.engine.model import BoundPod
 from api.errors import InvalidObject
 from api.kube.decode import DECODE_ERRORS, identity, undecodable
+from api.pods import Node, Taint
 from tests.builders import pod_template
 
 
@@ -54,3 +56,52 @@ def test_a_pod_that_cannot_be_counted_is_left_out_by_name_and_field() -> None:
         PodReader()(given)
     assert isinstance(caught.value, DECODE_ERRORS)
     assert str(undecodable("Pod", given, caught.value)).startswith("Pod ns/p: spec: requests[cpu]: 'much'")
+
+
+# ---- nodes: issue 16, F6
+
+
+def node(name: str = "n", *, cpu: str = "4", taints: list[dict[str, str]] | None = None) -> bytes:
+    conditions = [
+        {"type": "DiskPressure", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T00:00:00Z"},
+    ]
+    metadata = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "resourceVersion": "7",
+        "labels": {"kubernetes.io/hostname": name, "rack": "r1"},
+        "annotations": {"big": "x" * 1000},
+        "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}],
+    }
+    status = {"allocatable": {"cpu": cpu, "pods": "110"}, "conditions": conditions, "images": [{"names": ["i"]}]}
+    return msgspec.json.encode({"metadata": metadata, "spec": {"taints": taints or []}, "status": status})
+
+
+def test_the_engine_takes_a_node_as_if_it_were_kept_whole() -> None:
+    given = node(taints=[{"key": "k", "effect": "NoSchedule"}])
+    kept, whole = NodeReader()(given), msgspec.json.decode(given, type=Node)
+    assert intake.node(kept) == intake.node(whole)
+    assert intake.node(kept).allocatable == {"cpu": 4000, "pods": 110}
+    assert kept.spec.taints == (Taint(key="k", effect="NoSchedule"),)
+    assert identity(kept) == identity(whole)
+
+
+def test_of_a_node_nothing_is_kept_that_nobody_reads_but_since_when_it_is_ready() -> None:
+    kept = NodeReader()(node())
+    assert kept.metadata.annotations == {}
+    assert [(c.type, c.last_transition_time) for c in kept.status.conditions] == [("Ready", "2026-01-02T00:00:00Z")]
+
+
+def test_nodes_of_one_kind_share_what_they_offer() -> None:
+    read = NodeReader()
+    one, other, larger = (read(given) for given in (node("a"), node("b"), node("c", cpu="8")))
+    assert one.status.allocatable is other.status.allocatable
+    assert intake.node(one).allocatable is intake.node(other).allocatable
+    assert intake.node(larger).allocatable["cpu"] == 8000
+    assert (one.metadata.labels["kubernetes.io/hostname"], other.metadata.labels["rack"]) == ("a", "r1")
+
+
+def test_a_node_that_offers_what_is_no_quantity_is_named() -> None:
+    with pytest.raises(InvalidObject, match=r"Node n: status\.allocatable\[cpu\]"):
+        intake.node(NodeReader()(node(cpu="much")))

@@ -17,12 +17,15 @@ from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
 
-from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node, PlacementOptions
+from admission.engine.model import HOSTNAME_LABEL, Amounts, Counting, Flavor, Node, PlacementOptions
 from admission.engine.topology.booked.usage import Book, Books, Columns, NodeBook, Vector, add, book_add, times
 from admission.engine.topology.tree.tree import Shape, Tree, Values
 from admission.engine.trial import Journal
 
 T = TypeVar("T")
+
+_OFFERED: Final = 4096
+"""Kinds of nodes; more only cost memory."""
 
 _PART: Final = 500
 """Rows or nodes that are checked without a pause: some milliseconds."""
@@ -57,6 +60,7 @@ class Capacity:
         self._books: dict[str, Books] = {}
         self._shared = Books()
         self._generations: dict[str, int] = {}
+        self._offered: dict[Vector, Vector] = {}
         self.ground = 0
 
     def generations(self) -> dict[str, int]:
@@ -138,13 +142,20 @@ class Capacity:
             for tree in self.trees.values():
                 tree.drop(name)
         book.node = node
-        book.offers = () if node is None else self.columns.vector(node.allocatable)
+        book.offers = () if node is None else self._offers(node.allocatable)
         for tree in self.trees.values():
             if only_amounts:
                 tree.refill(name)
             else:
                 tree.put(name)
         self._forget_if_empty(name)
+
+    def _offers(self, allocatable: Amounts) -> Vector:
+        """By column; nodes that offer the same share it."""
+        vector = self.columns.vector(allocatable)
+        if len(self._offered) > _OFFERED:
+            self._offered.clear()
+        return self._offered.setdefault(vector, vector)
 
     def _book_of(self, name: str) -> NodeBook:
         book = self.nodes.get(name)

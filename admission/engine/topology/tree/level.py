@@ -6,8 +6,9 @@ costs the same however many there are. Numbers of pods are not kept here (count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _FIRST_SIZE = 16
+_NONE: Final[frozenset[int]] = frozenset()
+"""The children of the many domains that never have any."""
 
 
 def grown(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
@@ -33,7 +36,7 @@ class Level:
     def __init__(self) -> None:
         self.slots: dict[Key, int] = {}
         self.paths: list[Key] = []
-        self.children: list[set[int]] = []
+        self.children: list[Collection[int]] = []
         self._parent: Ints = np.zeros(_FIRST_SIZE, dtype=np.int64)
         self._label: Ints = np.zeros(_FIRST_SIZE, dtype=np.int64)
         self._alive: Bools = np.zeros(_FIRST_SIZE, dtype=np.bool_)
@@ -85,10 +88,25 @@ class Level:
         path = self.paths[slot]
         self._order.remove(path)
         del self.slots[path]
-        self.children[slot] = set()
+        self.children[slot] = _NONE
         self._alive[slot] = False
         self._parent[slot] = 0
         self._spare.append(slot)
+
+    def adopt(self, slot: int, child: int) -> None:
+        """The child is below the domain."""
+        children = self.children[slot]
+        if isinstance(children, set):
+            children.add(child)
+        else:
+            self.children[slot] = {child}
+
+    def disown(self, slot: int, child: int) -> bool:
+        """The child is gone. Whether the domain has others."""
+        children = self.children[slot]
+        if isinstance(children, set):
+            children.discard(child)
+        return bool(children)
 
     def children_of(self, slots: Ints) -> Ints:
         """The slots of all children, in no particular order."""
@@ -101,7 +119,7 @@ class Level:
     def _extend(self) -> int:
         slot = self.size
         self.paths.append(())
-        self.children.append(set())
+        self.children.append(_NONE)
         if slot >= len(self._parent):
             self._parent = grown(self._parent, slot + 1).astype(np.int64, copy=False)
             self._label = grown(self._label, slot + 1).astype(np.int64, copy=False)

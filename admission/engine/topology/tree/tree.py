@@ -202,7 +202,7 @@ class Tree:
             if found is None:
                 parent, found = slot, level.add(prefix, slot)
                 if depth:
-                    chain[depth - 1].children[parent].add(found)
+                    chain[depth - 1].adopt(parent, found)
             slot = found
         self._row_of[key] = slot
         if self.shape.by_host:
@@ -226,9 +226,7 @@ class Tree:
             level.remove(slot)
             if not depth:
                 return
-            siblings = self._chain()[depth - 1].children[parent]
-            siblings.discard(slot)
-            slot = None if siblings else parent
+            slot = None if self._chain()[depth - 1].disown(parent, slot) else parent
 
     def _set_members(self, row: int, names: list[str]) -> None:
         for name in self._members.pop(row, []):
