@@ -85,6 +85,14 @@ class Reserved(msgspec.Struct, frozen=True):
     firm: bool = True
 
 
+class KeptRecord(msgspec.Struct, frozen=True):
+    """What the refused head of a StrictFIFO queue asks for, of which it keeps its queue's; how far it would borrow."""
+
+    workload: str
+    admission: Admission
+    level: int = 0
+
+
 class Room(msgspec.Struct, frozen=True):
     """Pods of one entry of an assignment that are not bound yet, by the node that holds room for them."""
 

@@ -34,10 +34,11 @@ from admission.engine.model import (
 from admission.engine.queue.evictions import EvictedPair
 from admission.engine.queue.line import order_of
 from admission.engine.queue.memory import Memory
-from admission.engine.queue.pending import Reservation
+from admission.engine.queue.pending import Kept, Reservation
 from admission.engine.quota.fairness import FairSharing
 from admission.world.records import (
     CohortRecord,
+    KeptRecord,
     Promised,
     Refusal,
     Reserved,
@@ -89,6 +90,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[Promised, ...] = ()
     reserved: tuple[Reserved, ...] = ()
     unforeseen: tuple[str, ...] = ()
+    kept: tuple[KeptRecord, ...] = ()
     evictions: tuple[EvictedPair, ...] = ()
     rooms: tuple[Room, ...] = ()
     failed: dict[str, tuple[str, ...]] = {}
@@ -176,6 +178,10 @@ def capture(
         claims=tuple(promised(*one) for one in sorted(books.queues.claims.items())),
         reserved=tuple(reserved(*one) for one in sorted(books.queues.reservations(), key=lambda one: order_of(one[0]))),
         unforeseen=tuple(sorted(memory.unforeseen)),
+        kept=tuple(
+            KeptRecord(one.key, kept.admission, kept.level)
+            for one, kept in sorted(books.queues.kept(), key=lambda each: order_of(each[0]))
+        ),
         evictions=books.queues.evictions.pairs(),
         rooms=tuple(Room(*slot, nodes) for slot, nodes in rooms),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
@@ -217,6 +223,8 @@ def from_snapshot(snapshot: Snapshot) -> World:
         overtaken = waits is not None and world.queues.reservation(waits.cluster_queue) is not None
         lack = None if refusal.lack is None else lack_of(refusal.lack)
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, lack=lack)
+    for keeper in snapshot.kept:
+        world.queues.keep(keeper.workload, Kept(keeper.admission, keeper.level))
     for one in snapshot.promised:
         world.queues.promise(one.workload, promise_of(one))
     world.queues.claims.update((one.workload, promise_of(one)) for one in snapshot.claims)

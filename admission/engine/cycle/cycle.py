@@ -13,7 +13,8 @@ The steps, repeated until nothing more fits or the budget is used up:
    things will stand when the victims of earlier ones have left and what those were promised is taken.
    - *preempt*: its victims have to leave; what it then gets is promised to it, in this cycle and the next ones, until
      something changes that lets it be considered anew. Whoever comes after it starts only if it fits now and also then.
-   - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops. Where the queue asks for backfill
+   - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops, and keeps its unused quota from
+     borrowers where it may not reclaim what it lends (kept.py). Where the queue asks for backfill
      its head is told when it will start, and nobody behind it starts who would delay that (backfill.py).
 
 Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
@@ -32,6 +33,7 @@ from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
 from admission.engine.cycle.gangfit import Refused
 from admission.engine.cycle.gangroom import Room
 from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, is_grouped, turn_of
+from admission.engine.cycle.kept import KeptQuota, keeps
 from admission.engine.cycle.lacking import Lacking
 from admission.engine.cycle.late import beside_its_gang
 from admission.engine.cycle.nominate import DEFERRED, Nomination, Nominator
@@ -124,6 +126,7 @@ class _Cycle:
         self._nobody = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
         self._promises = Promises(ledger, queues)
+        self._kept = KeptQuota(ledger, queues, fair=fair)
         leaving = self._promises.outlook.concerns
         self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger, leaving)
         self._lacking = Lacking(ledger, self._promises, preemptions, fair=fair)
@@ -146,6 +149,10 @@ class _Cycle:
         try:
             while len(decisions) < budget and (head := self._turns.next()) is not None:
                 self._promises.keep_until(head.level, head.order)
+                if names := self._kept.hold_until(head.level, head.order):
+                    head.assignment = None
+                    for name in names:
+                        self._turns.taken(name)
                 self._promises.keep_from(head.workload)
                 decision = self._consider(head)
                 if decision is not None:
@@ -153,6 +160,7 @@ class _Cycle:
                     self._with_it.clear()
         finally:
             self._promises.end()
+            self._kept.end()
             for relatives in {self._ledger.quota.relatives(name) for name in self._borrowers}:
                 self._woke |= self._queues.quota_taken(relatives, partial(reach_beside, self._ledger))
         return decisions
@@ -164,6 +172,7 @@ class _Cycle:
             self._enter(workload)
 
     def _enter(self, workload: Workload) -> None:
+        self._kept.drop(workload.key)
         head = Head.of(beside_its_gang(workload, self._ledger))
         if is_grouped(workload):
             head.order = turn_of(workload, self._queues)
@@ -280,6 +289,7 @@ class _Cycle:
         booked = running(workload, queue, self._now)
         self._ledger.charge(booked, admission)
         self._woke |= self._backfill.taken(booked, admission, found.assignment.level)
+        self._queues.keep(workload.key, None)
         self._queues.remove(workload.key)
         self._settle(head)
         self._taken(found)
@@ -351,7 +361,8 @@ class _Cycle:
         may_help = _evicts(queue) and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:
             lack = self._lacking.of(workload, queue, assignment) or (USAGE_MAY_HELP if _evicts(queue) else None)
-            return self._wait(head, queue, assignment.reason, assignment.message(), lack=lack)
+            keep = self._quota_alone(head, queue, assignment)
+            return self._wait(head, queue, assignment.reason, assignment.message(), lack=lack, keep=keep)
         known, beyond = None, False
         if _evicts(queue) and not head.refused:
             known, beyond = self._lacking.beside_promises(workload, queue, assignment)
@@ -365,7 +376,8 @@ class _Cycle:
             lack = None
             if known is not None and not fewer and not found.homeless:
                 lack = self._lacking.in_vain(workload, queue, known, beyond)
-            return self._wait(head, queue, reason, told.message(), lack=lack)
+            keep = None if found.homeless else self._quota_alone(head, queue, assignment)
+            return self._wait(head, queue, reason, told.message(), lack=lack, keep=keep)
         if self._turns.yields(head, found.assignment.level):
             return None
         needs = None if head.refused or fewer else self._lacking.until_then(queue, assignment)
@@ -388,6 +400,15 @@ class _Cycle:
             self._free_again(queue.name)
             return None
         return self._start(head, queue, found)
+
+    def _quota_alone(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> FlavorAssignment | None:
+        """The flavors that a refused head keeps quota of: also those whose nodes do not hold it now, where they might."""
+        if not head.refused or not keeps(queue):
+            return assignment
+        if head.hopeless:
+            return None
+        search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._nobody, Scope(fair=self._fair))
+        return search.assign(head.workload)
 
     def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: Lack | None) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:
@@ -450,8 +471,9 @@ class _Cycle:
         *,
         lack: Lack | None = None,
         until: float | None = None,
+        keep: FlavorAssignment | None = None,
     ) -> Wait:
-        """`until`: when it is worth another look whatever happens (epoch seconds)."""
+        """`until`: when it is worth another look whatever happens (epoch seconds). `keep`: the quota that it might keep."""
         workload = head.workload
         again = None
         if queue is not None:
@@ -465,7 +487,11 @@ class _Cycle:
             message, again = expected.told(message), expected.look_again(again, self._now)
             lack = None  # its expected start moves with everything that ends
             overtaken = expected.overtaken
-        if self._queues.lapsed(workload.key):
+        kept = self._queues.keeps(workload.key)
+        self._queues.keep(workload.key, None)
+        if queue is not None:
+            self._kept.keep(workload, queue, keep)
+        if self._queues.lapsed(workload.key) or (kept and not self._queues.keeps(workload.key)):
             self._free_again(workload.cluster_queue)
         stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, lack=lack)
         self._settle(head)

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from admission.engine.cycle.kept import keepable, limited
 from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nomination, Nominator
 from admission.engine.cycle.second import second_pass
 from admission.engine.cycle.tournament import classical, fair
@@ -28,7 +29,7 @@ from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt
 from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
-from admission.engine.model import Admission, ClusterQueue, FlavorResource, StopPolicy, Workload
+from admission.engine.model import Admission, ClusterQueue, StopPolicy, Workload
 from admission.engine.queue.queues import Notice, PendingQueues
 
 LOST = "Workload no longer fits after processing another workload"
@@ -244,28 +245,5 @@ class _Round:
         queue = self._ledger.quota.spec(entry.workload.cluster_queue)
         if queue is None or queue.preemption.reclaim_within_cohort == "Any":
             return
-        amounts = {fr: self._reservable(entry, fr, amount) for fr, amount in entry.assignment.usage.items()}
-        self._hold(entry, _limited(entry.admission(), amounts))
-
-    def _reservable(self, entry: Nomination, fr: FlavorResource, amount: int) -> int:
-        name, limit = entry.workload.cluster_queue, None
-        own, used = self._ledger.quota.nominal(name, fr), self._ledger.quota.usage(name).get(fr, 0)
-        if entry.assignment.level > 0:
-            limit = self._ledger.quota.borrowing_limit(name, fr)
-            if limit is None:
-                return amount
-        return max(0, min(amount, own + (limit or 0) - used))
-
-
-def _limited(admission: Admission, amounts: Mapping[FlavorResource, int]) -> Admission:
-    """The admission with no more usage than these amounts in all."""
-    left = dict(amounts)
-    pod_sets = []
-    for pod_set in admission.pod_sets:
-        usage = {}
-        for resource, amount in pod_set.usage.items():
-            fr = (pod_set.flavors[resource], resource)
-            usage[resource] = min(amount, left[fr])
-            left[fr] -= usage[resource]
-        pod_sets.append(replace(pod_set, usage=usage))
-    return replace(admission, pod_sets=tuple(pod_sets))
+        amounts = keepable(self._ledger, queue.name, entry.assignment.level, entry.assignment.usage)
+        self._hold(entry, limited(entry.admission(), amounts))

@@ -45,8 +45,9 @@ class Scene:
     def claimed(self, workload: Workload) -> bool:
         """Whether anything but the ledger may keep the workload from starting."""
         promised = any(owner.key != workload.key for owner, _ in self.queues.promises())
+        kept = any(owner.cluster_queue != workload.cluster_queue for owner, _ in self.queues.kept())
         together = workload.gang is not None and bool(workload.gang.together)
-        return promised or together or self.startable is not None or bool(self.reservations(workload))
+        return promised or kept or together or self.startable is not None or bool(self.reservations(workload))
 
     def reservation(self, workload: Workload) -> Reservation | None:
         """The workload's own."""
@@ -125,7 +126,9 @@ def _line(
         heads = [replace(head, defect=_HELD) for head in heads]  # of a class of its own, so that it alone sleeps
     own = replace(workload, not_before=0.0)
     last = (one for one in (*together, *(others or ())) if one.key not in owners)
-    known = {one.key: one for one in (*last, *(owner for owner, _ in promises), *heads, own)}
+    keepers = {one.key: kept for one, kept in there.kept() if one.cluster_queue != workload.cluster_queue}
+    waits = (replace(one, defect=_HELD) for one, _ in there.kept() if one.key in keepers)
+    known = {one.key: one for one in (*waits, *last, *(owner for owner, _ in promises), *heads, own)}
     everybody = tuple(reversed(known.values()))
     for name in {one.cluster_queue for one in everybody}:
         if (spec := ledger.quota.spec(name)) is not None:
@@ -141,6 +144,10 @@ def _line(
         if others is None:
             line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
         line.foresee_none(head.key)
+    for key, kept in keepers.items():
+        if known[key].defect == _HELD:
+            line.refuse(key, Reason.PENDING_EVALUATION)
+            line.keep(key, kept)
     for owner, promise in promises:
         line.promise(owner.key, promise)
     if (mine := scene.reservation(workload)) is not None and workload.blocked is None:

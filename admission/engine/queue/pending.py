@@ -54,6 +54,14 @@ class Reservation:
     firm: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the refused head of a StrictFIFO queue asks for, of which it keeps what is its queue's; how far it would borrow."""
+
+    admission: Admission
+    level: int = 0
+
+
 @dataclass(slots=True)
 class Item:
     """A pending workload; without a class it is blocked, or waits for its backoff to end or for its victims to leave."""

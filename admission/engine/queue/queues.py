@@ -25,7 +25,7 @@ from admission.engine.queue.evictions import Evictions
 from admission.engine.queue.lacks import Free, FreeOf, Lack
 from admission.engine.queue.line import EqualClass, Line, order_of
 from admission.engine.queue.memory import Memory, refusals, remembered
-from admission.engine.queue.pending import Item, Promise, Reservation, same_standing
+from admission.engine.queue.pending import Item, Kept, Promise, Reservation, same_standing
 from admission.engine.queue.promised import Promised
 from admission.engine.queue.sharing import Sharing
 from admission.engine.queue.standing import Standing, standing
@@ -59,6 +59,7 @@ class PendingQueues:
         self._promised = Promised(self._items)
         self._reserved: dict[str, tuple[str, Reservation]] = {}
         self._unforeseen: dict[str, str] = {}
+        self._kept: dict[str, Kept] = {}
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
         self.evictions = Evictions()
@@ -143,6 +144,8 @@ class PendingQueues:
             self._lines[name].leave(key, item.group)
             self._ready.add(name)
         self._rouse_fellows(item.workload)
+        if self._kept.pop(key, None) is not None:
+            self.wake({name} | self.sharing_flavors(name))  # others may borrow it now
         if self._reserved.get(name, ("",))[0] == key:
             del self._reserved[name]
             self.wake({name} | self.sharing_flavors(name))  # what was kept is free, and its queue has another head
@@ -356,6 +359,7 @@ class PendingQueues:
             line.leave(key, item.group)
             item.group = None
         self.reserve(key, None)
+        self.keep(key, None)
         if promise.evicted:
             if (before := self.claims.get(key)) is not None:
                 evicted, since = promise.evicted | before.evicted, min(promise.since, before.since)
@@ -366,6 +370,24 @@ class PendingQueues:
     def disclaim(self, key: str) -> None:
         """What it had others evicted for cannot be had any more."""
         self.claims.pop(key, None)
+
+    def keep(self, key: str, kept: Kept | None) -> None:
+        """The pending workload keeps quota of its queue while it waits (cycle/kept.py); None: it does so no more.
+
+        It holds until the workload leaves, which wakes others, or is promised something.
+        """
+        if kept is None:
+            self._kept.pop(key, None)
+        else:
+            self._kept[key] = kept
+
+    def keeps(self, key: str) -> bool:
+        """Whether the workload keeps quota."""
+        return key in self._kept
+
+    def kept(self) -> Iterator[tuple[Workload, Kept]]:
+        """Who keeps what, in no particular order."""
+        return ((self._items[key].workload, kept) for key, kept in self._kept.items())
 
     def promised(self, key: str) -> bool:
         """Whether the workload waits for victims to leave."""

@@ -181,6 +181,18 @@ def test_between_the_freeing_of_quota_and_the_look_at_who_lacked_it() -> None:
     assert decided(reports, Admit) == {"fast"}
 
 
+def test_quota_that_a_refused_strict_head_keeps_from_borrowers() -> None:
+    """Issue 16, C7: the head sleeps, and those who come later borrow nothing of it from the copy either."""
+    made = world(queue("q", strategy=STRICT, cohort="c", tas=4), queue("o", cohort="c", tas=0), workload("a", 2))
+    made.cycle()
+    made.apply(workload("head", 3, queued=1))
+    made.cycle()
+    assert [owner.key for owner, _ in made.queues.kept()] == ["head"]
+    reports = goes_on_alike(made, workload("borrows", 2, to="o", queued=2), Gone(Removed.WORKLOAD, "head"))
+    assert decided(reports[:1], Admit) == set()
+    assert decided(reports, Admit) == {"borrows"}
+
+
 def test_reservations_of_backfill_and_who_waits_behind_them() -> None:
     made = world(replace(queue(strategy=STRICT, tas=10), backfill=True), replace(workload("runs", 6), time_limit=60.0))
     made.cycle()
