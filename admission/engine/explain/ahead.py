@@ -60,9 +60,12 @@ class Ahead(Trying):
             if report is None:
                 break
             sure = self.known or not any(isinstance(change, _ROOM) for change in remedy.changes)
-            if sure and (holds := self._holds(remedy, self._own(report))) is not None:
+            own = self._own(report)
+            if sure and (holds := self._holds(remedy, own)) is not None:
                 held.append(holds)
                 continue
+            if isinstance(own, Preempt):
+                continue  # nobody takes it, but it would still wait, for those whom it evicts
             taken.append(Taken(remedy, self._others(report)))
             held += self._for_all(remedy, report, sites, family) if self.known else ()
         return held, taken

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.cycle.deciding import decide
-from admission.engine.explain.changes import Finish, Remedy
+from admission.engine.explain.changes import Finish, LetEvict, Remedy
 from admission.engine.explain.explain import explain
 from admission.engine.explain.turn import Scene
 from admission.engine.explain.value import Verdict
@@ -23,6 +24,7 @@ from admission.engine.model import (
     Node,
     NodeSelectorTerm,
     PodSet,
+    PreemptionPolicy,
     Quota,
     Requirement,
     SliceLayer,
@@ -31,6 +33,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
+from admission.engine.quota.fairness import FairSharing
 from tests.admission.engine.explain.applied import admits, apply, lets_in
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.situations import BLOCK, MAINTENANCE, W, beside, blocks, tree
@@ -240,3 +243,53 @@ def test_remedies_hold_whoever_comes_first(line: Line) -> None:
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_remedies_hold_whoever_comes_first_long(line: Line) -> None:
     check_line(line)
+
+
+# ---- where others may be evicted
+
+Evicting = tuple[Line, tuple[PreemptionPolicy, PreemptionPolicy], int, FairSharing | None]
+
+policies = st.builds(
+    PreemptionPolicy,
+    within_cluster_queue=st.sampled_from(["Never", "LowerPriority"]),
+    reclaim_within_cohort=st.sampled_from(["Never", "LowerPriority", "Any"]),
+)
+evictings = st.tuples(lines(), st.tuples(policies, policies), st.integers(0, 2), st.sampled_from([None, FairSharing()]))
+
+
+def evicting(scene: Evicting) -> tuple[Cluster, Workload]:
+    """The line, with queues that may evict and a workload of some priority."""
+    ((made, events), others, strict), (mine, theirs), priority, _ = scene
+    events = tuple(
+        replace(e, preemption=mine if e.name == "q" else theirs) if isinstance(e, ClusterQueue) else e for e in events
+    )
+    return in_line(((replace(made, priority=priority), events), others, strict))
+
+
+def check_evicting(scene: Evicting) -> None:
+    cluster, made = evicting(scene)
+    sharing = scene[-1]
+    found = explain(cluster.ledger, made, 0.0, scene=Scene(cluster.queues, sharing))
+    assert cluster.ledger.audit() == []
+    for remedy in found.remedies:
+        if any(isinstance(change, LetEvict) for change in remedy.changes):
+            continue  # it starts when all victims have left, those of others, too: test_claims.py
+        fresh, same = evicting(scene)
+        for change in remedy.changes:
+            same = apply(fresh, same, change)
+        fresh.queues.wake({"q", "o"})
+        cycle = partial(decide, fresh.ledger, fresh.queues, 0.0, 100, sharing)
+        assert lets_in(fresh, same, cycle), remedy
+
+
+@given(evictings)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_remedies_hold_where_others_are_evicted(scene: Evicting) -> None:
+    check_evicting(scene)
+
+
+@pytest.mark.long
+@given(evictings)
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_remedies_hold_where_others_are_evicted_long(scene: Evicting) -> None:
+    check_evicting(scene)
