@@ -18,9 +18,9 @@ A reservation binds whoever comes after the head: all behind it in its own queue
 those whose turn comes later in a cycle (turns.py); under fair sharing all of these. Who comes before it may take its room; the
 head is then given another moment. A head that another reservation binds is reckoned to find that one's place taken always.
 
-The moment is searched for among the ends of those who run (future.py): first as far behind the moment of the head before this
-one as that was behind the one before it, then in growing strides on that side where it must be, then by bisection. Heads of one
-size need two placements each. More room never hurts the exact placement; under the other profiles the moment may not be the
+The moment is searched for among the ends of those who run (future.py): first as far behind the moment of the last head of its
+shape as that was behind the one before it, then in growing strides on that side where it must be, then by bisection. Most heads
+need two placements each. More room never hurts the exact placement; under the other profiles the moment may not be the
 very earliest one. It is searched for when the head is refused, which happens once until something that could help it changes
 (queue/queues.py), and is kept meanwhile. If everybody keeps his limit the head starts no later than at the first moment it was
 given: those gone by then are at least those that were reckoned with, and whoever was let in was tested against it.
@@ -34,7 +34,7 @@ Nothing is changed but the reservations. Called by cycle.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
-from admission.engine.queue.line import order_of
+from admission.engine.queue.line import order_of, shape_of
 from admission.engine.queue.pending import Reservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.booked.footprint import Footprint
@@ -107,7 +107,8 @@ class Backfill:
         self._known: list[Step] | None = None
         self._departures: Departures | None = None
         self._claims: dict[str, tuple[Admission, Mapping[FlavorResource, int], Footprint | None]] = {}
-        self._last, self._stride = now, 1
+        self._last = now
+        self._guesses: dict[Hashable, tuple[float, int]] = {}
         self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
         self._searches = _SEARCHES
 
@@ -168,13 +169,15 @@ class Backfill:
         """The first end after which it fits, and what it gets then."""
         with self._future(workload, level) as future:
             search = _Search(future, lambda position: self._fit(workload, queue, future.time(position)))
-            before = future.position(self._last)
-            found = search.run(before + self._stride)
+            shape = shape_of(workload)
+            last, stride = self._guesses.get(shape, (self._last, 1))
+            before = future.position(last)
+            found = search.run(before + stride)
             if found is None:
                 return None
             position, nomination = found
-            self._stride = max(0, position - before)
             self._last = future.time(position)
+            self._guesses[shape] = self._last, max(0, position - before)
             return self._last, nomination
 
     # ---- those behind
