@@ -35,6 +35,7 @@ from api.names import (
     PODSET_LABEL,
     SAKKARA_GROUP_ANNOTATION,
     SAKKARA_RANK,
+    TOPOLOGY_PODSET,
     TOPOLOGY_WORKLOAD,
     WORKLOAD_ANNOTATION,
     WORKLOAD_SLICE_NAME,
@@ -133,7 +134,8 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Open
     for pod_set, ranks in _ranked(workload):
         own = by_pod_set.get(pod_set.name, [])
         if pod_set.topology_assignment is None:
-            openings += [Opening(pod, {}) for pod in own if pod.gated]
+            # Gated ahead, at their creation, by the first form's webhook; any other gate waits for an assignment, as in Kueue.
+            openings += [Opening(pod, {}) for pod in own if pod.gated and TOPOLOGY_PODSET in pod.metadata.annotations]
         elif any(pod.gated for pod in own):
             found = _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
             openings += _after_ranks(workload, found, now)

@@ -236,11 +236,15 @@ NODE_FAILURES = "NodeFailures"
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """The workload holds quota and has to go: `reason` and `message` of its Evicted condition."""
+    """The workload holds quota and has to go: `reason` and `message` of its Evicted condition.
+
+    `failed`: what was tried for it first, and why it failed; told where the eviction cannot be written.
+    """
 
     workload: str
     reason: str
     message: str
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def workload(
             not_before=not_before,
             blocked=blocked,
             defect=defect,
-            admission=_admission(status.admission, done) if reserved and status.admission else None,
+            admission=_admission(status.admission, w.spec, done) if reserved and status.admission else None,
             evicted=is_true(status.conditions, EVICTED),
             profile=_profile(meta.annotations),
             reserved=_since(w, QUOTA_RESERVED) if reserved else None,
@@ -275,20 +275,28 @@ def _level_constraint(given: workloads.PlacementConstraint) -> model.LevelConstr
     )
 
 
-def _admission(admission: workloads.Admission, done: Mapping[str, int]) -> model.Admission:
+def _admission(
+    admission: workloads.Admission, spec: workloads.WorkloadSpec, done: Mapping[str, int]
+) -> model.Admission:
     place = "status.admission.podSetAssignments"
+    asked = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
     given = enumerate(admission.pod_set_assignments)
     return model.Admission(
         admission.cluster_queue,
-        tuple(_pod_set_admission(a, f"{place}[{i}]", done.get(a.name, 0)) for i, a in given),
+        tuple(
+            _pod_set_admission(a, f"{place}[{i}]", asked.get(a.name, a.count or 0), done.get(a.name, 0))
+            for i, a in given
+        ),
     )
 
 
-def _pod_set_admission(given: workloads.PodSetAssignment, field: str, done: int) -> model.PodSetAdmission:
+def _pod_set_admission(given: workloads.PodSetAssignment, field: str, asked: int, done: int) -> model.PodSetAdmission:
+    """Quota is charged for as many of the admitted pods as the pod set has (`asked`) and are not done."""
     usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
     count = given.count or 0
-    if done and count:
-        usage = {resource: amount // count * max(0, count - done) for resource, amount in usage.items()}
+    left = max(0, min(count, asked) - done)
+    if count and left < count:
+        usage = {resource: amount // count * left for resource, amount in usage.items()}
     return model.PodSetAdmission(
         name=given.name,
         flavors=given.flavors,

@@ -6,20 +6,15 @@ import os
 from collections.abc import Callable
 
 import pytest
-from _pytest.mark.structures import ParameterSet
 
 from tests.conformance import runner
 from tests.conformance.conftest import SUITE
-from tests.conformance.pending import PENDING
 
-
-def _case(suite: str, case: runner.Case) -> ParameterSet:
-    name = f"{suite}:{case['name']}"
-    missing = PENDING.get(name)
-    return pytest.param(suite, case, id=name, marks=[] if missing is None else [pytest.mark.xfail(reason=missing)])
-
-
-CASES = [_case(suite, case) for suite, cases in runner.suites().items() for case in cases]
+CASES = [
+    pytest.param(suite, case, id=f"{suite}:{case['name']}")
+    for suite, cases in runner.suites().items()
+    for case in cases
+]
 
 
 SUITES = frozenset(

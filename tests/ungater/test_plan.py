@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.meta import parse_time
-from api.names import HOSTNAME_LABEL, JOB_COMPLETION_INDEX, SAKKARA_GROUP_ANNOTATION, SAKKARA_RANK
+from api.names import HOSTNAME_LABEL, JOB_COMPLETION_INDEX, SAKKARA_GROUP_ANNOTATION, SAKKARA_RANK, TOPOLOGY_PODSET
 from api.pods import Pod
 from tests.builders import condition, pod, workload
 from ungater.plan import RANK_PATIENCE, Opening, may_open, plan
@@ -77,8 +77,10 @@ def test_pods_beyond_the_assignment_stay_gated() -> None:
     assert len(plan(wl, [pod("a"), pod("b")])) == 1
 
 
-def test_a_pod_set_without_topology_opens_as_it_is() -> None:
-    openings = plan(workload(count=1, admitted=True), [pod("a")])
+def test_a_pod_that_was_gated_ahead_opens_as_it_is_where_there_is_no_topology() -> None:
+    """Issue 16, E: the first form's pods bear the annotation of the webhook that gated them; others stay gated, as in Kueue."""
+    ahead = pod("a", annotations={TOPOLOGY_PODSET: "main"})
+    openings = plan(workload(count=2, admitted=True), [ahead, pod("b")])
     assert [(o.pod.metadata.name, dict(o.node_labels)) for o in openings] == [("a", {})]
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from admission.engine.cycle.kept import keepable, limited
 from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nomination, Nominator
@@ -29,7 +29,7 @@ from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt
 from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
-from admission.engine.model import Admission, ClusterQueue, StopPolicy, Workload
+from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
 from admission.engine.queue.queues import Notice, PendingQueues
 
 LOST = "Workload no longer fits after processing another workload"
@@ -89,7 +89,12 @@ class _Round:
 
     def run(self, failed: Mapping[str, Sequence[str]]) -> RoundReport:
         for key in sorted(failed):
-            self._decisions += second_pass(self._ledger, key, failed[key], self._options.fail_fast)
+            before = self._ledger.admission(key)
+            found = second_pass(self._ledger, key, failed[key], self._options.fail_fast)
+            self._decisions += found
+            for decision in found:
+                if isinstance(decision, Admit) and before is not None:
+                    self._keep_lost(key, before, decision.admission)
         entries = [entry for workload in list(self._queues.heads()) if (entry := self._nominate(workload))]
         order = classical(entries, self._options.by_priority)
         if self._options.fair:
@@ -104,6 +109,18 @@ class _Round:
             self._skipped,
             self._recomputed,
         )
+
+    def _keep_lost(self, key: str, before: Admission, after: Admission) -> None:
+        """The lost pods may still be where they were: nobody gets their places in this round."""
+        workload = self._ledger.workload(key)
+        left = tuple(
+            replace(old, usage={}, assignment=_less(old.assignment, new.assignment))
+            for old, new in zip(before.pod_sets, after.pod_sets, strict=True)
+        )
+        if workload is not None:
+            lost = replace(workload, key=f"{key} (lost)")
+            self._ledger.hold(lost, replace(before, pod_sets=left))
+            self._held.append(lost.key)
 
     # ---- step 2: nominate
 
@@ -247,3 +264,12 @@ class _Round:
             return
         amounts = keepable(self._ledger, queue.name, entry.assignment.level, entry.assignment.usage)
         self._hold(entry, limited(entry.admission(), amounts))
+
+
+def _less(old: Assignment | None, new: Assignment | None) -> Assignment | None:
+    """What of the old places the new assignment does not name."""
+    if old is None or new is None:
+        return None
+    kept = {domain.values: domain.count for domain in new.domains}
+    counts = ((domain.values, domain.count - kept.get(domain.values, 0)) for domain in old.domains)
+    return replace(old, domains=tuple(DomainCount(values, count) for values, count in counts if count > 0))

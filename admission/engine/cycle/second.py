@@ -28,10 +28,10 @@ def second_pass(ledger: Ledger, key: str, nodes: Sequence[str], fail_fast: bool)
         moved = replace(admission, pod_sets=pod_sets)
         ledger.charge(workload, moved)
         return [Admit(key, moved)]
-    if fail_fast:
-        text = f"Workload was evicted as there was no replacement for unhealthy node(s): {','.join(nodes)}"
-        return [Evict(key, NODE_FAILURES, text)]
     text = "; ".join(f"couldn't assign flavors to pod set {n}: {why.message}" for n, why in found.failures.items())
+    if fail_fast:
+        told = f"Workload was evicted as there was no replacement for unhealthy node(s): {','.join(nodes)}"
+        return [Evict(key, NODE_FAILURES, told, text)]
     return [Wait(key, Reason.TOPOLOGY_PLACEMENT_FAILED, text, retry=True)]
 
 

@@ -45,6 +45,15 @@ MISMATCH = ("Misconfigured", "workload namespace doesn't match ClusterQueue sele
 NEVER_CREATED = "9223372037s"
 
 
+def _queue(wire: Json) -> ClusterQueue:
+    """A case may leave out what the API server would set; a policy that is not `Never` then lets queues borrow and preempt."""
+    given = wire["spec"].get("preemption")
+    if not given or "reclaimWithinCohort" in given:
+        return ClusterQueue.from_wire(wire)
+    preemption = {**given, "reclaimWithinCohort": "LowerPriority"}
+    return ClusterQueue.from_wire({**wire, "spec": {**wire["spec"], "preemption": preemption}})
+
+
 class World:
     """The objects of a case, and one round."""
 
@@ -56,7 +65,7 @@ class World:
         self.events: list[Json] = []
         self._given = given
         self._locals = {q.key: q for q in map(LocalQueue.from_wire, given["localQueues"])}
-        self._cluster_queues = {q.key: q for q in map(ClusterQueue.from_wire, given["clusterQueues"])}
+        self._cluster_queues = {q.key: q for q in map(_queue, given["clusterQueues"])}
         self._rules = ResourceRules((), tuple(map(_transformation, given.get("resourceTransformations") or ())))
         self._fill()
 
@@ -142,6 +151,9 @@ class World:
         match decision:
             case Admit() | Evict() if self._given.get("admissionError") or self._given.get("patchStatusErr"):
                 self._not_written(key)
+                gone = "not found" in (self._given.get("patchStatusErr") or {}).get("error", "")
+                if isinstance(decision, Evict) and decision.failed and not gone:
+                    self._tell(key, "Warning", "SecondPassFailed", decision.failed)
             case Admit():
                 self._admit(decision)
             case Wait() if is_true(self.workloads[key].status.conditions, QUOTA_RESERVED):

@@ -10,6 +10,7 @@ from tests.conformance.suites.scheduler_quota import assert_words, object_key, s
 
 OUTSIDE = {
     "ProvisioningRequest": "out of scope: ProvisioningRequest, and with it delayed topology requests",
+    "Provisioning Admission Check": "out of scope: ProvisioningRequest",
 }
 
 
