@@ -285,7 +285,7 @@ class Backfill:
 
     def _departing(self) -> Departures:
         """Of all that are booked now; made anew when one of them has left since."""
-        if self._departures is None or not self._departures.keys <= self._ledger.admissions.keys():
+        if self._departures is None or not all(map(self._ledger.admissions.__contains__, self._departures.keys)):
             booked = self._ledger.admissions.keys()
             here = [(end, gone) for end, keys in self._steps() if (gone := keys & booked)]
             self._departures = Departures(self._ledger, here)
