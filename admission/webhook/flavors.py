@@ -40,13 +40,21 @@ def validate_flavor(flavor: Wire) -> Errors:
 
 
 def validate_flavor_update(old: Wire, new: Wire) -> Errors:
-    """The errors of a change: the Topology that a flavor names stays."""
+    """The errors of a change: the Topology that a flavor names stays, and so does what chooses its nodes and their pods.
+
+    Pods that were placed by the old labels and tolerations run on: a change would count them on nodes that are not there.
+    """
     if _going(new):
         return []
-    before, after = _spec(old).get("topologyName"), _spec(new).get("topologyName")
+    before, after = _spec(old), _spec(new)
     errors = validate_flavor(new)
-    if before is not None and before != after:
-        errors.append(invalid(_SPEC.child("topologyName"), after, "topologyName is immutable when topologyName is set"))
+    if before.get("topologyName") is None and before.get("topology") is None:
+        return errors
+    form = "topologyName" if before.get("topologyName") is not None else "topology"
+    kept = ("topologyName", "nodeLabels", "tolerations") if form == "topologyName" else ("nodeLabels", "tolerations")
+    for field in kept:
+        if (before.get(field) or None) != (after.get(field) or None):
+            errors.append(invalid(_SPEC.child(field), after.get(field), f"{field} is immutable when {form} is set"))
     return errors
 
 
@@ -83,7 +91,7 @@ def validate_topology(topology: Wire) -> Errors:
 
 
 def validate_topology_update(old: Wire, new: Wire) -> Errors:
-    """The errors of a change: levels may change only while hosts are the lowest level before and after."""
+    """The errors of a change: levels may come and go only while hosts are the lowest level before and after, in their order."""
     if _going(new):
         return []
     before, after = _keys(old), _keys(new)
@@ -91,6 +99,8 @@ def validate_topology_update(old: Wire, new: Wire) -> Errors:
     if before != after and not (before[-1:] == after[-1:] == [HOSTNAME_LABEL]):
         rule = f"levels are mutable only when {HOSTNAME_LABEL} is the lowest level both before and after the change"
         errors.append(invalid(_SPEC.child("levels"), after, rule))
+    elif [level for level in before if level in after] != [level for level in after if level in before]:
+        errors.append(invalid(_SPEC.child("levels"), after, "levels may be added and removed, but not reordered"))
     return errors
 
 

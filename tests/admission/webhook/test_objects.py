@@ -76,6 +76,35 @@ def test_the_topology_of_a_flavor_stays() -> None:
     assert flavors.validate_flavor_update(flavor(), flavor(topologyName="u")) == []
 
 
+@pytest.mark.parametrize("form", [{"topologyName": "t"}, {"topology": {"levels": [RACK]}}], ids=["by-name", "inline"])
+@pytest.mark.parametrize(
+    ("field", "before", "after"),
+    [
+        pytest.param("nodeLabels", {"pool": "a"}, {"pool": "b"}, id="other label"),
+        pytest.param("nodeLabels", {"pool": "a"}, {"pool": "a", "more": "x"}, id="one label more"),
+        pytest.param("tolerations", None, [{"operator": "Exists"}], id="toleration added"),
+        pytest.param("tolerations", [{"operator": "Exists"}], None, id="toleration removed"),
+    ],
+)
+def test_what_chooses_the_nodes_of_a_topology_flavor_stays(form: Any, field: str, before: Any, after: Any) -> None:
+    """Issue 16, C9."""
+    plain = flavors.validate_flavor_update(flavor(**{field: before}), flavor(**{field: after}))
+    assert plain == []
+    errors = flavors.validate_flavor_update(flavor(**form, **{field: before}), flavor(**form, **{field: after}))
+    assert [(e.field, e.detail) for e in errors] == [
+        (f"spec.{field}", f"{field} is immutable when {next(iter(form))} is set")
+    ]
+    assert flavors.validate_flavor_update(flavor(**form, **{field: before}), flavor(**form, **{field: before})) == []
+
+
+def test_the_levels_of_a_topology_are_not_reordered() -> None:
+    """Issue 16, C9."""
+    before = topology(BLOCK, RACK, HOSTNAME_LABEL)
+    errors = flavors.validate_topology_update(before, topology(RACK, BLOCK, HOSTNAME_LABEL))
+    assert [e.detail for e in errors] == ["levels may be added and removed, but not reordered"]
+    assert flavors.validate_topology_update(before, topology(RACK, HOSTNAME_LABEL)) == []
+
+
 def topology(*levels: str) -> dict[str, Any]:
     return {"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": level} for level in levels]}}
 
