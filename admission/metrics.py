@@ -11,6 +11,7 @@ ATTEMPTS = Counter("kueue_admission_attempts", "Admission cycles, by result.", (
 ATTEMPT_SECONDS = Histogram("kueue_admission_attempt_duration_seconds", "Duration of a cycle.", ("result",))
 CYCLE_CPU = Counter("stowage_cycle_cpu_seconds", "Processor time spent in admission cycles.")
 DECISIONS = Counter("stowage_decisions", "What cycles decided on workloads, by kind.", ("kind",))
+UNDECIDED = Counter("stowage_undecided", "How often a cycle failed to decide on a workload, by a fault of ours.")
 REPEATED_PREEMPTIONS = Counter(
     "stowage_repeated_preemptions",
     "How often a workload had to wait since it had the same one evicted twice within ten minutes.",

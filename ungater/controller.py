@@ -35,6 +35,7 @@ from ungater.settings import UngaterSection
 log = logging.getLogger(__name__)
 
 _BY_WORKLOAD = "workload"
+_GATED = "workload of a gated pod"
 _BY_HOSTNAME = "hostname"
 _decode_pod = msgspec.json.Decoder(Pod).decode
 
@@ -59,6 +60,7 @@ class Ungater:
         self._answered: dict[str, Pod] = {}
         self._reconciler = Reconciler("ungater", self._reconcile, workers=settings.workers)
         pods.add_index(_BY_WORKLOAD, lambda pod: [key] if (key := workload_key(pod)) else [])
+        pods.add_index(_GATED, lambda pod: [key] if pod.gated and (key := workload_key(pod)) else [])
         nodes.add_index(_BY_HOSTNAME, lambda node: [node.metadata.labels.get(HOSTNAME_LABEL, "")])
         workloads.add_handler(self._workload_changed)
         pods.add_handler(self._pod_changed)
@@ -70,11 +72,7 @@ class Ungater:
     # ---- what wakes it
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        if (
-            change.type is not ChangeType.DELETED
-            and may_open(change.object)
-            and self._pods.count(_BY_WORKLOAD, change.key)
-        ):
+        if change.type is not ChangeType.DELETED and may_open(change.object) and self._pods.count(_GATED, change.key):
             self._reconciler.add(change.key)
 
     def _pod_changed(self, change: Change[Pod]) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from dataclasses import replace
 from typing import Any
 
 from admission import metrics
@@ -23,6 +24,7 @@ from admission.controllers.removals import Removals
 from admission.controllers.repairs import Repairs
 from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
+from admission.engine import model
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.deciding import decide
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reason, Reject, Wait
@@ -36,6 +38,8 @@ from api.workloads import Workload
 log = logging.getLogger(__name__)
 
 _PAUSE = 1.0
+SET_ASIDE = 60.0
+"""Seconds until a workload is tried again on which the cycle failed to decide."""
 
 Spent = Callable[[Iterable[str], float], None]
 """Told the keys of the Workloads that a cycle answered for, and its seconds."""
@@ -89,6 +93,8 @@ class Scheduler:
                 report = self._cycle()
                 for decision in report.decisions:
                     self._act(decision, writes)
+                for workload, error in report.undecided:
+                    self._set_aside(workload, error)
                 for notice in report.notices:
                     if notice.workload.blocked is None:
                         self._waits.waits(notice.workload.key, WaitReason(notice.reason, notice.message, {}))
@@ -96,6 +102,15 @@ class Scheduler:
                     desk.woken.set()
                 # A cycle is pure computing: others get their turn before the next one.
                 await asyncio.sleep(0)
+
+    def _set_aside(self, workload: model.Workload, error: Exception) -> None:
+        """Deciding on it failed, by a fault of ours: the others go on, and it is tried again after a while."""
+        log.error("cannot decide on a workload", exc_info=error, extra={"workload": workload.key})
+        metrics.UNDECIDED.inc()
+        self._desk.queues.put(replace(workload, not_before=self._now() + SET_ASIDE))
+        why = f"{type(error).__name__}: {error}"
+        text = f"Stowage failed to decide on this workload, and tries again in {SET_ASIDE:.0f} s: {why}"
+        self._waits.waits(workload.key, WaitReason(Reason.MISCONFIGURED, text, {}))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -72,12 +73,14 @@ _MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.
 class CycleReport:
     """What a cycle decided, in order. `more`: the budget ended it, there are heads left to consider.
 
-    `notices` are for workloads that were not considered: blocked, or equal to one that was just refused.
+    `notices` are for workloads that were not considered: blocked, or equal to one that was just refused. `undecided`: taken out
+    of the queues since deciding on them raised this.
     """
 
     decisions: tuple[Decision, ...]
     notices: tuple[Notice, ...]
     more: bool
+    undecided: tuple[tuple[Workload, Exception], ...] = ()
 
     @property
     def admitted(self) -> int:
@@ -108,7 +111,7 @@ def run_cycle(
     queues.due(now)
     cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota), fair, startable)
     decisions = cycle.run(max(1, budget))
-    return CycleReport(tuple(decisions), tuple(queues.take_notices()), cycle.more())
+    return CycleReport(tuple(decisions), tuple(queues.take_notices()), cycle.more(), tuple(cycle.undecided))
 
 
 class _Cycle:
@@ -137,6 +140,7 @@ class _Cycle:
             ledger, queues, now, self._closed, self._promises, self._backfill.delays, self._preemptions, fair=fair
         )
         self._with_it: list[Decision] = []
+        self.undecided: list[tuple[Workload, Exception]] = []
         self._borrowers: set[str] = set()
         for workload in queues.heads():
             self._enter(workload)
@@ -154,7 +158,11 @@ class _Cycle:
                     for name in names:
                         self._turns.taken(name)
                 self._promises.keep_from(head.workload)
-                decision = self._consider(head)
+                try:
+                    decision = self._consider(head)
+                except Exception as error:  # noqa: BLE001 - whatever one workload causes, the others are decided on
+                    self._give_up(head, error)
+                    continue
                 if decision is not None:
                     decisions += (decision, *self._with_it)
                     self._with_it.clear()
@@ -165,8 +173,17 @@ class _Cycle:
                 self._woke |= self._queues.quota_taken(relatives, partial(reach_beside, self._ledger))
         return decisions
 
+    def _give_up(self, head: Head, error: Exception) -> None:
+        """It is out of the queues, until it is put there again."""
+        self._with_it.clear()
+        self.undecided.append((head.workload, error))
+        self._queues.remove(head.workload.key)
+        if not head.settled:
+            self._settle(head)
+
     def _settle(self, head: Head) -> None:
         """The next workload of its queue takes its place."""
+        head.settled = True
         self._turns.leave(head)
         if (workload := self._queues.head(head.queue)) is not None:
             self._enter(workload)
@@ -242,7 +259,9 @@ class _Cycle:
         workload, queue = head.workload, self._ledger.quota.spec(head.queue)
         booked = self._ledger.admission(workload.key) is not None
         if queue is not None and not booked and self._closed(workload, queue) is None:
-            self._assign(head, queue)
+            # What cannot be looked at has its turn at once, and raises there.
+            with suppress(Exception):
+                self._assign(head, queue)
 
     def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:
         """Its flavors in the ledger as it stands. Kept until its turn comes or `Turns.taken` drops it."""
@@ -287,7 +306,9 @@ class _Cycle:
             self._startable -= 1
         workload, admission = found.workload, found.admission()
         booked = running(workload, queue, self._now)
-        self._ledger.charge(booked, admission)
+        with self._ledger.trial() as trial:  # all of it or nothing
+            self._ledger.charge(booked, admission)
+            trial.keep()
         self._woke |= self._backfill.taken(booked, admission, found.assignment.level)
         self._queues.keep(workload.key, None)
         self._queues.remove(workload.key)

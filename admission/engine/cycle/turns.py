@@ -31,6 +31,7 @@ class Head:
 
     `refused`: flavors whose nodes did not hold a pod set, with the placement's message; `hopeless`: not even empty ones.
     `first`: it comes before those that are not first, as long as it borrows no further than this; None: it does not.
+    `settled`: it is no head any more.
     """
 
     workload: Workload
@@ -40,6 +41,7 @@ class Head:
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     hopeless: bool = True
     first: int | None = None
+    settled: bool = False
 
     @classmethod
     def of(cls, workload: Workload) -> Head:
