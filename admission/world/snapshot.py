@@ -225,7 +225,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, lack=lack)
     for keeper in snapshot.kept:
         world.queues.keep(keeper.workload, Kept(keeper.admission, keeper.level))
-    for one in snapshot.promised:
+    for one in reversed(snapshot.promised):  # the foremost of a StrictFIFO line last: it is the one that parks it
         world.queues.promise(one.workload, promise_of(one))
     world.queues.claims.update((one.workload, promise_of(one)) for one in snapshot.claims)
     short = {one.workload: (one.reason, lack_of(one.lack)) for one in snapshot.short}
