@@ -153,7 +153,8 @@ class _Cycle:
         try:
             while len(decisions) < budget and (head := self._turns.next()) is not None:
                 self._promises.keep_until(head.level, head.order)
-                if names := self._kept.hold_until(head.level, head.order):
+                # The room of a claim was made before a head of its cohort began to keep quota.
+                if head.first is None and (names := self._kept.hold_until(head.level, head.order)):
                     head.assignment = None
                     for name in names:
                         self._turns.taken(name)

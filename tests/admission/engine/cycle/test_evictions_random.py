@@ -218,7 +218,7 @@ def test_evictions_end_and_each_preemptor_starts() -> None:
 
 @pytest.mark.long
 def test_evictions_end_and_preemptors_start_in_very_many_scenes() -> None:
-    """A group of gangs that loses one of them on the way may find another member's room taken: one scene in a thousand."""
+    """A preemptor may find its room taken by the head of a StrictFIFO queue, or for a group of gangs: in one scene of 500."""
     found, unstarted = endless(LONG)
     assert found == []
-    assert unstarted <= len(LONG) // 1000
+    assert unstarted <= len(LONG) // 500
