@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from admission import metrics
@@ -40,7 +40,7 @@ _PAUSE = 1.0
 @dataclass(frozen=True, slots=True)
 class Removal:
     """One eviction to be written. `for_whom`: keys of the workloads that wait for it; `told`: what these are told of it, if it
-    makes room for them.
+    makes room for them. `failed`: what was tried for the workload first, and why it failed.
     """
 
     key: str
@@ -48,10 +48,14 @@ class Removal:
     eviction: Eviction
     for_whom: tuple[str, ...] = ()
     told: str = ""
+    failed: str = ""
 
 
 class Removals:
-    """Begins and carries out evictions. `admitting`: admissions that are being written, by workload."""
+    """Begins and carries out evictions. `admitting`: admissions that are being written, by workload.
+
+    `again`: told the key of a workload that stays without the place that it needs, since its eviction could not be written.
+    """
 
     def __init__(
         self,
@@ -61,10 +65,11 @@ class Removals:
         evictor: Evictor,
         recorder: EventRecorder,
         admitting: Mapping[str, asyncio.Task[None]],
+        again: Callable[[str], None],
     ) -> None:
         self._kube, self._views, self._evictor, self._recorder = kube, views, evictor, recorder
         self._feed, self._ledger, self._queues, self._woken = desk.feed, desk.ledger, desk.queues, desk.woken
-        self._admitting = admitting
+        self._admitting, self._again = admitting, again
 
     def preempt(self, decision: Preempt, tasks: asyncio.TaskGroup) -> None:
         """Evict the victims that are not on their way out yet."""
@@ -90,7 +95,7 @@ class Removals:
         if booked is not None and not booked.evicted:
             eviction = Eviction(decision.reason, decision.message)
             together = booked.gang.together if booked.gang else ()
-            self._begin(booked, Removal(booked.key, booked.uid, eviction, together), tasks)
+            self._begin(booked, Removal(booked.key, booked.uid, eviction, together, failed=decision.failed), tasks)
 
     def _begin(self, booked: Booked, removal: Removal, tasks: asyncio.TaskGroup) -> None:
         self._mark(booked)
@@ -115,7 +120,15 @@ class Removals:
         if not done:
             # Whoever it was for looks at what there is now, once the feed has taken that.
             self._feed.let_go(removal.key)
+            self._stays(removal)
             self._look_again(removal)
+
+    def _stays(self, removal: Removal) -> None:
+        """It has neither another place nor been evicted: it says so, and both are tried again."""
+        workload = self._views.workloads.objects.get(removal.key)
+        if removal.failed and workload is not None and _may_go(workload, removal):
+            self._recorder.record(ref_to(WORKLOADS, workload), "Warning", "SecondPassFailed", removal.failed)
+            self._again(removal.key)
 
     async def _admitted_first(self, key: str) -> None:
         """Its own admission may still be on its way to the API server: nothing is known before that has an answer."""

@@ -69,7 +69,7 @@ class Scheduler:
         self._writer = AdmissionWriter(kube, views, recorder, now)
         self._repairs = Repairs(views, desk.ledger, wake)
         evictor = Evictor(kube, views, recorder, now)
-        self._removals = Removals(kube, views, desk, evictor, recorder, self._admitting)
+        self._removals = Removals(kube, views, desk, evictor, recorder, self._admitting, self._repairs.again)
 
     @property
     def admitting(self) -> Collection[str]:

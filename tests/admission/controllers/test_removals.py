@@ -16,7 +16,7 @@ from admission.controllers.removals import Removals
 from admission.controllers.views import Views
 from admission.engine.decision import Evict, Preempt
 from admission.settings import ControllerSection
-from api.errors import Conflict, Unreachable
+from api.errors import Conflict, Forbidden, Unreachable
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.resources import WORKLOADS
@@ -36,6 +36,7 @@ class Server:
         self.answer: Callable[[], None] = lambda: None
         self.written: list[str] = []
         self.told: list[tuple[str, str]] = []
+        self.again: list[str] = []
 
     async def evict(self, workload: Workload, eviction: Eviction) -> Workload:
         self.answer()
@@ -57,7 +58,7 @@ def removals(cluster: Cluster, server: Server) -> Removals:
     world = cluster.world
     desk = Desk(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
     evictor, recorder = cast("Evictor", server), cast("EventRecorder", server)
-    return Removals(cast("Kube", server), cast("Views", sight), desk, evictor, recorder, {})
+    return Removals(cast("Kube", server), cast("Views", sight), desk, evictor, recorder, {}, server.again.append)
 
 
 async def carried_out(cluster: Cluster, server: Server) -> None:
@@ -117,6 +118,26 @@ async def test_where_somebody_else_wrote_it_is_decided_again(cluster: Cluster) -
     server.answer = lambda: None
     await carried_out(cluster, server)
     assert len(server.written) == 1
+
+
+async def test_a_workload_that_lost_its_node_and_cannot_be_evicted_says_so_and_is_tried_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 16, E: as Kueue does where the write of the eviction fails."""
+    monkeypatch.setattr("admission.controllers.removals._PAUSE", 0.0)
+    server = Server(cluster)
+
+    def refuse() -> None:
+        raise Forbidden(403, "Forbidden", "not now")
+
+    server.answer = refuse
+    async with asyncio.TaskGroup() as tasks:
+        removals(cluster, server).evict(Evict("ns/low", "NodeFailures", "no replacement", "no rack fits"), tasks)
+    assert server.told == [("low", "SecondPassFailed")]
+    assert server.again == ["ns/low"]
+    low = cluster.world.ledger.workload("ns/low")
+    assert low is not None
+    assert not low.evicted
 
 
 async def test_a_write_whose_answer_was_lost_is_not_repeated(cluster: Cluster) -> None:
