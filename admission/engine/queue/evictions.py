@@ -1,11 +1,11 @@
 """Who had whom evicted, and when: a guard against evictions that never end.
 
 Where a victim is admitted again before its preemptor, the preemptor would have it evicted again, and so on for ever. So the
-same preemptor may have the same victim evicted `TIMES` times within `WITHIN` seconds; then it waits. Some rules let two
-workloads evict each other in turn (fair sharing does, between one's own queue and the cohort). There the one that was evicted
-waits, and does not evict the other within that time. One eviction counts once, however often it is decided before the victim is
-pending again. The memory is bounded: of more than `MOST` pairs the oldest are forgotten. A pending workload whose priority
-changes is another one.
+same preemptor may have the same victim evicted `TIMES` times within `WITHIN` seconds; then it waits. Some rules let workloads
+evict each other in turn, two or more of them (fair sharing does, between one's own queue and the cohort). There the one evicted
+waits: within that time it evicts neither its preemptor nor one that the preemptor had to leave for, and so on. One
+eviction counts once, however often it is decided before the victim is pending again. The memory is bounded: of more than `MOST`
+pairs the oldest are forgotten. A pending workload whose priority changes is another one.
 
 Kept by queues.py, told and asked by cycle/cycle.py.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 TIMES = 2
 WITHIN = 600.0
@@ -39,6 +40,7 @@ class Evictions:
     def __init__(self) -> None:
         self._pairs: dict[tuple[str, str], EvictedPair] = {}
         self._leaving: dict[str, set[str]] = {}
+        self._victims: dict[str, set[str]] = {}
 
     def evict(self, preemptor: str, victims: Iterable[str], now: float) -> None:
         """The victims are to leave for the preemptor."""
@@ -73,18 +75,27 @@ class Evictions:
         return found
 
     def in_return(self, evicted: Collection[str], victims: Mapping[str, str], now: float) -> tuple[str, float] | None:
-        """The victim that had one of `evicted` evicted itself of late, and until when it may not be evicted for it; None: none.
+        """The victim for which one of `evicted` had to go of late, directly or through others, and until when that counts.
 
-        `victims`: by key, under what key each of them evicts others.
+        `victims`: by key, under what key each of them evicts others. None: there is no such victim.
         """
         found = None
         for victim, preemptor in sorted(victims.items()):
-            for key in sorted(evicted):
-                pair = self._pairs.get((preemptor, key))
-                until = 0.0 if pair is None else pair.at[-1] + WITHIN
-                if until > now and (found is None or until > found[1]):
-                    found = (victim, until)
+            until = self._since_evicted(preemptor, frozenset(evicted), now)
+            if until is not None and (found is None or until > found[1]):
+                found = (victim, until)
         return found
+
+    def _since_evicted(self, preemptor: str, evicted: frozenset[str], now: float) -> float | None:
+        """Until when it counts that one of `evicted` left for the preemptor: the earliest end along the way there."""
+        ends, line = {preemptor: inf}, [preemptor]
+        for one in line:
+            for victim in sorted(self._victims.get(one, ())):
+                end = min(ends[one], self._pairs[one, victim].at[-1] + WITHIN)
+                if end > now and victim not in ends:
+                    ends[victim] = end
+                    line.append(victim)
+        return max((ends[key] for key in evicted if key in ends and key != preemptor), default=None)
 
     def forget(self, key: str) -> None:
         """Whom it evicted, and who evicted it, does not matter any more."""
@@ -102,6 +113,7 @@ class Evictions:
 
     def _keep(self, pair: EvictedPair) -> None:
         self._pairs[pair.preemptor, pair.victim] = pair
+        self._victims.setdefault(pair.preemptor, set()).add(pair.victim)
         if pair.leaving:
             self._leaving.setdefault(pair.victim, set()).add(pair.preemptor)
 
@@ -110,6 +122,9 @@ class Evictions:
 
     def _forget(self, pair: EvictedPair) -> None:
         del self._pairs[pair.preemptor, pair.victim]
+        self._victims[pair.preemptor].discard(pair.victim)
+        if not self._victims[pair.preemptor]:
+            del self._victims[pair.preemptor]
         preemptors = self._leaving.get(pair.victim, set())
         preemptors.discard(pair.preemptor)
         if not preemptors:

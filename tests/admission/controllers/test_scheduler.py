@@ -1,0 +1,77 @@
+"""What the loop tells of decisions that are out of the ordinary."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, cast
+
+from admission import metrics
+from admission.controllers.desk import Desk
+from admission.controllers.scheduler import SET_ASIDE, Scheduler
+from admission.controllers.views import Views
+from admission.controllers.waits import WaitReason, WaitReporter
+from admission.engine.queue.evictions import TIMES
+from admission.settings import ControllerSection
+from api.kube.client import Kube
+from api.kube.events import EventRecorder
+from tests.admission.controllers.full import Cluster
+
+
+class Told:
+    """Stands for the one who writes why workloads wait."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, WaitReason] = {}
+        self.some = asyncio.Event()
+
+    def waits(self, key: str, wait: WaitReason) -> None:
+        self.reasons[key] = wait
+        self.some.set()
+
+    def forget(self, key: str) -> None:
+        self.reasons.pop(key, None)
+
+
+async def told(cluster: Cluster) -> dict[str, WaitReason]:
+    """What workloads are told by the first cycle that tells any."""
+    found, world = Told(), cluster.world
+    sight: Any = cluster.objects.sight
+    desk = Desk(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
+    waits, recorder = cast("WaitReporter", found), cast("EventRecorder", None)
+    scheduler = Scheduler(cast("Kube", None), cast("Views", sight), desk, waits, recorder, lambda: world.now)
+    task = asyncio.create_task(scheduler.run())
+    await asyncio.wait_for(found.some.wait(), 30)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    return found.reasons
+
+
+async def test_repeated_preemptions_are_counted() -> None:
+    """Issue 16, F1."""
+    cluster = Cluster()
+    cluster.high()
+    for _ in range(TIMES):
+        cluster.world.queues.evictions.evict("ns/high", ["ns/low"], cluster.world.now)
+        cluster.world.queues.evictions.pending("ns/low")
+    counter = metrics.REPEATED_PREEMPTIONS.labels("cq")
+    before = counter._value.get()
+    assert (await told(cluster))["ns/high"].reason == "RepeatedPreemption"
+    assert counter._value.get() == before + 1
+
+
+async def test_a_workload_on_which_the_cycle_fails_is_set_aside_and_says_so() -> None:
+    """Issue 16, B1."""
+    cluster = Cluster()
+    cluster.high()
+    queues = cluster.world.queues
+    waiting = queues.workload("ns/high")
+    assert waiting is not None
+    object.__setattr__(waiting.pod_sets[0], "requests", {"cpu": None})
+    before = metrics.UNDECIDED._value.get()
+    wait = (await told(cluster))["ns/high"]
+    assert wait.reason == "Misconfigured"
+    assert wait.message.startswith(f"Stowage failed to decide on this workload, and tries again in {SET_ASIDE:.0f} s: ")
+    assert metrics.UNDECIDED._value.get() == before + 1
+    assert queues.next_due() == cluster.world.now + SET_ASIDE
