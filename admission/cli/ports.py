@@ -9,6 +9,9 @@ from pathlib import Path
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
     """One of `free_ports`."""
     return free_ports(1)[0]
@@ -17,16 +20,19 @@ def free_port() -> int:
 def free_ports(count: int) -> list[int]:
     """Distinct loopback ports below the range from which the kernel serves outgoing connections.
 
-    A port from that range could be taken by a connection of a server that starts before the one the port is meant for.
+    A port from that range could be taken by a connection of a server that starts before the one the port is meant for. No port
+    is given twice before all others were: the server that it was given to may not have bound it yet.
     Raises OSError when there are not that many.
     """
     first_ephemeral = _first_ephemeral()
     candidates = list(range(max(1024, first_ephemeral // 2), first_ephemeral)) or list(range(1024, 65536))
     random.shuffle(candidates)
+    candidates.sort(key=lambda port: port not in _given)  # they are taken from the end
     ports: list[int] = []
     while candidates and len(ports) < count:
         if _is_free(port := candidates.pop()):
             ports.append(port)
+    _given.update(ports)
     if len(ports) < count:
         raise OSError(f"fewer than {count} free ports below {first_ephemeral}")
     return ports

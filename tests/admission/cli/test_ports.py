@@ -34,3 +34,8 @@ def test_too_few_ports_is_an_error_with_the_number(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(ports, "_RANGE", narrow)
     with pytest.raises(OSError, match="fewer than 3 free ports below 1025"):
         free_ports(3)
+
+
+def test_a_port_that_was_given_and_is_not_bound_yet_is_not_given_again() -> None:
+    given = [free_port() for _ in range(2000)]
+    assert len(set(given)) == len(given)
