@@ -23,7 +23,7 @@ shape as that was behind the one before it, then in growing strides on that side
 need two placements each. More room never hurts the exact placement; under the other profiles the moment may not be the
 very earliest one. It is searched for when the head is refused, which happens once until something that could help it changes
 (queue/queues.py), and is kept meanwhile. If everybody keeps his limit the head starts no later than at the first moment it was
-given: those gone by then are at least those that were reckoned with, and whoever was let in was tested against it.
+given: those gone by then are at least those that were reckoned with, and each admission since was tested against it.
 
 A moment that was found is kept for `_KEPT` seconds though it might have come nearer since. A workload that takes of none of the
 places that are kept for the head, and of no quota that it needs then, is let in without a look at the nodes; a search for other

@@ -5,7 +5,7 @@ head waits, and could start if workloads left, as much of its unused nominal quo
 turn comes later; of a head that would borrow also what it would borrow, up to its limit. A head of a BestEffortFIFO queue keeps
 nothing: it lets others pass. Nor does one of a queue with backfill, which keeps its start free in its own way (backfill.py).
 
-It is booked under a name of its own while a cycle lasts. Whoever is considered anew keeps nothing until it is refused again.
+It is booked under a name of its own while a cycle lasts. A head that is considered anew keeps nothing until it is refused.
 Called by cycle.py; round.py asks `keepable`.
 """
 

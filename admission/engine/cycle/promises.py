@@ -1,10 +1,11 @@
 """What a cycle keeps for workloads whose victims have not left yet: promises of earlier cycles and of this one.
 
-A promise is kept from everybody whose turn comes after its owner's. If others are evicted for it, it is also kept from those
-whose X On the nodes it counts at once: nobody else is placed there. In quota it cannot, since until the victims leave
-they have it: so whoever starts has to fit twice, now, and `afterwards`, when the victims are gone and all promises kept. Who
-comes before the owner may take what was promised; the owner finds that out when it is considered anew. The book is as it was
-when the cycle has ended. Called by cycle.py.
+A promise is kept from every workload whose turn comes after its owner's. If others are evicted for it, it is also kept from those
+whose turn may be earlier only because of these evictions (`Promise.bars`): else they would take what was made free, be evicted
+again, and so on for ever. On the nodes a promise counts at once: nothing else is placed there. In quota it cannot, since the
+victims have the quota until they leave: so a workload that starts has to fit twice, now, and `afterwards`, when the victims are
+gone and all promises are kept. A workload that comes before the owner may take what was promised; the owner finds that out when
+it is considered anew. The book is as it was when the cycle has ended. Called by cycle.py.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Ahead(Trying):
     def sifted(
         self, found: Iterable[Remedy], sites: Sequence[Site], family: Family
     ) -> tuple[list[Remedy], list[Taken]]:
-        """The remedies that hold whoever comes first, those that do for all instead of those that do not, and the latter."""
+        """The remedies that hold with all that come first, or those that do for all in their stead; and those that do not hold."""
         held: list[Remedy] = []
         taken: list[Taken] = []
         for remedy in found:

@@ -51,7 +51,7 @@ def test_a_refused_strict_head_keeps_its_queues_unused_quota(
     assert "head" in cluster.queues
 
 
-def test_whoever_was_refused_because_of_it_is_told_why_and_comes_when_it_is_over() -> None:
+def test_a_workload_refused_because_of_it_is_told_why_and_starts_when_it_is_over() -> None:
     cluster = scene()
     told = waits(cluster.cycle())
     assert told["borrows"].startswith(f"{Reason.WAITING_FOR_QUOTA}: ")

@@ -234,14 +234,14 @@ def check_line(line: Line) -> None:
 
 @given(lines())
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-def test_remedies_hold_whoever_comes_first(line: Line) -> None:
+def test_remedies_hold_with_all_that_come_first(line: Line) -> None:
     check_line(line)
 
 
 @pytest.mark.long
 @given(lines())
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-def test_remedies_hold_whoever_comes_first_long(line: Line) -> None:
+def test_remedies_hold_with_all_that_come_first_long(line: Line) -> None:
     check_line(line)
 
 
