@@ -1,6 +1,6 @@
 """What a cycle keeps for workloads whose victims have not left yet: promises of earlier cycles and of this one.
 
-A promise is kept from every workload whose turn comes after its owner's. If others are evicted for it, it is also kept from those
+A promise is kept from every workload whose turn comes after its owner's. If others are evicted for it, it is also kept from all
 whose turn may be earlier only because of these evictions (`Promise.bars`): else they would take what was made free, be evicted
 again, and so on for ever. On the nodes a promise counts at once: nothing else is placed there. In quota it cannot, since the
 victims have the quota until they leave: so a workload that starts has to fit twice, now, and `afterwards`, when the victims are

@@ -49,7 +49,7 @@ class Ahead(Trying):
     def sifted(
         self, found: Iterable[Remedy], sites: Sequence[Site], family: Family
     ) -> tuple[list[Remedy], list[Taken]]:
-        """The remedies that hold with all that come first, or those that do for all in their stead; and those that do not hold."""
+        """The remedies that hold with all that come first, or those that do for all in their stead; and those that fail."""
         held: list[Remedy] = []
         taken: list[Taken] = []
         for remedy in found:
