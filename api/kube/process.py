@@ -14,13 +14,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import uvloop
 
@@ -55,10 +56,15 @@ class Process:
 
 Main = Callable[[Process], Awaitable[None]]
 
+# Decoding allocates fast and leaves few reference cycles: with Python's own thresholds (700, 10, 10) a ninth of the
+# controller's CPU went into looking for them.
+_COLLECT: Final = (20_000, 20, 20)
+
 
 def serve(main: Main, settings: ProcessSettings) -> int:
     """Runs `main` until it returns, fails or a signal comes; the process's exit code (0 for an orderly end)."""
     logs.configure(settings.log_level, as_json=settings.log_json)
+    gc.set_threshold(*_COLLECT)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(main, settings))
 
