@@ -10,7 +10,7 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
-# 1, 2.5, 5, 10, then doubling: the peer's buckets, two more where things may take days
+# 1, 2.5, 5, 10, then doubling: Kueue's buckets, two more where things may take days
 WAIT: Final = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
 _LONG: Final = (*WAIT, 10 * 2**11, 10 * 2**12)
 

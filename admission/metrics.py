@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
-# 1, 2.5, 5, 10, then doubling, 14 in all: the peer's buckets for waiting times
+# 1, 2.5, 5, 10, then doubling, 14 in all: Kueue's buckets for waiting times
 _WAIT = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
 
 ATTEMPTS = Counter("kueue_admission_attempts", "Admission cycles, by result.", ("result",))

@@ -37,7 +37,7 @@ Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=_TEN_YEARS
 
 
 def _switched(section: SectionT, switch: str, but: Set[str] = frozenset()) -> SectionT:
-    """What has no effect while the switch is off is no way to turn it on, as it is in some files of the field."""
+    """What has no effect while the switch is off is no way to turn it on, as some of Kueue's configuration files have it."""
     idle = sorted(to_camel(name) for name in section.model_fields_set - {switch} - but)
     if idle and switch not in section.model_fields_set:
         raise ValueError(
@@ -47,7 +47,7 @@ def _switched(section: SectionT, switch: str, but: Set[str] = frozenset()) -> Se
 
 
 class PlacementSection(Section):
-    """How pods are placed; the gates keep the peer's defaults."""
+    """How pods are placed; the gates keep Kueue's defaults."""
 
     counting: Counting = Counting.NODES
     profile: Profile = Profile.EXACT
@@ -347,7 +347,7 @@ class WebhookSection(Section):
 class AdmissionSettings(Environment):
     """Everything, under the names of the file and of the variables STOWAGE_<NAME>.
 
-    What the field's peer has as well goes by its name there.
+    A setting that Kueue has too bears Kueue's name.
     """
 
     manage_jobs_without_queue_name: bool = Field(False, description="jobs that name no queue wait, too, until they do")

@@ -1,6 +1,6 @@
 """Every label, annotation, gate, finalizer, condition type and reason of the kueue.x-k8s.io API, grouped.
 
-Nothing is decided here. Sources: the API description of the field's peer (objects, lifecycle, first forms).
+Nothing is decided here. Sources: the description of Kueue's API (objects, lifecycle, first forms).
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ KOORDINATOR_MINIMUM: Final = f"{KOORDINATOR}/min-available"
 KOORDINATOR_GROUPS: Final = f"{KOORDINATOR}/groups"
 KOORDINATOR_MATCH_POLICY: Final = f"{KOORDINATOR}/match-policy"
 
-# ---- ours, beyond the peer
+# ---- ours, beyond Kueue
 STOWAGE: Final = "stowage.dev"
 CONVERSION_PROBLEM: Final = f"{STOWAGE}/conversion-problem"  # what of the object another version could not express
 FIELD_MANAGER: Final = "stowage"

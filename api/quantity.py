@@ -53,7 +53,7 @@ def parse(text: str | int | float) -> Fraction:
 def to_int(resource: str, text: str | int | float) -> int:
     """The amount as an integer: milli-units for cpu, whole units otherwise; fractions round away from zero.
 
-    Amounts beyond 64 bits are the largest that 64 bits hold, as they are everywhere in the field.
+    Amounts beyond 64 bits are the largest that 64 bits hold, as Kubernetes has it.
     """
     value = parse(text) * (1000 if resource == CPU else 1)
     whole = min(LARGEST, -(-abs(value.numerator) // value.denominator))

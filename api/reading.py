@@ -1,10 +1,10 @@
 """How Workloads are read from the wire: what many of them have in common stands in memory once, and is decoded once.
 
 Jobs of one kind ask for the same, so their Workloads' specs are equal byte for byte; and a Workload comes many times in its
-life with a new status and the same spec. Types are frozen values: whoever compares or keeps a spec does not see that it is
+life with a new status and the same spec. Types are frozen values: code that compares or keeps a spec does not see that it is
 shared. Nobody here reads or writes metadata.managedFields, which is a third of a Workload's memory. One that has finished
 may stay for ever and is hardly looked at again: what pydantic keeps beside each of its values, half of what is left, is
-shared with all others. Called by the informers and by whoever writes Workloads.
+shared with all others. Called by the informers and by the writers of Workloads.
 """
 
 from __future__ import annotations

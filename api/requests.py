@@ -4,7 +4,7 @@ Two generations of annotations say it. The current ones stand on a pod template 
 kin). The first forms, `require-topology` and `prefer-topology`, stand on a Job or JobSet, where they hold for each of
 its pod sets, or on a template, where they hold for that pod set; whatever a template says of its own wins over the
 job's. `prefer-topology: auto` means the lowest level. Which level that is depends on the flavor that placement tries
-and is not known here, so the word `auto` stays in `TopologyRequest.preferred` (and so in the Workload): whoever places
+and is not known here, so the word `auto` stays in `TopologyRequest.preferred` (and so in the Workload): the code that places
 the pods reads it as the lowest level of the flavor at hand. `is_auto` asks for it by name.
 
 Two annotations are our own and work alike on both: `placement-constraints` (api/constraints.py has the language) and

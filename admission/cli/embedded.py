@@ -24,7 +24,7 @@ NAMESPACE = "stowage-system"
 
 @dataclass
 class EmbeddedCluster:
-    """The administrator's client, the processes, and the server itself for whoever wants to look inside."""
+    """The administrator's client, the processes, and the server itself, so that a caller can look inside."""
 
     kube: Kube
     processes: Processes

@@ -1,6 +1,6 @@
 """Admission checks of a workload: which apply, and what their answers ask for. Pure.
 
-Whoever answers a check (a controller of the user's) writes its state into the Workload's status: Ready lets it start, with
+The controller that answers a check (a user's own) writes its state into the Workload's status: Ready lets it start, with
 what its podSetUpdates add; Retry gives the quota back and asks to come again, after `requeueAfterSeconds` if it says so;
 Rejected deactivates the workload. Lifecycle description, 3.4.
 """

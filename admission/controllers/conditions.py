@@ -1,6 +1,6 @@
 """The steps of a Workload's life as functions from status to status: wait, reserve, admit, evict, release, finish. Pure.
 
-Types, reasons and messages are the field's (lifecycle description, 3.2 and 3.5); times come in as `now`, epoch seconds.
+Types, reasons and messages are Kueue's (lifecycle description, 3.2 and 3.5); times come in as `now`, epoch seconds.
 The writers (scheduler, workloads, jobs) call these and hand the result to `status.patch_status`.
 """
 
@@ -39,7 +39,7 @@ MESSAGE_LIMIT = 32 * 1024
 HOLD = "Job is on hold"
 NOT_EVALUATED = "Workload is pending evaluation in the scheduling queue"
 EXPLANATION = f"{STOWAGE}/Explanation"
-"""Ours: what keeps a waiting workload out, and what would let it in; the field's own messages stay as they are."""
+"""Ours: what keeps a waiting workload out, and what would let it in; Kueue's own messages stay as they are."""
 PLACEMENT = f"{STOWAGE}/Placement"
 """Ours: the topologyAssignment in plain words, which its compact form is not."""
 GANG_BOUND = f"{STOWAGE}/GangBound"

@@ -1,4 +1,4 @@
-"""Evictions at the API server: the one place where a Workload is evicted, whoever decided it.
+"""Evictions at the API server: the one place where a Workload is evicted, for every kind of decision.
 
 The job controllers then stop the job, and only when its pods are gone does its quota return (jobs/plan.py). Called by the
 workloads' reconciler and by the scheduler.

@@ -1,9 +1,9 @@
 """From the watch to the book: every change of the cluster becomes an event of the ledger and of the pending queues.
 
 Wire objects are converted here (engine/intake), once per change, and what did not change for the engine (a node's heartbeat,
-a status that we wrote ourselves) goes no further. Whoever could be helped by a change is woken, and the scheduler with
-it. An object that cannot be converted is logged by name and field and leaves the last good state in force; a Workload
-that cannot says so in its status, as its misfit.
+a status that we wrote ourselves) goes no further. A change requeues every workload that it could help, and wakes the
+scheduler with it. An object that cannot be converted is logged by name and field and leaves the last good state in force; a
+Workload that cannot says so in its status, as its misfit.
 
 The room of an evicted workload is free when its pods have left (`_lingers`). While an admission or an eviction is being
 written its Workload belongs to the scheduler: what the watch still shows of its past is not taken (`hold`, `let_go`).

@@ -1,8 +1,8 @@
 """Counts the stages of workloads' lives as the watch shows them: reserved, admitted, ready, evicted, released, ended.
 
-Each stage is counted once, when its condition turns, whoever turned it; only while this process leads, and nothing of what
-was there before. What the writers count by ClusterQueue (reservations, admissions, evictions) is not counted again. Times
-are those of the conditions, whole seconds.
+Each stage is counted once, when its condition turns, no matter which process turned it; only while this process leads, and
+nothing of what was there before. What the writers count by ClusterQueue (reservations, admissions, evictions) is not
+counted again. Times are those of the conditions, whole seconds.
 """
 
 from __future__ import annotations

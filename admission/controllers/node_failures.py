@@ -1,8 +1,9 @@
 """Whether a node has failed under a workload that has a place on it, and which of its pods can no longer start there. Pure.
 
 A node that is gone has failed at once. One that is not ready, or repels the pods by a taint, has failed for a workload as soon
-as none of its pods runs there any more: as long as one does the work goes on, and whoever evicts pods from nodes (Kubernetes
-itself, after the time that the pods tolerate) decides when it is over. So the order in which news comes in does not matter.
+as none of its pods runs there any more: as long as one does, the work goes on, and the component that evicts pods from
+nodes (Kubernetes itself, after the time that the pods tolerate) decides when it is over. So the order in which news comes
+in does not matter.
 
 Pods that were let through to such a node and that the scheduler has not bound can never run: they are ended, so that their job
 makes others. Source: cluster.md 7.3. Called by `nodes`, which acts.
@@ -31,7 +32,7 @@ NOT_READY_DELAY = 30.0
 
 @dataclass(frozen=True, slots=True)
 class FailureRules:
-    """The peer's gates, with its defaults."""
+    """Kueue's gates, with its defaults."""
 
     on_pod_termination: bool = True  # TASReplaceNodeOnPodTermination
     on_taints: bool = True  # TASReplaceNodeOnNodeTaints

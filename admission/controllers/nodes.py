@@ -2,8 +2,8 @@
 
 What is wrong is found in `node_failures`; a marked Workload gets another node in the next cycle (repairs.py), and the ungater
 sends its new pods there. Woken by nodes that come, go, change their readiness or their taints; by bound pods of such nodes
-that end; and by every admission onto one. Only hosts with something wrong cost anything: whoever has a place there is asked
-of the ledger, and pods that wait for the scheduler are listed, since no watch shows them here.
+that end; and by every admission onto one. Only hosts with something wrong cost anything: the workloads with a place there
+are asked of the ledger, and pods that wait for the scheduler are listed, since no watch shows them here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether the pods of all admitted workloads are ready, for who admits one workload at a time (blockAdmission).
 
 Two gangs that start at once may take each other's last nodes and both hang; so the next one starts when the pods of those
-before it are ready. The scheduler asks before each cycle; when the last pods have become ready, whoever was refused
+before it are ready. The scheduler asks before each cycle; when the last pods have become ready, the workloads that were refused
 for it is woken. Lifecycle description, 3.6.
 """
 

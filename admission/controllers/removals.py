@@ -118,7 +118,7 @@ class Removals:
             await asyncio.sleep(_PAUSE)
             done = False
         if not done:
-            # Whoever it was for looks at what there is now, once the feed has taken that.
+            # Its preemptor is considered again once the feed has taken that.
             self._feed.let_go(removal.key)
             self._stays(removal)
             self._look_again(removal)

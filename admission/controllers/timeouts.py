@@ -1,11 +1,11 @@
 """What time alone does to an admitted workload: pods that do not get ready, and the longest time it may run. Pure.
 
 Rules of the lifecycle description, 3.6. Pods have `timeout` from the admission to get ready for the first time, and
-`recovery_timeout` from the moment when one of them failed. Whoever misses that is evicted and comes back after
+`recovery_timeout` from the moment when one of them failed. A workload that misses it is evicted and comes back after
 min(base * 2^(n-1), max) seconds, n being how often that has happened; one that has come back too often is deactivated.
 
 A jitter keeps workloads that were evicted in one moment from coming back in one: up to a ten-thousandth of the wait, as the
-peer has it, but found from the workload's uid, so that the same history gives the same times.
+Kueue has it, but found from the workload's uid, so that the same history gives the same times.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Sight:
     outside: OutsidePods = field(init=False)
 
     def __post_init__(self) -> None:
-        """Before anybody else listens: whoever is shown a node or a flavor finds the trees as they are then."""
+        """Called before other handlers: a handler of a node or flavor finds the trees as they are then."""
         object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
         object.__setattr__(self, "outside", OutsidePods(self.pods))
 

@@ -1,4 +1,4 @@
-"""Ledger and pending queues kept in step: one event in, both are told of it, and whoever it could help is woken.
+"""Ledger and pending queues kept in step: one event in, both are told of it, and the workloads that it could help are requeued.
 
 The rules of waking are here and nowhere else. Decides nothing and converts nothing. Called by the feed with what the watch
 shows, and by a world that is loaded from files or from a snapshot (admission/world), so that both know the same.
@@ -92,7 +92,7 @@ class Books:
         return True
 
     def release(self, key: str) -> bool:
-        """Take the workload's booking out, if there is one; its queue's relatives and whoever shares its nodes look again."""
+        """Take the workload's booking out, if there is one; requeue its queue's relatives and workloads that want its nodes."""
         booked = self.ledger.admission(key)
         if booked is None:
             return False
@@ -107,7 +107,7 @@ class Books:
     def _gone(self, gone: Gone) -> bool:
         match gone.kind:
             case Removed.WORKLOAD:
-                waited = gone.key in self.queues  # whoever stood behind it may be next now
+                waited = gone.key in self.queues  # the workload behind it may be next now
                 self.queues.remove(gone.key)
                 return self.release(gone.key) or waited
             case Removed.CLUSTER_QUEUE:

@@ -19,7 +19,7 @@ class Reason(StrEnum):
 
     First why a workload waits (the reasons of QuotaReserved=False, most telling first; those from Misconfigured on are never
     found by the engine: they come in as `Workload.blocked` and are passed on). Then what stands behind that, as an
-    explanation details it (explain/): they are never the reason of a condition of the field's own.
+    explanation details it (explain/): they are never the reason of one of Kueue's conditions.
     """
 
     def __new__(cls, value: str, meaning: str = "") -> Self:

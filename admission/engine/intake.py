@@ -1,4 +1,4 @@
-"""The customs office: objects as the API server knows them become the engine's values, and admissions go back.
+"""Conversion: objects of the API server become the engine's values, and admissions become objects.
 
 Plain conversion: quantities are parsed, defaults filled in, what the engine never reads is left behind. Nothing is decided
 or kept. Wrong input raises `api.errors.InvalidObject` naming object and field. The feed calls it once for each change of an
@@ -58,7 +58,7 @@ def _about(kind: str, key: str) -> Iterator[None]:
 
 @contextmanager
 def _within(field: str) -> Iterator[None]:
-    """Put the field's place in the object before whatever is wrong inside."""
+    """Prefix an error with the path of the field in which it occurred."""
     try:
         yield
     except InvalidObject as bad:

@@ -179,7 +179,7 @@ class Ledger:
         self.journal.add(self._held, workload.key)
 
     def shelter(self, key: str) -> None:
-        """In a trial: whoever is booked under this key is evicted by nobody."""
+        """In a trial: the workload booked under this key cannot be evicted."""
         self.journal.add(self._held, key)
 
     def unhold(self, key: str) -> None:
@@ -323,7 +323,7 @@ class Ledger:
         return list(chain.from_iterable(self.auditing()))
 
     def auditing(self) -> Iterator[list[str]]:
-        """The same in parts: whoever asks can do other things between two, and tell the book of changes."""
+        """The same in parts: the caller may do other work between two, and tell the ledger of changes."""
         yield list(differences(self._bookings, self._capacity))
         yield from self._capacity.differences()
         yield list(self._wrong_quota())

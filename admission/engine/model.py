@@ -1,4 +1,4 @@
-"""The engine's inputs as frozen values, and the customs office: the only engine file that imports `api`.
+"""The engine's inputs as frozen values, and their conversion: the only engine file that imports `api`.
 
 Everything the engine reads comes in through here: wire types are parsed once into integers, tuples and plain names. Wrong
 input raises `api.errors.InvalidObject` (or InvalidQuantity) that names the field; the feed turns that into a condition.
@@ -158,7 +158,7 @@ class ClusterQueue:
 
     `allows(namespace)` is decided by the feed and comes with each workload, since namespace labels live there.
     `ignores_uncovered`: resources that no group covers are not counted; else a workload that requests them fits nowhere.
-    `backfill`: its head gets a reservation, and whoever does not delay it may overtake it (backfill.py).
+    `backfill`: its head gets a reservation, and workloads that do not delay it may overtake it (backfill.py).
     `outside`: what pods that no Workload counts hold of its quota, of the first flavor of each resource.
     """
 
@@ -234,7 +234,7 @@ class LevelConstraint:
 class Profile(StrEnum):
     """How domains are chosen where several would do.
 
-    Exact: a proved optimum (topology/optimum, topology/joint). Compatible: the peer's answer to the letter. LeastFree: as
+    Exact: a proved optimum (topology/optimum, topology/joint). Compatible: Kueue's answer to the letter. LeastFree: as
     Compatible, small free domains first, for all requests.
     """
 
@@ -413,7 +413,7 @@ class Counting(StrEnum):
     """Where pods are counted when the lowest level is wider than a host.
 
     Nodes: on each node, with its taints and labels; a rack of two nodes of 3 free GPUs holds no pod of 4.
-    Domains: on the domain's sum, blind to taints and selectors, as the peer does; what the conformance cases run with.
+    Domains: on the domain's sum, blind to taints and selectors, as Kueue does; what the conformance cases run with.
     """
 
     NODES = "Nodes"
@@ -422,7 +422,7 @@ class Counting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementOptions:
-    """The gates of placement, with the peer's defaults (quirks A.2); `counting`, `profile` and `exact_budget` are ours.
+    """The gates of placement, with Kueue's defaults (quirks A.2); `counting`, `profile` and `exact_budget` are ours.
 
     `exact_budget` bounds the exact solvers by what they look at (search nodes expanded, not time), so that the same
     question always has the same answer; at least 1.

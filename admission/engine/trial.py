@@ -1,6 +1,6 @@
 """Checkpoint and rollback: the journal of how to take each change back.
 
-Whoever changes the ledger records the inverse of each change here; while no trial is open nothing is kept. A trial
+Each change of the ledger records its inverse here; while no trial is open nothing is kept. A trial
 remembers where the journal stood when it was opened; at its end the inverses are run, last first, unless it was kept.
 Trials nest: what an inner trial keeps, the outer one can still take back. A trial costs as much as was changed in it,
 never as much as there is. Called by ledger.py, quota/tree.py and the trees; opened by cycle/.

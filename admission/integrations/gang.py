@@ -2,7 +2,7 @@
 
 A gang is a set of pods of one namespace of which at least `minimum` start together. Its name stands in a label (coscheduling,
 the older group, a PodGroup's name) or an annotation (Koordinator); the minimum beside it, or in the PodGroup of that name.
-The peer's own pod groups (integrations/podgroup.py) are gangs whose minimum is their whole: they are left as they are.
+Kueue's own pod groups (integrations/podgroup.py) are gangs whose minimum is their whole: they are left as they are.
 Sakkara's groups are told in ConfigMaps: a pod says the name alone, and that it is one of these (`sakkara`).
 
 The webhook reads a pod once, when it is created, refuses what `read` finds wrong, and writes the one form (`to_text`) into the
@@ -122,7 +122,7 @@ _GROUPS_RULE: Final = 'a JSON list of gangs, such as ["default/gang-a","default/
 
 
 def names_gang(metadata: Metadata) -> bool:
-    """Whether the pod says anything of a gang in a dialect other than the peer's."""
+    """Whether the pod says anything of a gang in a dialect other than Kueue's."""
     return any(True for table in (_NAMES, _MINIMUMS, _GROUPS) for _ in _said(metadata, table))
 
 

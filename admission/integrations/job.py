@@ -88,7 +88,8 @@ class BatchJob:
         return (ReclaimablePod(name=MAIN, count=done),) if done > 0 else ()
 
     def overlooked_since(self, job: Job) -> float | None:
-        """See Overlookable. Whoever begins with a Job says when; of another controller's Job (`managedBy`) nothing is known."""
+        """See Overlookable. The controller that starts a Job says when; of another controller's Job (`managedBy`) nothing
+        is known."""
         ours = (job.get("spec") or {}).get("managedBy") in (None, names.JOB_CONTROLLER)
         if not ours or self.is_suspended(job) or (job.get("status") or {}).get("startTime"):
             return None

@@ -5,7 +5,7 @@ say, where it is in its life. Its spec is kept, as bytes, only while the admissi
 composed of, and what a start is merged into); pods of one maker share the bytes.
 
 Pods of a group that ask for the same are one role. The role's name is the hash of the shape of the spec: the first
-eight hex digits of the SHA-256 of its JSON, keys sorted. The form is the peer's, for it is on the wire: as annotation
+eight hex digits of the SHA-256 of its JSON, keys sorted. The form is Kueue's, for it is on the wire: as annotation
 of pods and as name of pod sets.
 """
 

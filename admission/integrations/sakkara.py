@@ -1,6 +1,6 @@
 """What the pods of a Sakkara group have in common: what one asks for, and where it may run. Pure.
 
-A group is one pod set, so its pods must be equal to whoever places them: the same requests in sum, however containers share
+A group is one pod set, so its pods must be equal for placement: the same requests in sum, however containers share
 them, and the same demands on nodes. Images, ports and commands may differ, as those of a master and its workers do. The role
 that the webhook writes on such a pod is a hash of just that; other pods' roles say more (pod.py).
 """

@@ -1,9 +1,9 @@
 """Whether the topology annotations of a pod template, and the first forms on a job, may stand as they are.
 
-Two rules beyond the field's own come from the first forms (`require-topology`, `prefer-topology`, on the job or on a
+Two rules beyond Kueue's come from the first forms (`require-topology`, `prefer-topology`, on the job or on a
 template): not both on one object, and no level that none of the queue's flavors has, once those are known. For the
 current forms (`podset-required-topology` and its kin) the existence of a level is a matter of placement, as it is for
-the peer: the workload waits and says why.
+Kueue: the workload waits and says why.
 
 Pure. What the annotations come to is api/requests.py's; the counts of pods come from the job kinds.
 """

@@ -4,7 +4,7 @@ It is suspended, given the LocalQueue `default` where its namespace has one and 
 (`Rules.gate_at_creation`) the topology gate with what is known of its annotations goes into every template that asks for
 a topology explicitly. The Workload's name hangs on the job's uid, which is not there yet at creation (with generateName
 not even the name is), so `topology-workload` and `workload` are written now only where the job names a prebuilt
-Workload; else they are completed in the update that starts the job. The peer puts no gate in at creation: with
+Workload; else they are completed in the update that starts the job. Kueue puts no gate in at creation: with
 `gate_at_creation` off the defaults are exactly its own, which is how the conformance cases run.
 
 Managed is a job that names a queue (or any job with `manage_jobs_without_queue_name`) in a managed namespace and that

@@ -3,8 +3,8 @@
 Paths follow one scheme: `/mutate-` or `/validate-`, the group with dashes for dots, the version, the kind in small
 letters (`/mutate-batch-v1-job`, `/validate-kueue-x-k8s-io-v1beta2-clusterqueue`).
 
-Pure: the objects come in the request, everything else from the look-ups. review.py calls it, and whoever completes objects
-without a webhook (world/jobs.py).
+Pure: the objects come in the request, everything else from the look-ups. review.py calls it, and so does code that
+completes objects without a webhook (world/jobs.py).
 """
 
 from __future__ import annotations

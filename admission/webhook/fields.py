@@ -1,6 +1,6 @@
 """Field errors as values, printed as the API server prints its own: `field: type: value: detail`.
 
-Every validator of this package returns a list of them, empty when all is well; nothing is raised. Whoever answers a
+Every validator of this package returns a list of them, empty when all is well; nothing is raised. The code that answers a
 review joins them into one message (`aggregate`) and lists them as causes (`cause`).
 """
 
@@ -108,7 +108,7 @@ Errors = list[FieldError]
 
 
 def _shown(value: Any) -> str:
-    """As JSON; of a value as long as a book only the beginning, for whoever reads the message."""
+    """As JSON; of a value as long as a book only the beginning, so that the message stays readable."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}... ({len(text)} characters)"
 

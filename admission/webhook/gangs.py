@@ -31,7 +31,7 @@ _OURS: Final = (names.GANG, names.GANG_TERMS)
 
 
 def reading(pod: Pod, namespace: str) -> Reading:
-    """What the pod says of a gang. Pods of jobs that are admitted as a whole, and of the peer's own groups, are in none."""
+    """What the pod says of a gang. Pods of jobs that are admitted as a whole, and of Kueue's own groups, are in none."""
     metadata = pod.get("metadata") or {}
     if names.PODSET_LABEL in (metadata.get("labels") or {}):
         return Reading()

@@ -1,4 +1,6 @@
-"""The settings as the webhook's rules take them. Pure; app.py calls it, and whoever completes objects without a webhook."""
+"""The settings as the webhook's rules take them. Pure. Called by app.py, and by code that completes objects without a
+webhook.
+"""
 
 from __future__ import annotations
 

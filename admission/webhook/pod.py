@@ -275,7 +275,7 @@ def _index(pod: Mapping[str, Any]) -> Errors:
     source = annotations_of(pod).get(names.POD_GROUP_INDEX_SOURCE)
     errors = [] if source is None else label_name(_ANNOTATIONS.key(names.POD_GROUP_INDEX_SOURCE), source)
     text = labels_of(pod).get(names.POD_GROUP_INDEX_LABEL, "0")
-    # (the peer lets it in and gives the group no Workload)
+    # (Kueue lets it in and gives the group no Workload)
     if _INDEX.fullmatch(text) or names.POD_GROUP_INDEX_SOURCE in annotations_of(pod):
         return errors
     return [*errors, invalid(_LABELS.key(names.POD_GROUP_INDEX_LABEL), text, "must be a number, counted from 0")]

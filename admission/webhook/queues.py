@@ -1,6 +1,6 @@
 """ClusterQueues, LocalQueues and Cohorts: quotas that add up, flavors named once, checks on flavors that exist.
 
-What the CRD's schema and CEL rules refuse already is not repeated, except where the field's webhook does so as well.
+What the CRD's schema and CEL rules refuse already is not repeated, except where Kueue's webhook does so too.
 Objects are plain dicts. Pure; endpoints.py calls it.
 """
 

@@ -1,7 +1,7 @@
 """The settings of the webhook's rules, as one frozen value: what is on, which namespaces and owners are managed.
 
 Read once by the application and passed into every review; a conformance case makes its own from its feature gates.
-The defaults are ours, which differ from the peer's in `profile` (Exact: placement groups may be larger),
+The defaults are ours, which differ from Kueue's in `profile` (Exact: placement groups may be larger),
 `gate_at_creation` (the first forms ask for it), `multikueue` (there is no MultiKueue here: handing a job to it by
 spec.managedBy, which is immutable, would strand the job) and `in_use_finalizer` (only on where a controller takes the
 finalizer away again).

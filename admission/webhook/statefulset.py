@@ -1,7 +1,7 @@
 """apps/v1 StatefulSet: its pods are admitted as one group. Pure; endpoints.py calls it.
 
 It is scaled to zero and from zero, as its whole group ends and starts; other numbers are refused while it has pods, since
-its Workload would be for another number (so does the peer). `kubectl scale` writes a subresource and is not seen here: the
+its Workload would be for another number (so does Kueue). `kubectl scale` writes a subresource and is not seen here: the
 controller copes with it (controllers/pods/setplan.py).
 """
 

@@ -39,7 +39,7 @@ async def from_cluster(kube: Kube, rules: WorldRules | None = None, *, now: floa
 async def load_cluster(
     kube: Kube, rules: WorldRules | None = None, *, now: float | None = None
 ) -> tuple[World, Objects]:
-    """As `from_cluster`, with the objects, for whoever wants to add to them."""
+    """As `from_cluster`, with the objects, for callers that add to them."""
     rules = rules or WorldRules()
     world = World.under(rules, time.time() if now is None else now)
     objects = Objects(world.books, rules)

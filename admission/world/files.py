@@ -33,7 +33,7 @@ def from_files(paths: Sequence[Path], rules: WorldRules | None = None) -> World:
 
 
 def load_files(paths: Sequence[Path], rules: WorldRules | None = None) -> tuple[World, Objects | None]:
-    """As `from_files`, with the objects, for whoever wants to add to them; a snapshot has none."""
+    """As `from_files`, with the objects, for callers that add to them; a snapshot has none."""
     found = list(documents(paths))
     for document in found:
         if is_snapshot(document.object):

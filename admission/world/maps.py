@@ -34,7 +34,7 @@ class GroupMaps(Store[ConfigMap]):
 
     @property
     def has_synced(self) -> bool:
-        """Whoever fills it does so before anybody asks."""
+        """It is filled before the first question."""
         return True
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - an informer's signature

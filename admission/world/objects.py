@@ -170,4 +170,4 @@ class Objects:
 
 
 def _nobody() -> None:
-    """There is no loop to wake: whoever holds the world runs its cycles."""
+    """There is no loop to wake: the caller runs the cycles."""

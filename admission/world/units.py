@@ -43,7 +43,7 @@ _PART_OF: Final = ("Job", "JobSet")
 
 
 def is_bound(pod: Mapping[str, Any]) -> bool:
-    """Whether a node holds it: it is counted there, whoever it belongs to."""
+    """Whether a node holds it: it is counted there, whatever it belongs to."""
     return bool((pod.get("spec") or {}).get("nodeName"))
 
 

@@ -1,6 +1,6 @@
 """A World: ledger and pending queues at one moment, and what is known of the jobs besides.
 
-It holds and answers; whoever made it says what comes next (`apply`) and asks the engine (`cycle`, or `ledger` and `queues`
+It holds and answers; its caller says what comes next (`apply`) and asks the engine (`cycle`, or `ledger` and `queues`
 themselves). The times are epoch seconds; a world from files without any times in them begins at 0.
 """
 
@@ -111,7 +111,8 @@ class World:
         return 0 if self.unready else 1
 
     def cycle(self) -> CycleReport:
-        """One admission cycle at `now`: what it admits is booked, as in the controller; whoever it evicts is still there.
+        """One admission cycle at `now`: what it admits is booked, as in the controller; the workloads that it evicts are
+        still there.
 
         First come those that run and have lost a node.
         """

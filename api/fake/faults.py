@@ -1,7 +1,7 @@
 """Faults on request: what an API server under stress, a network and a webhook do to their clients, by rates and by a seed.
 
 `Faults` sits at the seams of a FakeServer (`FakeSettings(**faults.seams())`) and does nothing until `storm` begins; it
-spares whoever is not among its victims (the tests' own client), and counts what it did, so that a test can prove that
+spares clients that are not among its victims (the tests' own), and counts what it did, so that a test can prove that
 the faults happened. What strikes is decided by the seed, the fault, and the number of the request among those of one
 client to one path: the same requests meet the same faults in every run, however the clients interleave.
 

@@ -29,7 +29,7 @@ OnSend = Callable[[web.Request, Target, bytes], Awaitable[bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Seconds of silence after which a bookmark is sent to whoever allows them; and the seam for faults."""
+    """Seconds of silence after which a bookmark is sent to clients that allow them; and the seam for faults."""
 
     bookmark_seconds: float = 10.0
     on_send: OnSend | None = None

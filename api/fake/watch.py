@@ -72,7 +72,7 @@ class Watcher:
                 yield event
 
     def close(self) -> None:
-        """No more events; whoever waits wakes up."""
+        """No more events; wakes every waiter."""
         self.closed = True
         self._table.watchers.discard(self)
         self._ready.set()

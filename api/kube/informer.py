@@ -118,7 +118,7 @@ class Informer(Generic[T]):
         return self._store.by_index(name, value)
 
     def filed(self, name: str, value: str) -> Iterator[T]:
-        """The same one by one, for whoever needs but a few of many; only until the next await."""
+        """The same one by one, for callers that need a few of many; valid until the next await."""
         return self._store.filed(name, value)
 
     def count(self, name: str, value: str) -> int:
@@ -142,7 +142,7 @@ class Informer(Generic[T]):
     async def refresh(self) -> None:
         """Lists anew at once; returns when the copy is at least as new as the API server was at the call.
 
-        For whoever takes over from another process, and must not decide on a copy from before the other's last write.
+        For a process that takes over from another, and must not decide on a copy older than the other's last write.
         """
         self._refreshes += 1
         mine = self._refreshes

@@ -170,7 +170,7 @@ class Reconciler:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                self.queue.add(key)  # cut off in the middle: whoever runs the queue next looks again
+                self.queue.add(key)  # cut off in the middle: the next run of the queue looks again
                 raise
             self._failed(key, RuntimeError("the reconcile cancelled itself"))
         except Exception as error:  # noqa: BLE001 - the edge of a worker: one bad key must not stop the others

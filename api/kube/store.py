@@ -106,7 +106,7 @@ class Store(Generic[T]):
         return [self._objects[key] for key in self._indexes[name].keys(value)]
 
     def filed(self, name: str, value: str) -> Iterator[T]:
-        """The same one by one, for whoever needs but a few of many; the store must not change meanwhile."""
+        """The same one by one, for callers that need a few of many; the store must not change meanwhile."""
         return (self._objects[key] for key in self._indexes[name].keys(value))
 
     def count(self, name: str, value: str) -> int:

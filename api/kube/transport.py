@@ -72,7 +72,7 @@ class Transport:
             return await self._again(call, error)
 
     async def _again(self, call: Call, error: ApiError) -> bytes:
-        """After a first failure. The retry machinery costs a third of a request, so most never enter it; whoever does
+        """After a first failure. The retry machinery costs a third of a request, so most never enter it; one that does
         has the failure replayed as the first try."""
         failures = [error]
 

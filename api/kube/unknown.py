@@ -1,4 +1,4 @@
-"""Keys of the field's own Configuration that no process of ours has: what to say to whoever gives them. Values only.
+"""Keys of Kueue's Configuration that our processes do not have, and the answer to each. Values only.
 
 None of them is taken and then ignored: each is an error, and this is the part of it that says what there is instead. Called by
 environment.py.

@@ -73,7 +73,7 @@ from ungater.app import main as ungater
         pytest.param(
             "METRICS__CUSTOM_LABELS", '[{"name": "team"}]',
             "settings: metrics.custom_labels: '[{\"name\": \"team\"}]': "
-            f"{INSTEAD['metrics.customLabels']}", id="the field's, not ours",
+            f"{INSTEAD['metrics.customLabels']}", id="Kueue's, not ours",
         ),
         pytest.param(
             "WAIT_FOR_PODS_READY__BLOCK_ADMISSION", "true",

@@ -81,7 +81,7 @@ def test_an_index_label_alone_asks_for_nothing() -> None:
     assert not request.explicit
 
 
-def test_auto_is_kept_for_whoever_knows_the_levels() -> None:
+def test_auto_is_kept_for_the_code_that_knows_the_levels() -> None:
     request = topology_request({}, job_annotations={names.PREFER_TOPOLOGY: names.AUTO_LEVEL})
     assert request is not None
     assert is_auto(request)

@@ -53,7 +53,7 @@ def gangs_command(
 
 @app.command("placement")
 def placement_command(sizes: str = SIZES, repeat: int = 15) -> None:
-    """One placement decision on the peer's clusters."""
+    """One placement decision on Kueue's clusters."""
     placement.main(["--sizes", sizes, "--repeat", str(repeat)])
 
 
@@ -95,13 +95,13 @@ def webhook_command() -> None:
 
 @app.command("simulate")
 def simulate_command(profile: str = "Exact", top: int = 0) -> None:
-    """The peer's performance load on virtual time."""
+    """Kueue's performance load on virtual time."""
     simulate.main(["--profile", profile, "--top", str(top)])
 
 
 @app.command("perfload")
 def perfload_command(fraction: float = 1.0, without_topology: bool = False, floor: bool = False, top: int = 0) -> None:
-    """The peer's performance load on the real API server."""
+    """Kueue's performance load on the real API server."""
     perfload.run(perfload.Run(fraction, not without_topology, floor, top))
 
 

@@ -4,8 +4,8 @@
 
 Trees of 5 to 40 domains at the asked level, drawn by seed, with a gang that no domain holds alone. Stranded: slices left in the
 opened domains of the asked level. Balanced placement: 2,500 nodes of 16 a rack, preferred rack, 9 x 256 pods of 8 CPUs, as one
-gang and as nine one after the other, with and without a leader. One gang at 15,000 nodes beside Compatible: the peer's requests
-where several domains are needed, CPU minima of runs in turn. Decisions beside the peer's times are in placement.py.
+gang and as nine one after the other, with and without a leader. One gang at 15,000 nodes beside Compatible: Kueue's requests
+where several domains are needed, CPU minima of runs in turn. Decisions beside Kueue's times are in placement.py.
 """
 
 from __future__ import annotations

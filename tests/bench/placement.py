@@ -1,10 +1,10 @@
-"""Placement on the live ledger beside the peer's figures: the clusters and requests of `peer-placement.json`.
+"""Placement on the live ledger beside Kueue's figures: the clusters and requests of `peer-placement.json`.
 
     python -m tests.bench.placement [--sizes 640,15000] [--repeat 15] [--json FILE]
 
-Every assignment of Profile Compatible must have the peer's hash; beside it stands the time of Profile Exact, how many times
+Every assignment of Profile Compatible must have Kueue's hash; beside it stands the time of Profile Exact, how many times
 Compatible's that is, and where several domains were needed what is proved. A decision is taken on the ledger as it stands,
-nothing is rebuilt for it; the peer pays its snapshot (reused where no node changed) and the find on it. Prints minimum
+nothing is rebuilt for it; Kueue pays its snapshot (reused where no node changed) and the find on it. Prints minimum
 milliseconds and the ratio, and what one admission, one node and one foreign pod cost the ledger. Limits: 2 ms a decision at
 15,000 nodes, 10 ms at 100,000.
 """
@@ -120,7 +120,7 @@ def timed(act: Callable[[], object], repeat: int) -> float:
 
 
 def agrees(result: PlacementResult, peer: dict[str, Any]) -> bool:
-    """Whether the result is the peer's: the same domains in the same order, or the same reason."""
+    """Whether the result is Kueue's: the same domains in the same order, or the same reason."""
     if not peer["fits"]:
         return "main" in result.failures and result.failures["main"].message == peer["reason"]
     return "main" in result.assignments and digest(result.assignments["main"]) == peer["assignment_sha256"]
@@ -185,7 +185,7 @@ def show(row: dict[str, Any]) -> None:
     ratio = row["peer_ms"] / row["ours_ms"]
     limit = LIMITS.get(row["nodes"])
     slow = "  OVER THE LIMIT" if limit is not None and row["ours_ms"] > limit else ""
-    wrong = "" if row["equal"] else "  DIFFERS FROM THE PEER"
+    wrong = "" if row["equal"] else "  DIFFERS FROM KUEUE"
     mark = " " if row["fits"] else "x"
     exact = f"exact {row['exact_ms']:8.3f} ms x{row['exact_ms'] / row['ours_ms']:5.1f} {row['proof']:<8}"
     figures = f"{row['ours_ms']:9.3f} ms  {exact}  peer {row['peer_ms']:9.3f}  x{ratio:7.1f}"
@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     if not FIGURES.exists():
-        print(f"the peer's figures are not there: {FIGURES.name} is expected in ../shared/bench")
+        print(f"Kueue's figures are not there: {FIGURES.name} is expected in ../shared/bench")
         return 0
     figures = json.loads(FIGURES.read_text())
     rows = []
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1) + "\n")
     differing = sum(not row["equal"] for row in rows)
-    print(f"{len(rows)} rows, {differing} differ from the peer")
+    print(f"{len(rows)} rows, {differing} differ from Kueue")
     return 1 if differing else 0
 
 

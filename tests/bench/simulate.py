@@ -1,10 +1,10 @@
-"""The load of the peer's own performance test on virtual time: 15,000 jobs over 640 nodes, sizes in simulate.json.
+"""The load of Kueue's own performance test on virtual time: 15,000 jobs over 640 nodes, sizes in simulate.json.
 
     python -m tests.bench.simulate [--profile Compatible] [--json FILE] [--top 25]
 
 Jobs go the whole way of `stowage simulate`: manifests, webhook rules, adapters, feed, cycles. Prints the wall time of loading
-and of playing, the use of capacity and the mean time to admission by class beside the peer's. The peer's figures contain its
-API server and are measured on a real clock; here only the waiting for quota and room counts. What the peer's load calls
+and of playing, the use of capacity and the mean time to admission by class beside Kueue's. Kueue's figures contain its
+API server and are measured on a real clock; here only the waiting for quota and room counts. What Kueue's load calls
 balanced are slices that require a rack each. `--top`: with a profile of where the time goes.
 """
 

@@ -1,1 +1,1 @@
-"""The peer's own tables as cases: `runner` finds and runs them, `suites/<suite>.py` maps each onto our code."""
+"""Kueue's own tables as cases: `runner` finds and runs them, `suites/<suite>.py` maps each onto our code."""

@@ -88,7 +88,7 @@ UNNEEDED_BUT_GRANTED = {
     ),
     "update /pods/finalizers",
     *(f"update {KUEUE}/{kind}/finalizers" for kind in ("workloads", "clusterqueues", "resourceflavors", "topologies")),
-    # Whoever writes a status may read it.
+    # A writer of a status may read it.
     *(
         f"get {KUEUE}/{kind}/status"
         for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "admissionchecks")

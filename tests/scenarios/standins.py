@@ -1,7 +1,7 @@
 """Stand-ins for the controllers of Deployments, StatefulSets and LeaderWorkerSets, where there is no real one.
 
 They are clients of the API server, so that the pods that they create pass its webhooks, and look again every few moments. Of
-the real ones' behaviour they show what concerns whoever admits pods: names, labels and owners of pods, their order, what is
+the real ones' behaviour they show what concerns the admission of pods: names, labels and owners of pods, their order, what is
 created when, what goes at a scaling down, replacement of pods that have ended, rolling updates.
 """
 

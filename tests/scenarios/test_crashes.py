@@ -50,7 +50,7 @@ def names() -> list[str]:
     """Of the jobs of one crash, and of no other.
 
     Kubernetes' Job controller keeps by name what it still awaits of a Job that is deleted, so a Job with the name of
-    an earlier one may get no pods for minutes, whoever started it (kubernetes/kubernetes#142142).
+    an earlier one may get no pods for minutes, no matter what started it (kubernetes/kubernetes#142142).
     """
     crash = next(CRASH)
     return [f"job-{crash}-{n}" for n in range(RUNNING + 1)]
@@ -71,7 +71,7 @@ async def _empty(here: Site) -> bool:
 
 
 async def arrive(here: Site, names: list[str]) -> None:
-    """All jobs, one after the other; whoever is refused because the webhook does not answer comes again, as users do."""
+    """All jobs, one after the other; a job refused because the webhook does not answer is posted again, as users do."""
     for name in names:
         job = here.job(name, PODS_EACH, {REQUIRE_TOPOLOGY: RACK})
         await eventually(f"{name} accepted", partial(_accepted, here, job))

@@ -133,7 +133,7 @@ class Tenants:
         await self.of(name).waits(name, reason, text)
 
     async def a_second_after(self, name: str) -> None:
-        """Conditions tell whole seconds: whoever starts from now on has started later than this one."""
+        """Conditions tell whole seconds: a workload that starts from now on has started later than this one."""
         workload = await self.of(name).admitted(name)
         told = find_condition(workload.status.conditions, QUOTA_RESERVED)
         assert told is not None

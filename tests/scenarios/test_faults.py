@@ -2,7 +2,7 @@
 
 All stories of test_scenarios.py play at once, each in a corner of its own, under one storm a test: the faults of each
 kind together, then mixes of all by seed; each fault alone, and more mixes, in the long suite. Only our three processes
-suffer (and the webhook's callers, when it hangs); whoever posts and looks is spared, and tries again only where a user
+suffer (and the webhook's callers, when it hangs); the client that posts and reads is spared, and tries again only where a user
 would. At the end of each storm the invariants have held after every single write, the faults have happened, and no
 process has logged an error. Embedded server only: no real one fails on request.
 """

@@ -1,4 +1,4 @@
-"""The controller killed while it writes a GangGroup: whoever comes after lets all of its gangs run, or none."""
+"""The controller killed while it writes a GangGroup: its successor lets all of its gangs run, or none."""
 
 from __future__ import annotations
 

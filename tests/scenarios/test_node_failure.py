@@ -121,7 +121,7 @@ async def test_where_the_rack_has_no_other_node_the_gang_goes_elsewhere_as_a_who
 
 @pytest.mark.long
 async def test_a_tainted_node_is_left_when_its_pods_are(site: MakeSite) -> None:
-    """NoExecute: whoever drives the pods out, when they are gone others come on another node."""
+    """NoExecute: once the pods have been driven out, others come on another node."""
     here = site("tainted")
     await here.open({"b1": {"r1": 2}})
     await here.submit(patient(here.job("one", 1, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))

@@ -1,4 +1,4 @@
-"""A process that ends by itself is named by whoever waits for something, at once and with the end of its log."""
+"""A process that ends by itself is named by every wait, at once and with the end of its log."""
 
 from __future__ import annotations
 

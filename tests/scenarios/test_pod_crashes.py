@@ -1,4 +1,4 @@
-"""The controller killed in the life of a plain pod group: whoever comes after finds it half done, and does the rest once."""
+"""The controller killed in the life of a plain pod group: its successor finds it half done, and does the rest once."""
 
 from __future__ import annotations
 

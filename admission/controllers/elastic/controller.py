@@ -2,8 +2,8 @@
 
 For each namespace with an elastic quota: its ClusterQueue and LocalQueue, the flavor that all of them share where nobody has
 made it, and the label that lets jobs without a queue name of this namespace reach the webhook. Everything else about these
-queues (activity, counts, finalizers) is done by whoever does it for any queue. When the quota goes its LocalQueue goes, so
-nothing more starts; its ClusterQueue follows when nobody holds quota of it any more.
+queues (activity, counts, finalizers) is done by the controllers that do it for any queue. When the quota goes its
+LocalQueue goes, so nothing more starts; its ClusterQueue follows when nobody holds quota of it any more.
 
 Objects of these names that do not bear our label are somebody else's: they stay as they are, and the quota says so.
 """

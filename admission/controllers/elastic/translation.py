@@ -5,7 +5,7 @@ So it is the cohort tree that counts, lends and reclaims, and the engine's preem
 
 - *resources*: those that any elastic quota names; one that a quota does not name itself has min 0 and no limit there.
   Resources that none of them names are not counted. Pods are always covered, without a limit where nobody names them, so
-  that whoever comes gets the flavor and with it places on nodes;
+  that every workload of it gets the flavor and with it places on nodes;
 - *flavor*: `elastic-quota`. Unless there is one of that name, it means all Linux nodes, each for itself (by hostname), so a
   request is admitted, and others evicted for it, only where the nodes really hold its pods.
 
@@ -108,7 +108,7 @@ def _unlimited(resource: str) -> ResourceQuota:
 
 
 def local_queue(namespace: str) -> LocalQueue:
-    """The namespace's door to it: the queue of whoever names none."""
+    """The namespace's LocalQueue: the queue of pods that name none."""
     meta = ObjectMeta(name=ELASTIC_QUOTA, namespace=namespace, labels={ELASTIC_QUOTA_LABEL: namespace})
     return LocalQueue(metadata=meta, spec=LocalQueueSpec(cluster_queue=queue_name(namespace)))
 

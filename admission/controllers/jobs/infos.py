@@ -1,6 +1,6 @@
 """What an admitted Workload's pod sets get at the start: from flavors, checks, queue names and the assignment. Pure.
 
-The list is the field's (objects description, 2.5); the adapters merge it into the templates. Where all pods of a pod set
+The list is Kueue's (objects description, 2.5); the adapters merge it into the templates. Where all pods of a pod set
 go to one domain, be it a rack or a host, the template itself names it and the gate goes out: its pods are made open, and
 not one of them needs a patch. A template can't follow when its host fails, so the job then starts anew (start.py), and a
 host that has failed is never named: its pods wait at the gate until they have another one.

@@ -1,6 +1,6 @@
 """What to do about one job now: a function from the job and its Workloads to a list of actions. Pure.
 
-The order of the questions is the field's (lifecycle description, 3.3). A plan goes as far as the present state allows and
+The order of the questions is Kueue's (lifecycle description, 3.3). A plan goes as far as the present state allows and
 is made anew with every change of the job or its Workload, so nothing is remembered between two plans. In brief:
 
     the job has ended            -> its Workload is Finished, and loses its finalizer

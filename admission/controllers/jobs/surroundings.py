@@ -13,7 +13,7 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """Settings of the job controller; the defaults are the peer's.
+    """Settings of the job controller; the defaults are Kueue's.
 
     `open_templates` (ours): a pod set that goes to one domain starts without a gate (see infos.py).
     `deactivated_kept`: seconds that a job stays whose Workload we deactivated, None for ever. `label_keys_to_copy`: labels that

@@ -1,7 +1,7 @@
 """Performs a plan for pods through the API server and records its events.
 
 Actions go out in order, but those on pods that stand side by side go out together, so many at once. Pods are patched by
-name of what changes, on condition of their uid alone: whoever else writes to a pod (the scheduler, the kubelet) is never
+name of what changes, on condition of their uid alone: other writers of a pod (the scheduler, the kubelet) are never
 in the way. What the writes were answered is shown to the informer's copy, and what was deleted is remembered, so that the
 next plan sees it before the watch does.
 

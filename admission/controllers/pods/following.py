@@ -24,7 +24,7 @@ from api.meta import find_condition, is_true
 from api.workloads import Workload
 
 UNLIKE: Final = "PodGroupInconsistent"
-"""Ours: an event on a group of which no Workload can be made; the peer only writes that to its log."""
+"""Ours: an event on a group of which no Workload can be made; Kueue only writes that to its log."""
 
 
 def unlike(error: InvalidObject) -> Plan:

@@ -83,7 +83,7 @@ def staying_away(terms: Terms, now: float) -> str | None:
 
 
 def is_gang(pods: Iterable[QueuedPod]) -> bool:
-    """Whether these pods are a gang of another dialect than the peer's."""
+    """Whether these pods are a gang of another dialect than Kueue's."""
     return any(names.GANG_TERMS in pod.annotations for pod in pods)
 
 

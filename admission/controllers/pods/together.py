@@ -1,10 +1,10 @@
 """GangGroups between quota and start: nobody starts before all of the group have quota. Pure but for `GangGroupController`.
 
-The engine gives all gangs of a group their quota in one cycle, but it is written Workload by Workload, and whoever writes may
+The engine gives all gangs of a group their quota in one cycle, but it is written Workload by Workload, and the writer may
 die in between. So a gang that has quota is held by a check (GANG_CHECK) until every other one has it too; the controller that
 comes after finds the group half written, and the engine gives the rest its quota, or takes back what there is
 (cycle/gangs.py). Once all have it, the check of each is turned Ready, and may be so one by one: that all have quota is seen
-again by whoever comes after.
+again by the next leader.
 """
 
 from __future__ import annotations

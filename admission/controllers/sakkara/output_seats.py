@@ -5,7 +5,7 @@ the node are known; of a pod that may not start yet nothing is known, and it has
 
 Ranks are given once, when as many pods as the group has are placed: the master is 0, the others follow by tree distance
 from it (edges of the tree whose leaves are the pods), then by path, then by name. From then on a rank stays with its pod.
-Whoever comes in the place of a pod that is gone takes over its seat: the free one nearest to where it was sent, so that a
+The successor of a pod that is gone takes over its seat: the free one nearest to where it was sent, so that a
 successor that was given the same domain has the same rank.
 """
 

@@ -2,7 +2,7 @@
 
 A queue that asks for it gives a reservation to its *head*, the foremost of its workloads that does not fit: the earliest
 moment at which it would, were nobody else let in and did everybody who runs end at the limit of its time
-(`Workload.ends`; whoever has no limit never ends). Others start before it only if that moment does not move:
+(`Workload.ends`; a workload without a limit never ends). Others start before it only if that moment does not move:
 
 - they end before it, by their own limit; or
 - with them booked, and those gone who will have ended by then, the head still fits: they do not touch what it needs, or
@@ -14,7 +14,7 @@ to one behind it would be broken, since the head may start first and take the ro
 So the cluster does not idle behind a large head, and a stream of small workloads does not starve it. This is the classical
 aggressive backfill: one reservation a queue, so the second in line may be overtaken at its cost.
 
-A reservation binds whoever comes after the head: all behind it in its own queue, and of other queues that use a flavor of its
+A reservation binds the workloads after the head: all behind it in its own queue, and of other queues that use a flavor of its
 those whose turn comes later in a cycle (turns.py); under fair sharing all of these. Who comes before it may take its room; the
 head is then given another moment. A head that another reservation binds is reckoned to find that one's place taken always.
 
@@ -55,7 +55,7 @@ from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.booked.footprint import Footprint
 
 BEHIND = Reason.PENDING_EVALUATION
-"""Why whoever would delay a head waits: others come first."""
+"""Why a workload that would delay a head waits: others come first."""
 
 _MAY_PASS = (Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, BEHIND)
 

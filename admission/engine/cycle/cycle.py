@@ -12,14 +12,14 @@ The steps, repeated until nothing more fits or the budget is used up:
 6. *make room*: where its queue may evict others, or it can start with fewer pods, it is nominated for that (nominate.py), as
    things will stand when the victims of earlier ones have left and what those were promised is taken.
    - *preempt*: its victims have to leave; what it then gets is promised to it, in this cycle and the next ones, until
-     something changes that lets it be considered anew. Whoever comes after it starts only if it fits now and also then.
+     something changes that lets it be considered anew. Workloads after it start only if they fit now and also then.
    - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops, and keeps its unused quota from
      borrowers where it may not reclaim what it lends (kept.py). Where the queue asks for backfill
      its head is told when it will start, and nobody behind it starts who would delay that (backfill.py).
 
 Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
 moment. Usage only grows during a cycle, so who does not fit now will not fit later in it. The shell writes the decisions;
-if that fails it calls `ledger.release` and puts the workload back into the queues. The peer's own cycle is round.py.
+if that fails it calls `ledger.release` and puts the workload back into the queues. Kueue's own cycle is round.py.
 """
 
 from __future__ import annotations
@@ -521,7 +521,7 @@ class _Cycle:
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
 
     def _free_again(self, name: str) -> None:
-        """What was promised to it is free: whoever was refused because of that is worth another look."""
+        """Its reservation is free: requeue the workloads that were refused because of it."""
         self._queues.wake_others(name)
         self._woke = True
 

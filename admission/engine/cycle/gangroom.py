@@ -7,7 +7,7 @@ first got is taken. Then
 1. *whole*: who goes takes with it the other gangs of its own GangGroup, and the late members of its gang: never a part of what
    started together. Where one of those may not be evicted by anybody of this group, nobody of them is.
 2. *proved*: with all of them gone the members are fitted anew, all at once (gangfit.py); only if they fit does it count.
-3. *spared*: of several queues' victims some may not be needed beside the others. Whoever the group fits beside stays, the
+3. *spared*: of several queues' victims some may not be needed beside the others. A victim that the group fits beside stays, the
    dearest first.
 
 What one queue's members took may be what another's needed; where that way leads nowhere all whom the members may evict in their

@@ -44,7 +44,8 @@ class Lacking:
     def beside_promises(
         self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment
     ) -> tuple[FlavorAssignment, bool]:
-        """Its flavors beside what is promised (`found` where nothing is); and whether quota will not do, whoever is evicted."""
+        """Its flavors beside what is promised (`found` where nothing is); and whether quota would be short after evicting
+        every eligible victim."""
         with self._promises.afterwards(queue.name, nodes=False):
             if self._promises:
                 about, scope = self._preemptions.about(workload), Scope(fair=self._fair)

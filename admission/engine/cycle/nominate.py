@@ -5,8 +5,8 @@
    others to leave; if not even a cluster without admitted workloads would hold it, it fits nowhere.
 3. *victims*: whom the preemption engine would evict; and the domains that the workload would take then. Where nobody can be
    evicted these are the domains of an empty cluster: to keep them free of later workloads, if the cycle wants that.
-4. *other flavors*: where quota might have done but nobody can go for it, or nodes are in the way whoever goes, the flavors that
-   failed are passed over and the rest is looked through. The peer comes to them in its next cycles.
+4. *other flavors*: where quota might have done but there is no victim for it, or nodes are in the way of any victims, the
+   flavors that failed are passed over and the rest is looked through. Kueue comes to them in its next cycles.
 5. *fewer pods*: where none of it helped, pod sets with a `minCount` give pods up, evenly, the fewest that suffice, found by
    bisection (cycle.md 4.7).
 

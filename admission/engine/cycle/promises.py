@@ -81,7 +81,7 @@ class Promises:
                 self._keep(workload, admission)
 
     def keep_all(self) -> None:
-        """Keep everything that was promised: where fair shares decide, whoever was promised something had won his turn."""
+        """Keep every reservation: where fair shares decide, its holder had won its turn."""
         while self._due:
             self._keep_next()
 

@@ -1,4 +1,4 @@
-"""One round of the peer's scheduler: one head a queue, all nominated against the same state, then processed in order.
+"""One round of Kueue's scheduler: one head a queue, all nominated against the same state, then processed in order.
 
 The steps (cycle.md 4.2):
 
@@ -11,7 +11,7 @@ The steps (cycle.md 4.2):
 5. *requeue*: who lost to another of the same round, or waits for its victims, stays where it is in line; who fits nowhere
    sleeps with its equals, unless flavors are left that it has not tried.
 
-Placement alone differs from cycle.py: there a cycle goes on with the next heads at once. Used where the peer's answer is
+Placement alone differs from cycle.py: there a cycle goes on with the next heads at once. Used where Kueue's answer is
 wanted to the letter.
 """
 
@@ -37,7 +37,7 @@ LOST = "Workload no longer fits after processing another workload"
 
 @dataclass(frozen=True, slots=True)
 class RoundOptions:
-    """The peer's gates, with its defaults."""
+    """Kueue's gates, with its defaults."""
 
     fair: bool = False
     partial: bool = True  # PartialAdmission
@@ -50,7 +50,7 @@ class RoundOptions:
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
-    """What a round decided, in order, and what the peer counts of it, by queue.
+    """What a round decided, in order, and what Kueue counts of it, by queue.
 
     `skipped`: preemptions not carried out; `recomputed`: what came of looking for victims again.
     """

@@ -203,7 +203,7 @@ class FairTurns:
         return False
 
     def taken(self, queue: str) -> None:
-        """Whoever was looked at in the tree is looked at anew."""
+        """Forget what was nominated in the tree."""
         tree = self._ledger.quota.tree_of(queue)
         self._winners.pop(tree, None)
         for head in self._trees.get(tree, {}).values():

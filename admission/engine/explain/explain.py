@@ -1,7 +1,7 @@
 """Why a workload waits and what would let it in: the whole explanation, on the ledger as it stands.
 
 Nothing is booked and the ledger is the same afterwards; the same ledger gives the same answer. Called by the controller for
-a Workload that has waited a while (controllers/explaining.py), by `stowage explain`, and by whoever holds a ledger.
+a Workload that has waited a while (controllers/explaining.py), by `stowage explain`, and by any holder of a ledger.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why the workload is where it is. `message` is the field's own text for its condition.
+    """Why the workload is where it is. `message` is Kueue's text for its condition.
 
     `starts`: when it starts at the latest, where that is reserved for it (epoch seconds); `behind`: whose reservations keep it
     waiting though it fits; `victims`: who has to leave first, evicted for it.

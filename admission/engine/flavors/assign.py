@@ -1,6 +1,6 @@
 """What an attempt to assign flavors comes to, as values: per resource, per pod set, for the workload; with its message.
 
-Modes, severities and texts are the field's (cycle.md 4.4 and 4.6). The search that makes them is search.py, cycle/nominate.py
+Modes, severities and texts are Kueue's (cycle.md 4.4 and 4.6). The search that makes them is search.py, cycle/nominate.py
 adds what the placement says; the cycle reads them. The preemption engine answers to the two protocols of this module.
 """
 

@@ -1,8 +1,8 @@
 """Whether a flavor suits a pod set at all, whatever room there is: topology, taints, node labels.
 
-What does not suit is said in the field's words (cycle.md 4.4, step 2) and never changes by waiting. Flavors are judged by
-their own node labels and taints, not by nodes: which nodes serve is the placement's question (topology/tree/match.py).
-Called by search.py.
+A flavor that does not suit is described in Kueue's words (cycle.md 4.4, step 2) and never changes by waiting. Flavors are
+judged by their own node labels and taints, not by nodes: which nodes serve is the placement's question
+(topology/tree/match.py). Called by search.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def unsuitable(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...], implie
         return reason
     taint = untolerated(flavor.taints, (*pod_set.tolerations, *flavor.tolerations))
     if taint is not None:
-        # the field prints the Go value of the taint
+        # Kueue prints the Go value of the taint
         return f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {flavor.name}"
     if not _labels_match(pod_set, flavor.node_labels):
         return f"flavor {flavor.name} doesn't match node affinity"

@@ -5,7 +5,7 @@ The flavors are tried in the queue's order, and the search ends where the fungib
 the workload took counts against the quota. It looks at quota only: whether the nodes of the flavor hold the pods is asked
 afterwards (cycle/). A flavor that failed there comes back in `refused` and is passed over like one without quota, its
 message among the reasons; so a workload gets into the second flavor when the first is too full or too torn to hold it,
-and hears of both when neither does. (The peer tries no other flavor in that case.)
+and hears of both when neither does. (Kueue tries no other flavor in that case.)
 
 A request beyond the free quota might be met by evicting others: the `oracle` is asked. What comes of it is in assign.py,
 the policy in fungibility.py.
@@ -66,7 +66,7 @@ EVERYWHERE = Scope()
 
 
 def topology_implied(queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> bool:
-    """Whether all of the queue's flavors have a topology, so that whoever comes here is placed on one."""
+    """Whether all of the queue's flavors have a topology, so that every workload of the queue is placed on one."""
     names = queue.flavors
     return bool(names) and all(name in flavors and flavors[name].topology is not None for name in names)
 

@@ -89,7 +89,7 @@ class Pool:
 
 
 class Attempt:
-    """With or without borrowing. `hole` is open; who is evicted already is out of it, whoever else could go is `open`."""
+    """With or without borrowing. `hole` is open; evicted workloads are out of it, the other candidates are `open`."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Attempt:
         return [self._by_key[key] for key in sorted(known, key=self._rank.__getitem__)]
 
     def in_order(self, chosen: Iterable[Candidate]) -> list[Candidate]:
-        """In the peer's order."""
+        """In Kueue's order."""
         return sorted(chosen, key=lambda c: self._rank[c.key])
 
     def may_go(self, candidate: Candidate) -> bool:
@@ -167,7 +167,7 @@ class Attempt:
         return True
 
     def look_at_all(self, members: Sequence[Candidate]) -> None:
-        """Before one domain's search: the peer's choice among its members. Here it was made among all, beforehand."""
+        """Before one domain's search: Kueue's choice among its members. Here it was made among all, beforehand."""
 
     def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
         """These are out, and quota fits: whether the gang has a place. The set is the best from now on if it is better."""

@@ -1,13 +1,13 @@
 """The victims that cost least, proved within a budget: what Profile Exact evicts.
 
-*What may go.* A set of candidates is lawful if its members, taken in the peer's order, may each go when its turn comes
-(classical.py), with or without borrowing as the peer would try. So the peer's own choice is one of them, and the answer,
+*What may go.* A set of candidates is lawful if its members, taken in Kueue's order, may each go when its turn comes
+(classical.py), with or without borrowing as Kueue would try. So Kueue's own choice is one of them, and the answer,
 which starts from it, is never worse. Workloads that are evicted already go first and cost nothing. Costs: cost.py.
 
 *How it is found.* A gang that must stay within a domain is looked for in one domain after the other, the most promising
 first; there only those who take room in it matter, and, if quota is short as well, those who could give quota instead
 (relief.py counts pods without placing any). In each domain a greedy set comes first; then all sets, depth first in the
-peer's order: a branch ends where even the best that is left cannot beat the best set known (bounds.py), or where somebody
+Kueue's order: a branch ends where even the best that is left cannot beat the best set known (bounds.py), or where somebody
 may not go. Leaving a candidate out never makes others' right to go smaller, and more room never makes a place impossible, so
 nothing is missed. A set that beats the best is placed for real before it counts: what comes out provably fits.
 
@@ -62,7 +62,7 @@ def cheapest(ledger: Ledger, question: Question, budget: int) -> Choice:
 
 
 def _ways(question: Question, candidates: Candidates) -> tuple[bool, ...]:
-    """The peer's attempts; who may not borrow can evict nobody more unless it gives somebody a right."""
+    """Kueue's attempts; who may not borrow can evict nobody more unless it gives somebody a right."""
     ways = attempts(question, candidates)
     only_then = any(c.right is Right.WITHOUT_BORROWING for c in candidates.reclaimable)
     return ways if only_then or True not in ways else (True,)

@@ -1,9 +1,9 @@
-"""The peer's classical choice of victims, to the letter: cycle.md 4.8.
+"""Kueue's classical choice of victims, to the letter: cycle.md 4.8.
 
 Candidates go out in their order until the workload fits; then those it can do without come back. Depending on the policy
 that is tried with and without borrowing. A relative's workload goes only while its queue, and each cohort between it and the
-lowest common one, uses more than its quota of something needed: whoever stays within is protected. Where the preemptor's
-policy is elastic, whoever would come to be within by it is protected as well.
+lowest common one, uses more than its quota of something needed: a queue within its quota is protected. Where the preemptor's
+policy is elastic, a queue that the eviction would bring within its quota is protected too.
 """
 
 from __future__ import annotations

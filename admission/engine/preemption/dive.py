@@ -23,7 +23,7 @@ MOST = 64
 class Dive:
     """One domain's search. `site` None: nothing is known of the room, or none is asked for.
 
-    `inside`: who takes room in the domain (without a site: everybody), in the peer's order. `givers`: keys of those who give
+    `inside`: who takes room in the domain (without a site: everybody), in Kueue's order. `givers`: keys of those who give
     quota instead; if there are such, one of them at least is to go. `top_by_quota`: no answer's top can be less.
     """
 
@@ -139,7 +139,7 @@ class Dive:
         return candidate.workload.priority, self._attempt.lost[candidate.key], candidate.key
 
     def _lawful(self, chosen: Sequence[Candidate]) -> bool:
-        """Whether they may go in the peer's order; they are out, and are again afterwards."""
+        """Whether they may go in Kueue's order; they are out, and are again afterwards."""
         for candidate in chosen:
             self._attempt.hole.put_back(candidate)
         lawful = self._attempt.lawful(chosen)

@@ -1,4 +1,4 @@
-"""The peer's choice of victims under fair sharing, to the letter: cycle.md 4.9.
+"""Kueue's choice of victims under fair sharing, to the letter: cycle.md 4.9.
 
 Shares are compared as they would be with the preemptor's usage charged. Target queues come by the largest share: from the
 root down to the child with the largest, a cohort before a queue where they are equal. What is not borrowing, and not on the
@@ -44,7 +44,7 @@ def told_of(candidates: Iterable[Candidate], hole: Hole, question: Question, sha
 def ever_allowed(
     candidates: Sequence[Candidate], hole: Hole, question: Question, sharing: FairSharing
 ) -> list[Candidate]:
-    """Those who may go at some time, whoever goes before: the preemptor's shares at their least, theirs as they are."""
+    """The candidates that may go at some time, after any others: the preemptor's shares at their least, theirs as they are."""
     hole.assume(True)
     standing = _Fair(hole, question, sharing).standing
     now = {one.key: standing(one) for one in candidates if one.right is not Right.OWN_QUEUE}

@@ -1,12 +1,12 @@
 """The victims of fair sharing where the hole must have a shape: what Profile Exact evicts.
 
-The peer goes by shares alone (fair.py), and may come to an end of what it may take before there is room in any one domain.
-Whoever is leaving anyway goes where that makes room, else the peer's choice where that does. Else a set of candidates is
-lawful if the peer, told of no others but those and whoever is leaving, would take all of them: the same rules and shares
+Kueue goes by shares alone (fair.py), and may come to an end of what it may take before there is room in any one domain.
+Workloads that leave anyway go first where that makes room, else Kueue's choice where that does. Else a set of candidates is
+lawful if Kueue, told of no others but those and the ones that leave anyway, would take all of them: the same rules and shares
 decide, only that nobody is considered who does not help. Of the lawful sets that make room the cheapest (cost.py) is looked
 for as in cheapest.py, domain by domain, within a budget of sets looked at; a set asked about counts as a placement.
 
-Who could not go whoever else had gone is left out from the beginning: the fewer the preemptor's side uses, and the more
+A candidate that could not go in any order is left out from the beginning: the fewer the preemptor's side uses, and the more
 theirs, the more is allowed. That leaves nobody where the shares are as they should be.
 """
 
@@ -28,7 +28,7 @@ from admission.engine.topology.relief import Relief
 
 
 def fairest(ledger: Ledger, question: Question, sharing: FairSharing, budget: int) -> Choice:
-    """The peer's victims, else the cheapest lawful ones found within the budget; none if nothing helps."""
+    """Kueue's victims, else the cheapest lawful ones found within the budget; none if nothing helps."""
     candidates = find_for_fairness(ledger, question)
     room = room_for(ledger, question, candidates)
     if not candidates or (room is not None and not room.sites):
@@ -42,7 +42,7 @@ def fairest(ledger: Ledger, question: Question, sharing: FairSharing, budget: in
 
 
 def _peers(some: Sequence[Candidate], hole: Hole, question: Question, sharing: FairSharing) -> list[Taken]:
-    """The peer's choice of these; nobody is out afterwards."""
+    """Kueue's choice of these; nobody is out afterwards."""
     out = told_of(some, hole, question, sharing) if some else []
     taken = hole.fill(out) if out else []
     hole.restore()
@@ -75,7 +75,7 @@ def _cost(question: Question, taken: Iterable[Taken]) -> Cost:
 
 
 class _Told(Attempt):
-    """An attempt whose sets are put to the peer as a whole: nothing is known of a part of a lawful set."""
+    """An attempt whose sets are put to Kueue as a whole: nothing is known of a part of a lawful set."""
 
     def __init__(
         self,
@@ -98,12 +98,12 @@ class _Told(Attempt):
         return True
 
     def look_at_all(self, members: Sequence[Candidate]) -> None:
-        """The peer, told of the domain's members; told of all it found nobody."""
+        """Kueue, told of the domain's members; told of all it found nobody."""
         if len(members) < len(self.open):
             self._ask(members, fill=True)
 
     def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
-        """Whether the peer, told of these, who are out, finds victims. It is not asked about more than are gone through."""
+        """Whether Kueue, told of these, who are out, finds victims. It is not asked about more than are gone through."""
         chosen = tuple(chosen)
         if len(chosen) > 2 * MOST:
             return False

@@ -99,7 +99,7 @@ class Hole:
 
     @contextmanager
     def only(self, site: Site | None) -> Iterator[None]:
-        """Count in this domain alone meanwhile; whoever is taken out in it must be put back in it."""
+        """Count in this domain alone meanwhile; a victim removed inside it must be put back inside it."""
         self._site = site
         try:
             yield
@@ -216,7 +216,7 @@ class Hole:
         return kept if self.places() else []
 
     def thin(self, out: Sequence[Taken]) -> list[Taken]:
-        """Put back, last but one first, whom the workload fits beside. Order as the peer's: the last one fills the gap."""
+        """Put back, last but one first, whom the workload fits beside. Order as Kueue's: the last one fills the gap."""
         kept = list(out)
         for index in range(len(kept) - 2, -1, -1):
             candidate = kept[index].candidate
@@ -235,7 +235,7 @@ def room_for(ledger: Ledger, question: Question, candidates: Iterable[Candidate]
 
 
 def _charge(node: Node, usage: Mapping[FlavorResource, int], sign: int) -> None:
-    """Not told to the journal: whoever does it undoes it, and a search does it tens of thousands of times."""
+    """Not written to the journal: the caller undoes it, and a search does it tens of thousands of times."""
     for fr, amount in usage.items():
         use(node, fr, sign * amount)
 
@@ -246,7 +246,7 @@ def _beyond(node: Node, fr: FlavorResource, amount: int) -> int:
 
 
 def _quick(requests: Sequence[PlacementRequest]) -> list[PlacementRequest]:
-    """The same question where only yes or no counts: one pod set that fits at all fits by the peer's rules as well."""
+    """The same question where only yes or no counts: one pod set that fits at all fits by Kueue's rules as well."""
     if len(requests) > 1:
         return list(requests)
     return [replace(request, profile=Profile.COMPATIBLE) for request in requests]

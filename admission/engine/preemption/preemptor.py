@@ -7,12 +7,12 @@ The cycle makes one `Preemptor` (a ledger, the time, and fair sharing if it is o
     victims = about.targets(workload, assignment)     # where the assignment's mode is below Fit and above NoFit
 
 For `targets` every resource of a pod set whose placement failed must be one that needs room: give its picks a mode below Fit
-(NO_CANDIDATES, PREEMPT or RECLAIM), as the peer does. The answer is empty unless the workload fits when exactly those
+(NO_CANDIDATES, PREEMPT or RECLAIM), as Kueue does. The answer is empty unless the workload fits when exactly those
 victims are gone: all quota of `assignment.usage`, and a place for every pod set with a topology. All is found in trials on
 the live ledger, which is left as it was.
 
-Victims are the peer's where the placement profile (the workload's, its queue's, that of the options) is Compatible or
-LeastFree; else they are the cheapest. Fair sharing goes by the peer's rules: there the shares decide who goes; and an elastic
+Victims are Kueue's where the placement profile (the workload's, its queue's, that of the options) is Compatible or
+LeastFree; else they are the cheapest. Fair sharing goes by Kueue's rules: there the shares decide who goes; and an elastic
 quota's workloads evict in the order that is promised for them: lowest priority, latest start first (elastic-quota.md). Where
 that leaves no hole of the right shape, other victims are looked for by the same rights (fairest.py, cheapest.py).
 Texts for conditions and events are in wording.py. Decides nothing about when to evict; evicts nobody.

@@ -1,4 +1,4 @@
-"""The field's texts about an eviction: cycle.md 4.8. Called by the shell for conditions and events."""
+"""Kueue's texts about an eviction: cycle.md 4.8. Called by the shell for conditions and events."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _ROOM_MAY_HELP = frozenset(
 def order_of(workload: Workload) -> Order:
     """Priority descending, time ascending, UID ascending; the key settles what a missing UID leaves open.
 
-    The UID is the gang's where there is one: whoever joins it late is beside it.
+    The UID is the gang's where there is one: a late joiner stands beside it.
     """
     uid = workload.uid if workload.gang is None else workload.gang.uid
     return (-workload.priority, workload.queued, uid, workload.key)
@@ -202,7 +202,7 @@ class Line:
             self.parked = None
 
     def promise_ended(self) -> bool:
-        """Whoever may sleep because of what was promised to others is worth considering again. True if there is somebody."""
+        """Requeue workloads that may be inadmissible because of others' reservations. True if there is one."""
         if not self.beside_promises:
             return False
         self.beside_promises = False

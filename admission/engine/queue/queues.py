@@ -3,7 +3,7 @@
 A workload is in one of three states: *active* (stands in its queue's line, will be considered), *inadmissible* (was refused,
 with all its equals: sleeps until `wake` says that something which could help changed, or `quota_freed` and `room_came` that
 what it waits for came free, or until it changes itself; or waits for its backoff to end) or *blocked* (may not be considered;
-the reason comes with it). Whoever is not considered hears why, once, through `take_notices`.
+the reason comes with it). A workload that is not considered is told why, once, through `take_notices`.
 
 Called by the shell (put, remove, wake) and by cycle/cycle.py (heads, refuse). It knows no quota and decides no admission; the
 order within a queue is line.py's.
@@ -156,8 +156,8 @@ class PendingQueues:
     def wake(self, names: Collection[str], *, room_only: bool = False) -> None:
         """Something changed that could help these queues' workloads.
 
-        `room_only`: quota or nodes became free, or nodes came; whoever lacks more than that (no flavor suits it, it asks
-        for more than there ever is) sleeps on.
+        `room_only`: quota or nodes became free, or nodes came; a workload that lacks more than that (no flavor suits it, it
+        asks for more than there ever is) sleeps on.
         """
         for name in names:
             if (line := self._lines.get(name)) is not None:
@@ -166,7 +166,7 @@ class PendingQueues:
         self._break(self._promised.end(names))
 
     def stays(self, key: str) -> None:
-        """An admitted workload that was to leave does not: whoever waits for it looks at what there is now."""
+        """An admitted workload that was to leave does not: requeue the workloads that wait for it."""
         for owner, claim in list(self.claims.items()):
             if key in claim.evicted:
                 self.claims[owner] = replace(claim, evicted=claim.evicted - {key})
@@ -500,7 +500,7 @@ class PendingQueues:
             self._tell(item.workload, item.group.refused, BYPASSED)
 
     def _raise(self, names: Collection[str], beside: Beside, how: Callable[[Line, Free], bool]) -> bool:
-        """Whoever has enough beside what is promised, in each of these queues. True if there is somebody."""
+        """Requeue workloads that fit beside the reservations, in each of these queues. True if there is one."""
         promises, risen = list(self._promised.of(names)), False
         free = beside(promises)
         for name in names:
@@ -517,7 +517,7 @@ class PendingQueues:
             self._ready.update(name for name, line in self._lines.items() if line.promise_ended())
 
     def _take_back(self, broken: Iterable[Item]) -> bool:
-        """Whoever waited for victims is a head again, and looks at what there is now. True if there is one."""
+        """A workload that waited for victims is a head again. True if there is one."""
         found = False
         for item in broken:
             found = True

@@ -130,7 +130,7 @@ class FairStrategy(StrEnum):
 @dataclass(frozen=True, slots=True)
 class FairSharing:
     """Fair sharing is on. `strategies`: tried in that order. `within_nominal`: who stays within its own quota may reclaim
-    whatever the shares (the peer's gate FairSharingPreemptWithinNominal).
+    whatever the shares (Kueue's gate FairSharingPreemptWithinNominal).
     """
 
     strategies: tuple[FairStrategy, ...] = (FairStrategy.FINAL_SHARE, FairStrategy.INITIAL_SHARE)

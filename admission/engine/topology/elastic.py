@@ -6,7 +6,7 @@ the end of the list. As many as before: nothing moves. Where a place of the olde
 group is placed anew as a whole. Required levels hold for old and new pods together; slices are not looked at when pods go,
 so only an unconstrained job may shrink (which the webhook sees to).
 
-Says what stays and what is still to be placed; place.py does the placing. Whoever asks has released the older slice.
+Says what stays and what is still to be placed; place.py does the placing. The caller has released the older slice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the nodes would hold if no workload were admitted, asked once for all that ask the same.
 
-Whoever finds no place is told whether an empty cluster would hold it; that is asked in every cycle, for every workload that
+A workload without a place is told whether an empty cluster would hold it; that is asked in every cycle, for every workload that
 waits. The answer depends on nodes, foreign pods and flavors alone, so it is kept until one of those changes
 (`Capacity.ground`). Decides nothing. Called by ledger.py.
 """

@@ -166,7 +166,7 @@ class Placer:
         return problem, solved.certificate
 
     def _solve(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Solved:
-        """By the request's own constraints, to a proved optimum, or by the peer's rules."""
+        """By the request's own constraints, to a proved optimum, or by Kueue's rules."""
         if ask.shaped:
             return shaping.solve(tree, ask, numbers, self.options.exact_budget)
         if ask.profile is Profile.EXACT:

@@ -6,7 +6,7 @@ the whole tree. A `Site` knows how much its rows hold, and how that changes with
 many rows as the workload has there. That is exact for a single pod set of plain pods, or of slices that stay on one row or in
 the required domain; with a leader, inner slices or a shape it is an upper bound: a site that is short has no place for it.
 
-`gain` bounds what a workload can ever add, whoever else has left: on a row that has a/r room, b/r more adds at most
+`gain` bounds what a workload can ever add, after any others have left: on a row that has a/r room, b/r more adds at most
 ceil(b/r), since floor(a + b) <= floor(a) + ceil(b). So gains may be added up to bound any set from above.
 Called by ledger.py for the preemption engine.
 """

@@ -1,4 +1,4 @@
-"""The customs office: what objects become in the engine, what comes back, and how bad input is named."""
+"""Conversion: what objects become in the engine, what comes back, and how bad input is named."""
 
 from __future__ import annotations
 

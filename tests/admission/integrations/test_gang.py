@@ -70,7 +70,7 @@ def noted(**more: str) -> dict[str, Any]:
             id="two dialects that agree",
         ),
         pytest.param(labels(app="a"), None, id="no gang"),
-        pytest.param(labels(**{"kueue.x-k8s.io/pod-group-name": "a"}), None, id="the peer's own group"),
+        pytest.param(labels(**{"kueue.x-k8s.io/pod-group-name": "a"}), None, id="Kueue's own group"),
         pytest.param({"labels": None, "annotations": None}, None, id="nothing at all"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: Gang | None) -> No
             id="two minimums",
         ),
         pytest.param(
-            labels(**{GANG: "a", "kueue.x-k8s.io/pod-group-name": "b"}), GANG, "a", "name, b", id="the peer's is other"
+            labels(**{GANG: "a", "kueue.x-k8s.io/pod-group-name": "b"}), GANG, "a", "name, b", id="Kueue's is other"
         ),
         pytest.param(
             labels(**{GANG: "a", f"{SIGS}/match-policy": "sometimes"}),

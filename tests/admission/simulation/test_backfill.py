@@ -51,7 +51,7 @@ class Job:
         return max(1, self.limit - self.spare) if self.limit else self.spare + 1
 
     def fits(self, quota: int) -> bool:
-        """In an empty hall: whoever never fits is the foremost for ever."""
+        """In an empty cluster: a workload that never fits stays at the head for ever."""
         return self.pods <= (2 if self.racked else 4) * (4 // self.cpus) and self.pods * self.cpus <= quota
 
     def workload(self, name: str) -> Workload:

@@ -93,7 +93,7 @@ def test_the_samples_play_as_in_a_cluster(tmp_path: Path) -> None:
         pytest.param([group_job(), member("g-0")], id="a Job one of whose pods is there"),
     ],
 )
-def test_whoever_makes_the_pods(pods: list[Manifest]) -> None:
+def test_each_maker_of_the_pods(pods: list[Manifest]) -> None:
     if pods[-1]["kind"] == "Pod" and pods[0]["kind"] == "Job":
         by = {"apiVersion": "batch/v1", "kind": "Job", "name": "g", "controller": True}
         pods[-1]["metadata"]["ownerReferences"] = [by]

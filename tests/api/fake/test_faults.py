@@ -57,7 +57,7 @@ async def test_a_refusal_stands_in_for_the_answer_and_nothing_is_done(fault: Fau
         assert store.find("", "configmaps", "m", "default") is None
 
 
-async def test_whoever_is_no_victim_is_spared_and_after_the_storm_everybody() -> None:
+async def test_clients_that_are_no_victims_are_spared_and_after_the_storm_all() -> None:
     async with stormy({Fault.BROKEN: 1.0}, token="spared") as (_, __, session), session.get(MAPS) as answer:
         assert answer.status == 200
     async with stormy({Fault.BROKEN: 1.0}) as (faults, _, session):

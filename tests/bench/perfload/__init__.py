@@ -1,4 +1,4 @@
-"""The peer's own performance load on the real API server: Workloads made directly, finished by a mimic of their jobs.
+"""Kueue's own performance load on the real API server: Workloads made directly, finished by a mimic of their jobs.
 
     python -m tests.bench perfload [--fraction 0.05] [--without-topology] [--floor] [--top 40]
 

@@ -1,6 +1,6 @@
 """What the load posts: nodes, queues, priority classes and the Workloads with the moment at which each comes.
 
-The definition is `../simulate.json`, shared with the simulation; what the peer's load calls balanced are slices that require
+The definition is `../simulate.json`, shared with the simulation; what Kueue's load calls balanced are slices that require
 a rack each. A fraction of the load keeps its queues, its quotas and its pace, and has fewer Workloads in each set.
 """
 

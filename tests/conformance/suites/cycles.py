@@ -41,7 +41,7 @@ from tests.conformance.suites.tas_find_topology_assignments import options
 Json = dict[str, Any]
 
 MISMATCH = ("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
-# What the peer's clock makes of a Workload without a creation time.
+# What Kueue's clock makes of a Workload without a creation time.
 NEVER_CREATED = "9223372037s"
 
 

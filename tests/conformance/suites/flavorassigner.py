@@ -1,6 +1,6 @@
 """flavorassigner: flavors and modes for one workload, against given usage and a given answer of the preemption oracle.
 
-Of a pod set that fits, only the tries that were really made are compared, as the peer does.
+Of a pod set that fits, only the tries that were really made are compared, as Kueue does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 OUTSIDE = {
     "workload slice preemption": "out of scope: elastic workload slices (two of them share one quota)",
 }
-# The peer knows four modes of a flavor; ours tell apart what evicting would do.
+# Kueue knows four modes of a flavor; ours tell apart what evicting would do.
 MODES = {
     Mode.NO_FIT: "NoFit",
     Mode.NO_CANDIDATES: "Preempt",

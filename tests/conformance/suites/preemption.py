@@ -22,7 +22,7 @@ MODES = {"Fit": Mode.FIT, "Preempt": Mode.PREEMPT, "NoFit": Mode.NO_FIT}
 
 
 def run(case: Case) -> None:
-    """The same victims by the same rights, in the same order where the peer shows one, with the same texts."""
+    """The same victims by the same rights, in the same order where Kueue shows one, with the same texts."""
     for scenario in scenarios(case):
         _run(scenario)
 
@@ -51,7 +51,7 @@ def _run(case: Case) -> None:
 
 
 def _shown(victim: Victim) -> str:
-    """As the peer shows it: a key has its slash also without a namespace."""
+    """As Kueue shows it: a key has its slash also without a namespace."""
     return f"{_slashed(victim.workload)}:{victim.claim}"
 
 

@@ -2,8 +2,8 @@
 
 Here a reconcile is a plan, performed on plain objects. Where it suspends the job, the Job controller's answer is played
 (Suspended=True, no startTime) and the next plan follows, as it would at once on a real server: our stop is two patches,
-because the API server lets a template change only then. Ignored like in the peer's own comparison: times, versions,
-owner references, generated names; and `status.admission` of a Workload without quota, which we take out and the peer's
+because the API server lets a template change only then. Ignored like in Kueue's own comparison: times, versions,
+owner references, generated names; and `status.admission` of a Workload without quota, which we take out and Kueue's
 test server keeps.
 """
 

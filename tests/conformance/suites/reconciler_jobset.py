@@ -1,4 +1,4 @@
-"""reconciler_jobset: one reconcile of a JobSet without a Workload. The peer compares less than it shows: `observed` is
+"""reconciler_jobset: one reconcile of a JobSet without a Workload. Kueue compares less than it shows: `observed` is
 compared here (the wanted templates are stand-ins, and labels and finalizers are left out of the wanted Workloads)."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tests.conformance.suites.reconciler_job import World, shown, shown_job
 
 
 def run(case: dict[str, Any]) -> None:
-    """Compare JobSet, Workloads and events with what the peer did."""
+    """Compare JobSet, Workloads and events with what Kueue did."""
     world = World(case, JobSet())
     world.reconcile()
     seen = case["observed"]

@@ -1,9 +1,9 @@
 """reconciler_pod: one reconcile of a pod, or a group of pods, with its Workload.
 
 Here a reconcile is a plan, performed on plain objects. Where it ends pods of an evicted Workload, the next plan follows, as
-it would at once on a real server: the peer gives the quota back in the same call, ours when it has seen that no pod takes
-up a node. Ignored like in the peer's own comparison: times, versions, owner references, generated names; and our own event
-about a group whose pods contradict each other, which the peer only logs.
+it would at once on a real server: Kueue gives the quota back in the same call, ours when it has seen that no pod takes
+up a node. Ignored like in Kueue's own comparison: times, versions, owner references, generated names; and our own event
+about a group whose pods contradict each other, which Kueue only logs.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class World:
 
 
 def _shown_pods(pods: list[Object]) -> Any:
-    """By name, without deletion times (the peer's comparison leaves them out) and times of conditions."""
+    """By name, without deletion times (Kueue's comparison leaves them out) and times of conditions."""
     return sorted((_shown_pod(pod) for pod in pods), key=lambda pod: str(pod["metadata"]["name"]))
 
 

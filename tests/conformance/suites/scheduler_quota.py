@@ -16,7 +16,7 @@ OUTSIDE = {
 
 
 def run(case: Case) -> None:
-    """All that the peer asserts, and the words of its events."""
+    """All that Kueue asserts, and the words of its events."""
     for part, reason in OUTSIDE.items():
         if part in case["name"]:
             pytest.skip(reason)
@@ -56,7 +56,7 @@ def told(events: list[dict[str, Any]], want: dict[str, Any]) -> list[tuple[str, 
 
 
 def assert_words(world: World, case: Case) -> None:
-    """Every event of the peer, in the peer's words; also where its own test looks at neither."""
+    """Every event of Kueue, in Kueue's words; also where its own test looks at neither."""
     whole = {"eventMessageIgnored": False}
     assert sorted(told(world.events, whole)) == sorted(told(case["observed"].get("events") or [], whole))
 

@@ -15,7 +15,7 @@ OUTSIDE = {
 
 
 def run(case: Case) -> None:
-    """All that the peer asserts, and the words of its events."""
+    """All that Kueue asserts, and the words of its events."""
     for part, reason in OUTSIDE.items():
         if part in case["name"]:
             pytest.skip(reason)

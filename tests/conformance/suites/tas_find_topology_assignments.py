@@ -1,4 +1,4 @@
-"""Placement alone: one flavor, one call for all pod sets of a workload, in Domains counting as the peer counts."""
+"""Placement alone: one flavor, one call for all pod sets of a workload, in Domains counting as Kueue counts."""
 
 from __future__ import annotations
 

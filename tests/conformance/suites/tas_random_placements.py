@@ -1,4 +1,4 @@
-"""Random placements answered by the peer; the form is that of `tas_find_topology_assignments`."""
+"""Random placements answered by Kueue; the form is that of `tas_find_topology_assignments`."""
 
 from __future__ import annotations
 

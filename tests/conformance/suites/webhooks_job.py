@@ -1,6 +1,6 @@
 """Defaults and validation of batch/v1 Jobs; errors are compared whole, in any order.
 
-They run with the placement profile Compatible: with Exact, our default, placement groups may be larger than the peer's.
+They run with the placement profile Compatible: with Exact, our default, placement groups may be larger than Kueue's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def run(case: dict[str, Any]) -> None:
 
 
 def rules_of(case: dict[str, Any]) -> Rules:
-    """The peer's behaviour under the case's gates."""
+    """Kueue's behaviour under the case's gates."""
     gates = runner.gates(case)
     return Rules(
         topology_aware=gates["TopologyAwareScheduling"],

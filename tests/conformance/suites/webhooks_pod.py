@@ -1,7 +1,7 @@
 """webhooks_pod: defaults and validation of plain pods, and their roles.
 
 TestDefault: owners are not looked up here (a review never waits): a pod is its job's by the kind of its controller alone.
-The other tests compare error types and fields, as the peer's do; where the suite shows the full texts, those too.
+The other tests compare error types and fields, as Kueue's do; where the suite shows the full texts, those too.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from tests.conformance import runner
 
 
 def run(case: dict[str, Any]) -> None:
-    """The wanted name is exact or a prefix; what the peer really gave is always compared too."""
+    """The wanted name is exact or a prefix; what Kueue really gave is always compared too."""
     given, want = case["input"], case["want"]
     gvk = given["ownerGVK"]
     kind = Resource(gvk["Group"], gvk["Version"], f"{gvk['Kind'].lower()}s", gvk["Kind"])

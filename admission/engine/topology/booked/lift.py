@@ -1,6 +1,6 @@
 """What an admitted workload and its bound pods take, taken out of the trees and put back, as if they were gone for good.
 
-A release proper makes the pods that are still bound foreign until they have ended; whoever asks what an eviction would bring
+A release proper makes the pods that are still bound foreign until they have ended; a question what an eviction would bring
 wants to know how it will be when they have. So here only amounts move: bookings stay as they are, which is why this is done
 inside a trial, and audited by nobody before the trial ends. Pods of others that are homeless under a wider lowest level
 (shadows.py) do not move into the room. Called by ledger.py for the preemption engine.

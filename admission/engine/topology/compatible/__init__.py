@@ -1,1 +1,1 @@
-"""The peer's algorithm to the letter: the level, the descent, the picking of domains, balanced placement."""
+"""Kueue's algorithm to the letter: the level, the descent, the picking of domains, balanced placement."""

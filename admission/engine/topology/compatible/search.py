@@ -68,7 +68,7 @@ Outcome = Found | NoFit | NoDomains
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """An outcome, and what is proved of it; None: nothing, by the peer's rules there is nothing to prove."""
+    """An outcome, and what is proved of it; None: nothing, by Kueue's rules there is nothing to prove."""
 
     outcome: Outcome
     certificate: Certificate | None = None

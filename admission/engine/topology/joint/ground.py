@@ -124,7 +124,7 @@ class Ground:
         return tuple(path)
 
     def sign(self, place: Place) -> int:
-        """Equal for domains that are as good as each other, whoever stands in them."""
+        """Equal for domains that are as good as each other, for every item."""
         if place not in self._signs:
             level, slot = place
             looks: object

@@ -21,7 +21,7 @@ fail, as they do for shapes that must share hosts just so, by the packing itself
 their own, and trees that count nodes below a wider lowest level (an assignment does not name nodes), have only the usual
 steps: then a failure is not a proof. Groups that keep places of an older slice go first and are not searched over.
 
-Where there is no answer the failures are those of the first try, in the field's words; the certificate says whether that is
+Where there is no answer the failures are those of the first try, in Kueue's words; the certificate says whether that is
 proved (Infeasible), else the message says that the budget ended and there is no certificate. Called by place.py.
 """
 

@@ -1,7 +1,8 @@
 """Gangs in a world of plain objects: pods and Workloads in dicts, the plans, the life of Workloads and the engine over them.
 
-Whoever would write to an API server writes here; a crash loses what was not written yet. Pods that are let through are bound
-at once, but for those that the scheduler does not like. The garbage collector takes Workloads whose pods have all gone.
+What would be written to an API server is written here; a crash loses what was not written yet. Pods that are let through
+are bound at once, but for those that the scheduler does not like. The garbage collector takes Workloads whose pods have all
+gone.
 """
 
 from __future__ import annotations

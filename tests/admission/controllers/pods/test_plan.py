@@ -1,4 +1,4 @@
-"""What is due for plain pods, beyond the peer's table: starts to the letter, large groups, what must not happen."""
+"""What is due for plain pods, beyond Kueue's table: starts to the letter, large groups, what must not happen."""
 
 from __future__ import annotations
 

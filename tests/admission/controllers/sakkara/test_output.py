@@ -431,7 +431,7 @@ def test_the_total_is_the_difference_of_the_two_times_that_are_told(begin: float
     assert int(group.data["schedTotalTimeMilli"]) == round((last - first) * 1000)
 
 
-def test_whoever_comes_later_tells_the_times_of_the_api_server() -> None:
+def test_a_later_process_tells_the_times_of_the_api_server() -> None:
     group = Group(now=T0 + 3600)
     bound = [replace(p, scheduled=T0 + 62) for p in BOUND]
     group.told(admitted(2), *bound, seen=T0 + 3000, bound=T0 + 3000)

@@ -165,7 +165,9 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=12))
-def test_whoever_only_hears_of_changes_knows_the_labels_and_levels_that_hold(steps: list[tuple[str, str, Any]]) -> None:
+def test_a_listener_that_only_hears_of_changes_knows_the_labels_and_levels_that_hold(
+    steps: list[tuple[str, str, Any]],
+) -> None:
     known = Known("a", "b")
     heard: dict[str, dict[str, str]] = {node: known.trees.labels_of(node) for node in "abcd"}
     levels: dict[str, Any] = dict(known.trees.topologies)

@@ -54,7 +54,7 @@ def preempted(report: CycleReport) -> dict[str, list[str]]:
 
 
 def settle(of: Books) -> list[Decision]:
-    """Cycles until there is nothing more to decide; whoever is to go is on its way out then."""
+    """Cycles until there is nothing more to decide; every victim is on its way out then."""
     found: list[Decision] = []
     more = True
     while more:

@@ -1,4 +1,5 @@
-"""What is promised stands until it can be had or has come to nothing: whoever waits for victims is not asked in between."""
+"""What is promised stands until it can be had or has come to nothing: a workload that waits for victims is not asked in
+between."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ def test_who_waits_because_of_the_promise_is_heard_when_it_comes_to_nothing() ->
 
 
 def test_who_waits_because_of_the_promise_is_heard_when_its_last_victim_leaves_in_another_cohort_tree() -> None:
-    """Whoever fits once others have left waits for all of them, whatever quota they use."""
+    """A workload that fits once others have left waits for all of them, whatever quota they use."""
     of = Books(Ledger(), PendingQueues())
     of.apply(replace(racks(), topology=None, levels=()))
     for spec in (queue(tas=8), queue("other", tas=2)):

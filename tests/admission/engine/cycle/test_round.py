@@ -1,4 +1,4 @@
-"""A round as the peer makes it: one head a queue, who loses to whom, what is remembered and kept."""
+"""A round as Kueue makes it: one head a queue, who loses to whom, what is remembered and kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever is chosen: the preemptor fits without them and not without fewer, by right, and the ledger is as it was."""
+"""For all chosen victims: the preemptor fits without them and not without fewer, by right, and the ledger is as it was."""
 
 from __future__ import annotations
 

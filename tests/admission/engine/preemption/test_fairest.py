@@ -46,9 +46,7 @@ ACROSS = borrowed(left1=100, left2=400, right1=200, right2=500)
             ["right1", "right2"],
             id="not the important one",
         ),
-        pytest.param(
-            borrowed(a1=1, a2=2, b1=3, b2=4), (8, 8), ["a1", "a2"], id="the peer's choice where it makes room"
-        ),
+        pytest.param(borrowed(a1=1, a2=2, b1=3, b2=4), (8, 8), ["a1", "a2"], id="Kueue's choice where it makes room"),
         pytest.param(ACROSS, (8, 12), [], id="who has borrowed less keeps its own"),
         pytest.param(
             {**ACROSS, "right1": replace(ACROSS["right1"], evicted=True)},
@@ -119,7 +117,7 @@ class Gang:
             return self.ledger.quota.fits("a", self.question.usage) and self.ledger.place(self.question.requests).fits
 
     def allowed(self) -> Iterator[list[Taken]]:
-        """Whom the peer would evict, told of any set of candidates and of those that are leaving anyway."""
+        """Whom Kueue would evict, told of any set of candidates and of those that are leaving anyway."""
         candidates = find_for_fairness(self.ledger, self.question)
         staying = [one for one in candidates if not one.workload.evicted]
         for count in range(len(staying) + 1):

@@ -1,4 +1,4 @@
-"""What is within reach bounds what can be had: whoever starts, or evicts and then starts, asked for no more."""
+"""What is within reach bounds what can be had: a workload that starts, or evicts and then starts, asked for no more."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_own_workloads_and_relatives_go_together_where_it_takes_both() -> None:
         "far": Runs({"h1": 4}, priority=20),
     }
     ledger = cluster(runs, own(12, RECLAIM, cohort="all"), own(4, name="b", cohort="all"))
-    assert sorted(victims(ledger, 2, 2, TopologyAsk(required=HOST))) == ["quota"], "of equals the peer's first"
+    assert sorted(victims(ledger, 2, 2, TopologyAsk(required=HOST))) == ["quota"], "of equals Kueue's first"
     assert sorted(victims(ledger, 2, 4, TopologyAsk(unconstrained=True))) == ["quota", "room"]
 
 

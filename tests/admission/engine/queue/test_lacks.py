@@ -1,4 +1,5 @@
-"""Nobody sleeps who could start or evict: whoever is not woken by what came free would be refused again."""
+"""No workload that could start or evict stays inadmissible: one that is not requeued by freed capacity would be refused
+again."""
 
 from __future__ import annotations
 
@@ -192,7 +193,7 @@ def happen(of: Books, what: Event | End) -> None:
 
 
 def let_go(of: Books) -> None:
-    """The evicted have left for good; whoever waited for them is decided on."""
+    """The evicted have left for good; the workloads that waited for them are decided on."""
     while evicted := [k for k in sorted(of.ledger.admissions) if (w := of.ledger.workload(k)) and w.evicted]:
         for key in evicted:
             of.apply(Gone(Removed.WORKLOAD, key))

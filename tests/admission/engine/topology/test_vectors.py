@@ -1,4 +1,4 @@
-"""The placement vectors of quirks A.3, in Domains counting with the peer's gates, and with Profile Compatible in ours."""
+"""The placement vectors of quirks A.3, in Domains counting with Kueue's gates, and with Profile Compatible in ours."""
 
 from __future__ import annotations
 
