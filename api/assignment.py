@@ -60,6 +60,8 @@ def decode(assignment: TopologyAssignment) -> list[Domain]:
     out: list[Domain] = []
     for index, part in enumerate(assignment.slices):
         field, levels = f"topologyAssignment.slices[{index}]", len(assignment.levels)
+        if not 0 < part.domain_count <= MAX_DOMAINS:  # before anything is made so long
+            raise InvalidObject(f"{field}.domainCount", part.domain_count, f"must be between 1 and {MAX_DOMAINS}")
         if len(part.values_per_level) != levels:
             values = len(part.values_per_level)
             raise InvalidObject(f"{field}.valuesPerLevel", values, f"must have one item per level, there are {levels}")
@@ -69,7 +71,19 @@ def decode(assignment: TopologyAssignment) -> list[Domain]:
 
 def domain_count(assignment: TopologyAssignment) -> int:
     """How many domains it names, without decoding them."""
-    return sum(part.domain_count for part in assignment.slices)
+    return sum(max(part.domain_count, 0) for part in assignment.slices)
+
+
+def text_length(assignment: TopologyAssignment) -> int:
+    """How long the values of its domains are together as JSON, without decoding them."""
+    return sum(max(part.domain_count, 0) * sum(map(_value_length, part.values_per_level)) for part in assignment.slices)
+
+
+def _value_length(values: LevelValues) -> int:
+    """Of each value with its quotes and comma; roots count as long as the longest."""
+    own = values.individual or IndividualValues()
+    around = len(own.prefix or "") + len(own.suffix or "")
+    return 3 + max(len(values.universal or ""), around + max(map(len, own.roots), default=0))
 
 
 def placement_text(admission: Admission | None, shown: int = 8) -> str:

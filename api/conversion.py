@@ -6,7 +6,8 @@ other, as Kueue drops it: `podsetSliceRequiredTopologyConstraints` (v1beta2), `r
 and a LocalQueue's `status.flavors` (v1beta1).
 
 The API server fails a whole list when one of its objects fails to convert. So none does: a part that cannot be read is left
-out and named in the annotation CONVERSION_PROBLEM, the only metadata that a conversion may change.
+out, a `spec` or `status` that cannot be read at all stays as it was, and both are named in the annotation CONVERSION_PROBLEM,
+the only metadata that a conversion may change.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from api import assignment
 from api.errors import InvalidObject
 from api.names import CONVERSION_PROBLEM, GROUP
-from api.workloads import MAX_DOMAINS, TopologyAssignment
+from api.workloads import MAX_DOMAINS, MAX_POD_SETS, TopologyAssignment
 
 Wire = dict[str, Any]
 
@@ -37,14 +38,33 @@ _OLD_FUNGIBILITY: Final = ("Borrow", "Preempt")
 _TIME, _MISSPELT_TIME = "accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds"
 
 
+_CANNOT_BE_READ: Final = (
+    InvalidObject,
+    ValidationError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+_LONGEST_VALUE: Final = 63
+"""Characters of a label's value, so of a domain's."""
+_LONGEST_TEXT: Final = 16 * 1024 * 1024
+"""JSON of the domains of one object in plain form: MAX_DOMAINS of two or three long values. A few bytes of the compact form
+can stand for any number of domains."""
+_MOST_PODS: Final = 2**31 - 1
+
+
 def convert(obj: Mapping[str, Any], version: str) -> Wire:
     """The object in that version of kueue.x-k8s.io. Raises InvalidObject for another group, version or no object."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
-    group, _, given = str(api_version).partition("/")
+    api_version = api_version if isinstance(api_version, str) else ""
+    group, _, given = api_version.partition("/")
     if group != GROUP or given not in (V1BETA1, V1BETA2):
-        raise InvalidObject("apiVersion", api_version, f"must be {GROUP}/{V1BETA1} or {GROUP}/{V1BETA2}")
+        raise InvalidObject("apiVersion", api_version[:100], f"must be {GROUP}/{V1BETA1} or {GROUP}/{V1BETA2}")
     if version not in (V1BETA1, V1BETA2):
-        raise InvalidObject("desiredAPIVersion", version, f"must be {V1BETA1} or {V1BETA2}")
+        raise InvalidObject("desiredAPIVersion", version[:100], f"must be {V1BETA1} or {V1BETA2}")
     out = {**obj, "apiVersion": f"{GROUP}/{version}"}
     if given != version:
         table = _UP if version == V1BETA2 else _DOWN
@@ -52,7 +72,10 @@ def convert(obj: Mapping[str, Any], version: str) -> Wire:
         for part in ("spec", "status"):
             change = table.get((str(kind), part))
             if change is not None and isinstance(obj.get(part), Mapping):
-                out[part] = change(dict(obj[part]), problems)
+                try:
+                    out[part] = change(dict(obj[part]), problems)
+                except _CANNOT_BE_READ as bad:
+                    problems.append(_unreadable(part, bad))
         _note(out, problems)
     return out
 
@@ -64,6 +87,12 @@ def _note(out: Wire, problems: list[str]) -> None:
         annotations = meta.get("annotations")
         known = dict(annotations) if isinstance(annotations, Mapping) else {}
         out["metadata"] = {**meta, "annotations": {**known, CONVERSION_PROBLEM: "; ".join(problems)}}
+
+
+def _unreadable(field: str, bad: Exception) -> str:
+    # The text of a ValidationError has a paragraph for each of perhaps 100,000 errors.
+    why = f"{bad.error_count()} errors" if isinstance(bad, ValidationError) else str(bad)[:200].split("\n", 1)[0]
+    return f"{field} cannot be read: {type(bad).__name__}: {why}"
 
 
 Change = Callable[[Wire, list[str]], Wire]
@@ -127,7 +156,7 @@ def _check_up(spec: Wire, _: list[str]) -> Wire:
 
 def _workload_up(spec: Wire, _: list[str]) -> Wire:
     source, name = spec.pop("priorityClassSource", ""), spec.pop("priorityClassName", "")
-    if source in _CLASS_GROUPS and name:
+    if isinstance(source, str) and source in _CLASS_GROUPS and name:
         group, kind = _CLASS_GROUPS[source]
         spec["priorityClassRef"] = {"group": group, "kind": kind, "name": name}
     return spec
@@ -158,7 +187,19 @@ def _workload_status_up(status: Wire, problems: list[str]) -> Wire:
 
 def _workload_status_down(status: Wire, problems: list[str]) -> Wire:
     _renamed(status, _TIME, _MISSPELT_TIME)
-    return _with_assignments(status, _plain, problems)
+    domains, text = MAX_DOMAINS, _LONGEST_TEXT  # what is left for the next pod set
+
+    def plain(compact: Any) -> Wire:
+        nonlocal domains, text
+        found = TopologyAssignment.from_wire(compact)
+        count, length = assignment.domain_count(found), assignment.text_length(found)
+        for given, left, what in ((count, domains, "domains"), (length, text, "characters in plain form")):
+            if given > left:
+                raise InvalidObject("slices", f"{given} {what}", f"must be at most {left}")
+        domains, text = domains - count, text - length
+        return _plain(found)
+
+    return _with_assignments(status, plain, problems)
 
 
 def _with_assignments(status: Wire, change: Callable[[Any], Wire], problems: list[str]) -> Wire:
@@ -166,6 +207,8 @@ def _with_assignments(status: Wire, change: Callable[[Any], Wire], problems: lis
     admission = status.get("admission")
     pod_sets = admission.get("podSetAssignments") if isinstance(admission, Mapping) else None
     if isinstance(pod_sets, list):
+        if len(pod_sets) > MAX_POD_SETS:
+            raise InvalidObject("podSetAssignments", f"{len(pod_sets)} items", f"must be at most {MAX_POD_SETS}")
         field = "status.admission.podSetAssignments[{}].topologyAssignment"
         changed = [_assigned(one, change, field.format(index), problems) for index, one in enumerate(pod_sets)]
         status["admission"] = {**(admission or {}), "podSetAssignments": changed}
@@ -177,25 +220,25 @@ def _assigned(pod_set: Any, change: Callable[[Any], Wire], field: str, problems:
         return pod_set
     try:
         return {**pod_set, "topologyAssignment": change(pod_set["topologyAssignment"])}
-    except (InvalidObject, ValidationError, KeyError, TypeError, ValueError, AttributeError) as bad:
-        problems.append(f"{field} cannot be read: {type(bad).__name__}: {str(bad).splitlines()[0][:200]}")
+    except _CANNOT_BE_READ as bad:
+        problems.append(_unreadable(field, bad))
         return {name: value for name, value in pod_set.items() if name != "topologyAssignment"}
 
 
 def _compact(plain: Any) -> Wire:
     levels = [str(level) for level in plain["levels"]]
     domains = [(tuple(map(str, domain["values"])), int(domain["count"])) for domain in plain.get("domains") or ()]
-    for values, _ in domains:
+    for values, count in domains:
         if len(values) != len(levels):
             raise InvalidObject("values", list(values), f"must have one item per level, there are {len(levels)}")
+        if max(map(len, values), default=0) > _LONGEST_VALUE:  # the encoder looks at every prefix of a value
+            raise InvalidObject("values", f"{max(map(len, values))} characters", f"must be at most {_LONGEST_VALUE}")
+        if not 0 <= count <= _MOST_PODS:
+            raise InvalidObject("count", str(count)[:30], f"must be between 0 and {_MOST_PODS}")
     return assignment.encode(levels, domains).to_wire()
 
 
-def _plain(compact: Any) -> Wire:
-    found = TopologyAssignment.from_wire(compact)
-    count = assignment.domain_count(found)
-    if count > MAX_DOMAINS:  # a few bytes can stand for any number of domains
-        raise InvalidObject("slices", f"{count} domains", f"must be at most {MAX_DOMAINS}")
+def _plain(found: TopologyAssignment) -> Wire:
     domains = [{"values": list(values), "count": count} for values, count in assignment.decode(found)]
     return {"levels": list(found.levels), "domains": domains}
 

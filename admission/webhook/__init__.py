@@ -11,5 +11,7 @@ Read in this order: `review` (one AdmissionReview in, one answer out) and `endpo
     fields, formats          errors in the API server's words; names, selectors, taints
     rules, options, lookups  what is on (from the settings); what may be looked up; patch: the answer's JSON patch
 
-All of these are pure. `app` builds the process, `server` speaks TLS, `authority` plans certificates and `certs` keeps them.
+All of these are pure, and so is `conversion`: objects in another version. `app` builds the process, `server` answers requests,
+`handshakes` accepts connections and speaks TLS, `latest` bounds how many are open,
+`authority` plans certificates and `certs` keeps them.
 """

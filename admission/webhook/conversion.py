@@ -1,24 +1,70 @@
 """One ConversionReview in, one answer out: objects of kueue.x-k8s.io in the version that the API server asks for.
 
-The API server asks for whole lists at once. Objects are decoded one by one, and other requests get their turn between them,
-so that a large list does not hold the loop. server.py calls it; the rules are those of api.conversion.
+The API server asks for whole lists at once, and anybody who reaches the port may ask. Objects are found in the body, decoded
+and converted one by one, so that no single call of a library takes long and at most one object is held in decoded form; how
+much there may be is bounded (`Bounds`). server.py calls `converted` in a thread; the rules are those of api.conversion.
 """
 
 from __future__ import annotations
 
-import asyncio
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from admission.webhook.review import BadReview
+from admission.webhook.review import BadReview, count_values
 from api.conversion import convert
 from api.errors import InvalidObject
 from api.names import GROUP
 
 API_VERSION: Final = "apiextensions.k8s.io/v1"
-_AT_ONCE: Final = 20
-"""Objects converted before others get their turn: some milliseconds."""
+
+_ENVELOPE: Final = 64 * 1024
+"""Bytes of a review around its objects."""
+_PIECE: Final = 256 * 1024
+"""Bytes of an answer that are sent at once, about: encryption holds the loop."""
+_LONGEST_MESSAGE: Final = 1000
+_SHORTEST: Final = 64
+"""Bytes of an object in a long list: with apiVersion, kind and metadata none is shorter."""
+_DEEPEST: Final = 200
+
+_OPENING: Final = b"{["
+_CLOSING: Final = b"}]"
+_PLACE: Final = b'"objects"'
+"""Stands in an answer where the objects come: the first of its values."""
+# A quote that begins no whole string is a token too: then the search ends, and does not try each quote inside.
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}"]', re.DOTALL)
+_OPENS: Final = re.compile(rb"\s{0,100}:\s{0,100}\[\s{0,100}")
+_NEXT: Final = re.compile(rb"\s{0,100}([,\]])\s{0,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one conversion may take."""
+
+    object: int = 3 * 1024 * 1024
+    """Bytes of one object: etcd takes 1.5 MiB."""
+    values: int = 400_000
+    """Values in one object, as its commas and brackets tell."""
+    objects: int = 100_000
+    answer: int = 128 * 1024 * 1024
+    """Bytes of the answer."""
+    seconds: float = 25.0
+    """The API server waits for 30."""
+
+
+_BOUNDS: Final = Bounds()
+_CANNOT_BE_CONVERTED: Final = (
+    InvalidObject,
+    msgspec.MsgspecError,
+    RecursionError,
+    ArithmeticError,
+    ValueError,
+    TypeError,
+)
 
 
 class _Request(msgspec.Struct, rename={"desired": "desiredAPIVersion"}):
@@ -36,39 +82,127 @@ class _Review(msgspec.Struct, rename="camel"):
 _decoder: Final = msgspec.json.Decoder(_Review)
 
 
-async def converted(body: bytes) -> bytes:
-    """The ConversionReview that answers, encoded. Raises BadReview for a body that is none."""
+def converted(body: bytes | bytearray, bounds: Bounds = _BOUNDS) -> list[bytes]:
+    """The ConversionReview that answers, encoded, in pieces. Raises BadReview for a body that is none."""
+    deadline = time.monotonic() + bounds.seconds
+    start = _first_object(body)
+    spans = list(_objects(body, start, bounds)) if start else []
+    end = spans[-1][1] if spans else start
+    if start + len(body) - end > _ENVELOPE:
+        raise BadReview(f"a ConversionReview has at most {_ENVELOPE} bytes around its objects")
+    request = _request(bytes(body[:start] + body[end:]))
+    group, _, version = request.desired.partition("/")
+    if group != GROUP:
+        return _failed(request, f"desiredAPIVersion: {request.desired[:100]!r}: only {GROUP} is converted here")
+    out: list[bytes] = []
+    length = 0
+    for index, span in enumerate(spans):
+        try:
+            out.append(_converted(body[slice(*span)], version, bounds))
+        except _CANNOT_BE_CONVERTED as bad:
+            return _failed(request, f"objects[{index}]: {_told(bad)}")
+        length += len(out[-1])
+        if length > bounds.answer:
+            return _failed(request, f"objects[{index}]: the answer has more than {bounds.answer} bytes with it")
+        if time.monotonic() > deadline:
+            return _failed(request, f"objects[{index}]: it took more than {bounds.seconds:g} s until here")
+    return list(
+        _pieces(_answer(request, {"convertedObjects": [msgspec.Raw(_PLACE)], "result": {"status": "Success"}}), out)
+    )
+
+
+def _first_object(body: bytes | bytearray) -> int:
+    """Where the items of `request.objects` begin, 0 where the body does not name them soon."""
+    depth = 0
+    for token in _TOKEN.finditer(body, 0, _ENVELOPE):
+        if (char := body[token.start()]) in _OPENING:
+            depth += 1
+        elif char in _CLOSING:
+            depth -= 1
+        elif depth == 2 and token[0] == b'"objects"' and (opens := _OPENS.match(body, token.end())):
+            return opens.end()
+    return 0
+
+
+def _objects(body: bytes | bytearray, start: int, bounds: Bounds) -> Iterator[tuple[int, int]]:
+    """From where to where each object goes. Raises BadReview."""
+    if body[start : start + 1] == b"]":
+        return
+    most = min(bounds.objects, len(body) // _SHORTEST + 1000)
+    for index in range(most):
+        end = _end(body, start, bounds)
+        following = _NEXT.match(body, end) if end else None
+        if following is None:
+            raise BadReview(
+                f"request.objects[{index}] is no object of at most {bounds.object} bytes and {_DEEPEST} levels"
+            )
+        yield start, end
+        if following[1] == b"]":
+            return
+        start = following.end()
+    raise BadReview(f"request.objects: at most {most} are converted at once in {len(body)} bytes")
+
+
+def _end(body: bytes | bytearray, start: int, bounds: Bounds) -> int:
+    """Where the object that starts there ends, 0 where none does."""
+    depth = 0
+    if body[start : start + 1] != b"{":
+        return 0
+    for token in _TOKEN.finditer(body, start, start + bounds.object):
+        char = body[token.start()]
+        if char in _OPENING:
+            depth += 1
+            if depth > _DEEPEST:
+                return 0
+        elif char in _CLOSING:
+            depth -= 1
+            if not depth:
+                return token.end()
+        elif token.end() - token.start() == 1:
+            return 0
+    return 0
+
+
+def _request(envelope: bytes) -> _Request:
     try:
-        review = _decoder.decode(body)
+        review = _decoder.decode(envelope)
     except (msgspec.MsgspecError, RecursionError) as bad:
         raise BadReview(f"the body is no ConversionReview: {bad}") from None
     if review.api_version != API_VERSION or review.kind != "ConversionReview" or review.request is None:
-        raise BadReview(
-            f"{review.api_version} {review.kind}: only a request of {API_VERSION} ConversionReview is understood"
-        )
-    request = review.request
-    group, _, version = request.desired.partition("/")
-    if group != GROUP:
-        return _failed(request, f"desiredAPIVersion: {request.desired!r}: only {GROUP} is converted here")
-    out: list[msgspec.Raw] = []
-    for count, raw in enumerate(request.objects, 1):
-        try:
-            out.append(msgspec.Raw(msgspec.json.encode(convert(_object(raw), version))))
-        except (InvalidObject, msgspec.MsgspecError, RecursionError) as bad:
-            return _failed(request, f"objects[{count - 1}]: {bad}")
-        if count % _AT_ONCE == 0:
-            await asyncio.sleep(0)
-    return _answer(request, {"convertedObjects": out, "result": {"status": "Success"}})
+        raise BadReview(f"only a request of {API_VERSION} ConversionReview is understood")
+    if review.request.objects:
+        raise BadReview("the body is no ConversionReview: its request has two lists of objects")
+    return review.request
 
 
-def _object(raw: msgspec.Raw) -> dict[str, Any]:
-    return msgspec.json.decode(raw, type=dict[str, Any])
+def _converted(raw: bytes | bytearray, version: str, bounds: Bounds) -> bytes:
+    if (values := count_values(raw)) > bounds.values:
+        raise InvalidObject("object", f"{values} values", f"must have at most {bounds.values}")
+    return msgspec.json.encode(convert(msgspec.json.decode(raw, type=dict[str, Any]), version))
 
 
-def _failed(request: _Request, message: str) -> bytes:
-    return _answer(request, {"convertedObjects": [], "result": {"status": "Failure", "message": message}})
+def _told(bad: Exception) -> str:
+    known = isinstance(bad, (InvalidObject, msgspec.MsgspecError))
+    return (str(bad) if known else f"{type(bad).__name__}: {bad}")[:_LONGEST_MESSAGE]
+
+
+def _failed(request: _Request, message: str) -> list[bytes]:
+    return [_answer(request, {"convertedObjects": [], "result": {"status": "Failure", "message": message}})]
 
 
 def _answer(request: _Request, response: dict[str, Any]) -> bytes:
-    whole = {"apiVersion": API_VERSION, "kind": "ConversionReview", "response": {"uid": request.uid, **response}}
+    whole = {"apiVersion": API_VERSION, "kind": "ConversionReview", "response": {**response, "uid": request.uid}}
     return msgspec.json.encode(whole)
+
+
+def _pieces(around: bytes, objects: list[bytes]) -> Iterator[bytes]:
+    """The answer with the objects in their place."""
+    before, _, after = around.partition(_PLACE)
+    piece = bytearray(before)
+    for index, each in enumerate(objects):
+        piece += b"," if index else b""
+        piece += each
+        if len(piece) >= _PIECE:
+            yield bytes(piece)
+            piece = bytearray()
+    yield bytes(piece + after)

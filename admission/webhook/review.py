@@ -36,6 +36,11 @@ _decoder: Final = msgspec.json.Decoder(_Review)
 API_VERSION: Final = "admission.k8s.io/v1"
 
 
+def count_values(body: bytes | bytearray) -> int:
+    """About how many values a body or a part of it has, without decoding it."""
+    return sum(map(body.count, (b",", b"[", b"{")))
+
+
 def decode(body: bytes | bytearray) -> Request:
     """The request of an AdmissionReview. Raises BadReview."""
     try:

@@ -3,10 +3,12 @@
 A body that is no AdmissionReview gets 400 with the reason, a failure of our own gets 500 with its name and is logged;
 neither stops the process. What a stranger can take of it is bounded (`Limits`): a body in length and in values before it is
 decoded, a request in time, the connections whose request is not whole yet and the large bodies in number. Where there are
-more, the oldest gives way: a review of the API server is whole within milliseconds, what somebody holds open is not.
+more, the oldest of the address that has the most gives way: a review of the API server is whole within milliseconds, what
+somebody holds open is not.
 
-Small reviews are answered on the loop: they wait for nothing. Large ones are decoded and answered in one thread, so that
-they cannot hold the others. The serving certificate can be changed while connections are open (`Serving.load`): new
+Small reviews are answered on the loop: they wait for nothing. Large bodies are read in turns, a piece of one of them each time
+that the loop goes round, and large reviews and conversions are decoded and answered in threads, so that they cannot hold the
+others. The serving certificate can be changed while connections are open (`Serving.load`): new
 handshakes use it, old connections go on. `Serving` may ask for certificates of clients, which the API server has where it
 was given one (SECURITY.md).
 
@@ -20,9 +22,11 @@ import contextlib
 import logging
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -34,9 +38,11 @@ from msgspec import structs
 from admission.webhook.authority import Pair
 from admission.webhook.conversion import converted
 from admission.webhook.endpoints import MUTATING, VALIDATING, Request, owner_to_read
+from admission.webhook.handshakes import Handshakes
+from admission.webhook.latest import Latest, address, cut
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
-from admission.webhook.review import BadReview, decode, review
+from admission.webhook.review import BadReview, count_values, decode, review
 from admission.webhook.rules import Rules
 from api.names import CONVERT_PATH
 
@@ -46,10 +52,12 @@ T = TypeVar("T")
 _GRACE: Final = 5.0
 # Longer than the API server keeps a connection that is idle (90 s): else a request meets a connection that is being closed.
 _IDLE: Final = 120.0
-_WAITING_TO_BE_ACCEPTED: Final = 1024
 # Seconds for which the rest of a request that was refused is read and thrown away, so that the answer arrives.
 _LINGER: Final = 1.0
 _TRIES: Final = 5
+_LONGEST_REST: Final = 0.5
+"""Seconds that a thread rests where others wait for it."""
+_BYTES_OF_A_VALUE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +67,12 @@ class Limits:
     body: int = 3 * 1024 * 1024
     """Bytes: etcd takes objects of 1.5 MiB, and an update carries two of them."""
     conversion: int = 64 * 1024 * 1024
-    """Bytes of a conversion: the API server asks for a page of a list, 500 objects, most of them of some kilobytes."""
-    conversions: int = 2
-    """Conversions that are being read."""
+    """Bytes of a conversion: the API server asks for a whole list at once, thousands of objects of some kilobytes."""
+    lists: int = 2
+    """Conversions longer than `body` that are read, converted or sent; others wait for `whole`."""
     values: int = 400_000
-    """Values in a body, as its commas and brackets tell: those of a ConfigMap with a tree of 60,000 nodes, twice."""
+    """Values in a body, as its commas and brackets tell: those of a ConfigMap with a tree of 60,000 nodes, twice. In a long
+    conversion it is one in `_BYTES_OF_A_VALUE`."""
     small: int = 64 * 1024
     """Bytes of a body that is answered on the loop."""
     handshake: float = 5.0
@@ -76,7 +85,9 @@ class Limits:
     large: int = 16
     """Large bodies that are being read."""
     waiting: int = 8
-    """Large reviews that wait for their thread; more are told to come again."""
+    """Large reviews that wait for their thread, and conversions for theirs; more are told to come again."""
+    sending: int = 16
+    """Answers longer than `small` that are being sent."""
 
 
 class Serving:
@@ -129,25 +140,6 @@ class _Refused(Exception):
         self.status = status
 
 
-class _Latest:
-    """At most so many that are not finished; one more ends the oldest."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._ends: dict[object, Callable[[], None]] = {}
-
-    def enter(self, one: object, end: Callable[[], None]) -> None:
-        """It is the latest, also where it was there before."""
-        self._ends.pop(one, None)
-        while len(self._ends) >= self._limit:
-            oldest = next(iter(self._ends))
-            self._ends.pop(oldest)()
-        self._ends[one] = end
-
-    def leave(self, one: object) -> None:
-        self._ends.pop(one, None)
-
-
 @dataclass(frozen=True, slots=True)
 class Handlers:
     """What answers requests; `ready` says whether the look-ups have seen the cluster, `owners` reads what they do not hold.
@@ -178,13 +170,18 @@ class Handlers:
         self.observe(path, "allowed" if reply["response"]["allowed"] else "denied")
         return web.Response(body=encoded, content_type="application/json")
 
-    async def convert(self, body: bytes) -> web.Response:
-        """One ConversionReview."""
+    async def convert(self, body: bytearray, call: Call) -> web.Response:
+        """One ConversionReview. `call` does what takes long."""
         try:
-            encoded = await converted(body)
+            pieces = await call(converted, body)
         except BadReview as bad:
             return web.Response(status=400, text=f"{bad}\n")
-        return web.Response(body=encoded, content_type="application/json")
+        except Exception as failure:  # the outermost edge, as above
+            log.exception("conversion failed")
+            return web.Response(status=500, text=f"internal error: {type(failure).__name__}\n")
+        if len(pieces) == 1:
+            return web.Response(body=pieces[0], content_type="application/json")
+        return web.Response(body=_each(pieces), content_type="application/json")
 
     async def _with_owner(self, path: str, request: Request) -> Request:
         """The request with what is to be read for it, which is nothing for nearly all."""
@@ -202,15 +199,22 @@ class Handlers:
         return web.Response(text="ok\n") if self.ready() else web.Response(status=503, text="not synced yet\n")
 
 
+async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
 class _Face:
     """One server: its routes, and what it lets be unfinished."""
 
     def __init__(self, handlers: Handlers, limits: Limits) -> None:
         self._handlers, self.limits = handlers, limits
-        self.unfinished, self.served = _Latest(limits.unfinished), _Latest(limits.served)
-        self._bodies, self._conversions = _Latest(limits.large), _Latest(limits.conversions)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-reviews")
-        self._waiting = 0
+        self.unfinished, self.served = Latest(limits.unfinished), Latest(limits.served)
+        self._bodies, self._sending = Latest(limits.large), Latest(limits.sending)
+        self._lists, self._turn = asyncio.Semaphore(limits.lists), asyncio.Lock()
+        self._reviewing, self._converting, self._listing = (
+            _Thread(name, limits.waiting) for name in ("large-reviews", "conversions", "large-conversions")
+        )
         self._gets: Mapping[str, Callable[[], web.Response]] = {
             "/healthz": handlers.healthz,
             "/readyz": handlers.readyz,
@@ -218,19 +222,23 @@ class _Face:
         self._posts = frozenset((*MUTATING, *VALIDATING, CONVERT_PATH))
 
     def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for thread in (self._reviewing, self._converting, self._listing):
+            thread.close()
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
-        """Any request. What is refused ends its connection: the rest of the body is not read."""
-        try:
-            response = await self._routed(request)
-        except _Refused as refusal:
-            response = web.Response(status=refusal.status, text=f"{refusal}\n")
-            response.force_close()
-        _finished(request)
+        """Any request. What is refused ends its connection: the rest of a long body is not read."""
+        async with contextlib.AsyncExitStack() as held:
+            try:
+                response = await self._routed(request, held)
+            except _Refused as refusal:
+                await self._discard(request)
+                response = web.Response(status=refusal.status, text=f"{refusal}\n")
+                response.force_close()
+            _finished(request)
+            await self._send(request, response)
         return response
 
-    async def _routed(self, request: web.BaseRequest) -> web.Response:
+    async def _routed(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> web.Response:
         page, known = self._gets.get(request.path), request.path in self._posts
         if page is None and not known:
             raise _Refused(404, "no such path")
@@ -239,58 +247,124 @@ class _Face:
         if page is not None:
             return page()
         self._admit(request)
-        if request.path == CONVERT_PATH:
-            body = await self._body(request, self.limits.conversion, self._conversions)
-            _finished(request)
-            return await self._handlers.convert(bytes(body))
-        body = await self._body(request, self.limits.body, self._bodies)
+        body = await self._body(request, held)
         _finished(request)
-        if sum(map(body.count, (b",", b"[", b"{"))) > self.limits.values:
-            raise _Refused(413, f"a body has at most {self.limits.values} values")
+        if request.path == CONVERT_PATH:
+            thread = self._listing if len(body) > self.limits.body else self._converting
+            with thread.line():
+                return await self._handlers.convert(body, thread.call)
         if len(body) <= self.limits.small:
             return await self._handlers.answer(request.path, body, _at_once)
-        return await self._aside(request.path, body)
+        with self._reviewing.line():
+            return await self._handlers.answer(request.path, body, self._reviewing.call)
 
     def _admit(self, request: web.BaseRequest) -> None:
         allowed = self._handlers.clients
         if allowed and not allowed_names(request.get_extra_info("peercert")) & set(allowed):
             raise _Refused(403, "the client's certificate bears none of the names that may ask for reviews")
 
-    async def _body(self, request: web.BaseRequest, most: int, reading: _Latest) -> bytearray:
-        """Raises _Refused for one that is too long or too slow."""
-        limits, length = self.limits, request.content_length
+    async def _body(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> bytearray:
+        """Raises _Refused for one that is too long or too slow. `held` gets what a long one holds until it is answered."""
+        limits, length, converts = self.limits, request.content_length, request.path == CONVERT_PATH
+        most = limits.conversion if converts else limits.body
         if length is not None and length > most:
             raise _Refused(413, f"a body has at most {most} bytes")
         large = length is None or length > limits.small
         if large:
-            reading.enter(request.protocol, lambda: _cut(request.transport))
-        body = bytearray()
+            self._bodies.enter(request.protocol, address(request.transport), lambda: cut(request.transport))
+        body, values, listed = bytearray(), 0, False
         try:
-            async with asyncio.timeout(limits.whole):
+            async with asyncio.timeout(limits.whole) as deadline:
                 async for chunk in request.content.iter_any():
                     body += chunk
+                    values += count_values(chunk)
                     if len(body) > most:
                         raise _Refused(413, f"a body has at most {most} bytes")
+                    if values > (most_values := max(limits.values, len(body) // _BYTES_OF_A_VALUE)):
+                        raise _Refused(413, f"a body of {len(body)} bytes has at most {most_values} values")
+                    if len(body) > limits.body and not listed:
+                        await held.enter_async_context(self._lists)
+                        deadline.reschedule(asyncio.get_running_loop().time() + limits.whole)
+                        listed = True
+                    if large:
+                        await self._pause()
         except TimeoutError:
             raise _Refused(408, f"a request is whole within {limits.whole:g} s") from None
-        except (OSError, web.RequestPayloadError) as cut:
-            raise _Refused(400, f"the body ends early: {cut}") from None
+        except (OSError, web.RequestPayloadError) as ended:
+            raise _Refused(400, f"the body ends early: {ended}") from None
         finally:
             if large:
-                reading.leave(request.protocol)
+                self._bodies.leave(request.protocol)
         return body
 
-    async def _aside(self, path: str, body: bytearray) -> web.Response:
-        if self._waiting >= self.limits.waiting:
-            raise _Refused(503, "too many large reviews at once")
+    async def _pause(self) -> None:
+        """Until it is this body's turn again: of all large ones a piece of one is read while the loop goes round once."""
+        async with self._turn:
+            await asyncio.sleep(0)
+
+    async def _discard(self, request: web.BaseRequest) -> None:
+        """Reads on for a little: who finds his connection closed while he still writes does not read the answer."""
+        left = self.limits.body
+        with contextlib.suppress(TimeoutError, OSError, web.RequestPayloadError):
+            async with asyncio.timeout(min(_LINGER, self.limits.whole / 2)):
+                async for chunk in request.content.iter_any():
+                    left -= len(chunk)
+                    if left < 0:
+                        return
+                    await self._pause()
+
+    async def _send(self, request: web.BaseRequest, response: web.Response) -> None:
+        """Who does not read the answer in time is cut off, and so is who has more to say."""
+        long = not isinstance(response.body, bytes) or len(response.body) > self.limits.small
+        if long:
+            self._sending.enter(request.protocol, address(request.transport), lambda: cut(request.transport))
+        try:
+            async with asyncio.timeout(self.limits.whole):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            cut(request.transport)
+        except ConnectionError:
+            log.debug("the other side has gone before the answer")
+        finally:
+            if long:
+                self._sending.leave(request.protocol)
+        if not request.content.is_eof():
+            cut(request.transport)
+
+
+class _Thread:
+    """Does what takes long, one after the other; at most so many wait. It rests as long as it works: what is answered on the
+    loop needs the interpreter too."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._limit, self._waiting, self._rest = limit, 0, 0.0
+
+    @contextlib.contextmanager
+    def line(self) -> Iterator[None]:
+        """While one waits for its turn and has it. Raises _Refused where too many do."""
+        if self._waiting >= self._limit:
+            raise _Refused(503, "too many large requests at once")
         self._waiting += 1
         try:
-            return await self._handlers.answer(path, body, self._in_thread)
+            yield
         finally:
             self._waiting -= 1
 
-    async def _in_thread(self, what: Callable[..., T], *given: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _tried, what, *given)
+    async def call(self, what: Callable[..., T], *given: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._rested, what, *given)
+
+    def _rested(self, what: Callable[..., T], *given: Any) -> T:
+        time.sleep(self._rest)
+        began = time.perf_counter()
+        try:
+            return _tried(what, *given)
+        finally:
+            self._rest = min(time.perf_counter() - began, _LONGEST_REST) if self._waiting > 1 else 0.0
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _tried(what: Callable[..., T], *given: Any) -> T:
@@ -323,7 +397,7 @@ class _Connection(RequestHandler):
             loop=loop,
             access_log=None,  # type: ignore[arg-type]  # as web.Server's own default for no log
             keepalive_timeout=_IDLE,
-            lingering_time=_LINGER,
+            lingering_time=0.0,
             auto_decompress=False,
         )
         self._face = face
@@ -332,7 +406,7 @@ class _Connection(RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._late = asyncio.get_running_loop().call_later(2 * self._face.limits.whole, self._abort)
-        self._face.unfinished.enter(self, self._abort)
+        self._face.unfinished.enter(self, address(transport), self._abort)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._arrived()
@@ -342,10 +416,20 @@ class _Connection(RequestHandler):
     def finished(self) -> None:
         """A whole request was sent."""
         self._arrived()
-        self._face.served.enter(self, self.close)
+        self._face.served.enter(self, address(self.transport), self.close)
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """What is no HTTP is not logged, nor told to him who sent it: both would be as long as he likes."""
+        if status != HTTPStatus.BAD_REQUEST:
+            return super().handle_error(request, status, exc, message)
+        response = web.Response(status=status, text="this is no request of HTTP\n")
+        response.force_close()
+        return response
 
     def _abort(self) -> None:
-        _cut(self.transport)
+        cut(self.transport)
 
     def _arrived(self) -> None:
         self._face.unfinished.leave(self)
@@ -368,12 +452,6 @@ def _finished(request: web.BaseRequest) -> None:
         request.protocol.finished()
 
 
-def _cut(transport: asyncio.Transport | None) -> None:
-    """At once: an orderly end of TLS would wait for the other side."""
-    if transport is not None:
-        transport.abort()
-
-
 @contextlib.asynccontextmanager
 async def serving(
     handlers: Handlers, tls: Serving, host: str, port: int, limits: Limits | None = None
@@ -383,22 +461,14 @@ async def serving(
     face = _Face(handlers, limits)
     runner = web.ServerRunner(_Server(face, face.handle), handle_signals=False, shutdown_timeout=_GRACE)
     await runner.setup()
+    handshakes = Handshakes(tls.context, runner.server, limits.handshake, limits.unfinished)  # type: ignore[arg-type]
     try:
-        listening = await asyncio.get_running_loop().create_server(
-            runner.server,  # type: ignore[arg-type]
-            host,
-            port,
-            ssl=tls.context,
-            ssl_handshake_timeout=limits.handshake,
-            ssl_shutdown_timeout=_LINGER,
-            backlog=_WAITING_TO_BE_ACCEPTED,
-        )
+        addresses = await handshakes.listen(host, port)
         try:
-            addresses = [socket.getsockname() for socket in listening.sockets]
             log.info("webhook listens", extra={"address": str(addresses)})
-            yield int(addresses[0][1])
+            yield addresses[0][1]
         finally:
-            listening.close()
+            await handshakes.close()
     finally:
         await runner.cleanup()
         face.close()

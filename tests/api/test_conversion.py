@@ -144,6 +144,24 @@ def test_layers_of_slices_are_dropped_on_the_way_down() -> None:
         pytest.param(V1BETA1, {"levels": ["a"], "domains": [{"count": 1}]}, id="no-values"),
         pytest.param(V1BETA1, {"domains": 3}, id="no-levels"),
         pytest.param(V1BETA1, "text", id="text"),
+        pytest.param(V1BETA1, {"levels": [], "domains": [{"values": [], "count": 1}] * 2}, id="no-level"),
+        pytest.param(V1BETA1, {"levels": ["a"], "domains": [{"values": ["x"], "count": 10**30}]}, id="count"),
+        pytest.param(
+            V1BETA1,
+            {"levels": [HOSTNAME_LABEL], "domains": [{"values": ["-" * 60_000], "count": 1}] * 2},
+            id="thousands-of-prefixes",
+        ),
+        pytest.param(
+            V1BETA2,
+            {
+                "levels": ["a"],
+                "slices": [
+                    {"domainCount": n, "valuesPerLevel": [{"universal": "x"}], "podCounts": {"universal": 1}}
+                    for n in (2_000_000_000, -1_999_999_999)
+                ],
+            },
+            id="counts-that-cancel-each-other",
+        ),
         pytest.param(V1BETA2, {"levels": ["a"], "slices": [{"domainCount": "x"}]}, id="no-number"),
         pytest.param(
             V1BETA2,

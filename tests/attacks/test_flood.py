@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from api.names import CONVERT_PATH
 from tests.admission.webhook.objects import QUEUE, job
 from tests.attacks.conftest import Battlefield
 from tests.attacks.flood import HOST, PATH, trusting_all
@@ -27,10 +28,10 @@ _MEMORY = 640 * 1024  # KiB: the container has 768 MiB
 
 
 @contextlib.asynccontextmanager
-async def _flooded(port: int) -> AsyncIterator[None]:
+async def flooded(port: int, path: str) -> AsyncIterator[None]:
     """While strangers are at the port, as many as the issue says."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.attacks.flood", str(port), str(_SECONDS), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.attacks.flood", str(port), str(_SECONDS), path, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:
@@ -67,7 +68,8 @@ def _peak(pid: int) -> int:
 
 
 @pytest.mark.asyncio(loop_scope="package")
-async def test_honest_reviews_are_answered_while_strangers_flood_the_port(battlefield: Battlefield) -> None:
+@pytest.mark.parametrize("path", [PATH, CONVERT_PATH])
+async def test_honest_reviews_are_answered_while_strangers_flood_the_port(battlefield: Battlefield, path: str) -> None:
     """Issue 16, B4: 900 half-open connections and 64 floods; an honest review takes less than 100 ms.
 
     The median is held to it, and nine of ten to a second: the strangers share this machine's processors with the webhook.
@@ -78,7 +80,7 @@ async def test_honest_reviews_are_answered_while_strangers_flood_the_port(battle
     webhook = processes.children["webhook"].process
     assert webhook is not None
     quiet = await _honest(processes.webhook_port)
-    async with _flooded(processes.webhook_port):
+    async with flooded(processes.webhook_port, path):
         took = await _honest(processes.webhook_port)
     ninth = statistics.quantiles(took, n=10)[-1]
     told = f"quiet p50 {statistics.median(quiet):.4f}, p50 {statistics.median(took):.4f}, p90 {ninth:.4f}, max {max(took):.4f}"

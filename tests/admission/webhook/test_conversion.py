@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from admission.webhook.conversion import converted
+from admission.webhook.conversion import Bounds, converted
 from admission.webhook.review import BadReview
 from api.names import GROUP
+from tests.attacks.flood import CONVERSIONS
 
 
 def review(desired: str, objects: list[Any], **changes: Any) -> bytes:
@@ -22,12 +25,20 @@ def queue(version: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/{version}", "kind": "ClusterQueue", "metadata": {"name": "cq"}, "spec": spec}
 
 
-async def test_a_list_is_converted_in_its_order() -> None:
-    given = [queue("v1beta1", cohort=str(number)) for number in range(100)]
-    answer = json.loads(await converted(review(f"{GROUP}/v1beta2", given)))["response"]
+def answered(body: bytes, bounds: Bounds | None = None) -> dict[str, Any]:
+    response: dict[str, Any] = json.loads(b"".join(converted(body, bounds or Bounds())))["response"]
+    return response
+
+
+@pytest.mark.parametrize("count", [0, 1, 100, 5000])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_list_is_converted_in_its_order(count: int, indent: int | None) -> None:
+    text = 'a "quoted\\" [text} of é\n'
+    given = [queue("v1beta1", cohort=text + str(number)) for number in range(count)]
+    answer = answered(json.dumps(json.loads(review(f"{GROUP}/v1beta2", given)), indent=indent).encode())
     assert answer["uid"] == "1"
     assert answer["result"] == {"status": "Success"}
-    assert answer["convertedObjects"] == [queue("v1beta2", cohortName=str(number)) for number in range(100)]
+    assert answer["convertedObjects"] == [queue("v1beta2", cohortName=text + str(number)) for number in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -35,14 +46,13 @@ async def test_a_list_is_converted_in_its_order() -> None:
     [
         pytest.param("batch/v1", [], "desiredAPIVersion: 'batch/v1': only kueue.x-k8s.io", id="another-group"),
         pytest.param(f"{GROUP}/v1", [queue("v1beta1")], "objects[0]: desiredAPIVersion", id="unknown-version"),
-        pytest.param(f"{GROUP}/v1beta2", [3], "objects[0]: Expected `object`", id="no-object"),
         pytest.param(
             f"{GROUP}/v1beta2", [queue("v1beta1"), {"apiVersion": "v1"}], "objects[1]: apiVersion", id="no-kind-of-ours"
         ),
     ],
 )
-async def test_what_cannot_be_converted_fails_with_its_place(desired: str, objects: list[Any], said: str) -> None:
-    answer = json.loads(await converted(review(desired, objects)))["response"]
+def test_what_cannot_be_converted_fails_with_its_place(desired: str, objects: list[Any], said: str) -> None:
+    answer = answered(review(desired, objects))
     assert answer["result"]["status"] == "Failure"
     assert answer["result"]["message"].startswith(said)
 
@@ -55,18 +65,44 @@ async def test_what_cannot_be_converted_fails_with_its_place(desired: str, objec
         pytest.param(b'{"apiVersion": "v1"}', id="no-kind"),
         pytest.param(review("x", [], kind="AdmissionReview"), id="another-review"),
         pytest.param(review("x", [], request=None), id="no-request"),
+        pytest.param(review(f"{GROUP}/v1beta2", [3]), id="no-object"),
+        pytest.param(review(f"{GROUP}/v1beta2", [queue("v1beta1")])[:-3], id="cut-off"),
+        pytest.param(review(f"{GROUP}/v1beta2", [queue("v1beta1")]).replace(b"{}", b'{"a'), id="a-text-without-an-end"),
+        pytest.param(review(f"{GROUP}/v1beta2", [queue("v1beta1")]).replace(b"]", b",]"), id="a-comma-too-many"),
     ],
 )
-async def test_other_bodies_are_bad(body: bytes) -> None:
+def test_other_bodies_are_bad(body: bytes) -> None:
     with pytest.raises(BadReview):
-        await converted(body)
+        converted(body)
 
 
-async def test_a_deep_object_fails_its_review_only() -> None:
-    deep = b'{"a":' * 5000 + b"1" + b"}" * 5000
-    body = review(f"{GROUP}/v1beta2", ["X"]).replace(b'"X"', deep)
+@pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in CONVERSIONS.items()])
+def test_a_hostile_conversion_takes_little_time_and_room(body: bytes) -> None:
+    """Issue 16, B4: two counts that cancel each other once took all memory of the process."""
+    tracemalloc.start()
     try:
-        answer = json.loads(await converted(body))["response"]
-    except BadReview:
-        return
-    assert answer["result"]["status"] == "Failure"
+        with contextlib.suppress(BadReview):
+            answer = converted(body)
+            assert sum(map(len, answer)) < 8 * 2**20
+        assert tracemalloc.get_traced_memory()[1] < 128 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        pytest.param(Bounds(values=3), "objects[0]: object: '6 values'", id="values"),
+        pytest.param(Bounds(answer=250), "objects[2]: the answer has more than 250 bytes", id="answer"),
+        pytest.param(Bounds(seconds=-1), "objects[0]: it took more than -1 s", id="time"),
+    ],
+)
+def test_what_goes_beyond_a_bound_fails_with_its_place(bounds: Bounds, said: str) -> None:
+    answer = answered(review(f"{GROUP}/v1beta2", [queue("v1beta1", cohort="x")] * 3), bounds)
+    assert answer["result"]["message"].startswith(said)
+
+
+@pytest.mark.parametrize("bounds", [Bounds(object=90), Bounds(objects=2)], ids=["object", "objects"])
+def test_a_list_beyond_a_bound_is_bad(bounds: Bounds) -> None:
+    with pytest.raises(BadReview):
+        converted(review(f"{GROUP}/v1beta2", [queue("v1beta1", cohort="x")] * 3), bounds)

@@ -1,0 +1,100 @@
+"""Connections are accepted and TLS begun on one of them each time that the loop goes round.
+
+A handshake takes about as long as a review. Whoever opens a thousand connections at once would hold the loop for a second;
+so they wait in the system's queue, and requests on connections that stand are answered between. Used by server.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Final
+
+from admission.webhook.latest import Latest
+
+log = logging.getLogger(__name__)
+
+_WAITING_TO_BE_ACCEPTED: Final = 1024
+_SHUTDOWN: Final = 1.0
+"""Seconds for an orderly end of TLS."""
+_NO_SOCKET_LEFT: Final = 0.1
+"""Seconds until the next try where the system gives no socket."""
+
+
+class Handshakes:
+    """Gives each connection a protocol of `made`, once TLS stands within so many seconds; so many may be without."""
+
+    def __init__(
+        self, context: ssl.SSLContext, made: Callable[[], asyncio.Protocol], seconds: float, unfinished: int
+    ) -> None:
+        self._context, self._made, self._seconds = context, made, seconds
+        self._unfinished = Latest(unfinished)
+        self._listening: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
+        """The addresses. Raises OSError where one cannot be had."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, address in sorted({(family, address[:2]) for family, _, _, _, address in found}):
+                listening = socket.create_server(address, family=family, backlog=_WAITING_TO_BE_ACCEPTED)
+                listening.setblocking(False)
+                self._listening.append(listening)
+        except OSError:
+            await self.close()
+            raise
+        for listening in self._listening:
+            self._start(self._accept(listening), "accepting")
+        return [listening.getsockname()[:2] for listening in self._listening]
+
+    async def close(self) -> None:
+        """Ends all that do not stand yet, and takes no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for listening in self._listening:
+            listening.close()
+
+    def _start(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except OSError as failed:
+                log.warning("a connection could not be accepted", extra={"error": str(failed)})
+                await asyncio.sleep(_NO_SOCKET_LEFT)
+                continue
+            task = self._start(self._begin(accepted), "handshake")
+            self._unfinished.enter(task, str(address[0]), partial(_cancel, task))
+            task.add_done_callback(self._unfinished.leave)
+            await asyncio.sleep(0)
+
+    async def _begin(self, accepted: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._made,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=self._seconds,
+                ssl_shutdown_timeout=_SHUTDOWN,
+            )
+        except OSError:  # ssl.SSLError and TimeoutError are some
+            accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
