@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, Field
 
 from api.meta import Condition, KubeModel, KubeObject
-from api.names import ADMITTED, API_VERSION, GROUP, QUOTA_RESERVED
+from api.names import ADMITTED, API_VERSION, GROUP, IS_GROUP_WORKLOAD, QUOTA_RESERVED
 from api.schema import (
     CONDITIONS,
     LABEL_KEY,
@@ -502,3 +502,9 @@ class Workload(KubeObject):
 
     spec: Annotated[WorkloadSpec, schema(mandatory=True)] = Field(default_factory=WorkloadSpec)
     status: WorkloadStatus = Field(default_factory=WorkloadStatus)
+
+    @property
+    def of_one_pod(self) -> bool:
+        """Whether it stands for one plain pod: its only owner is a Pod, and it is no group's."""
+        owners = [(owner.api_version, owner.kind) for owner in self.metadata.owner_references]
+        return owners == [("v1", "Pod")] and IS_GROUP_WORKLOAD not in self.metadata.annotations

@@ -12,6 +12,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import msgspec
 
@@ -138,6 +139,9 @@ class NodeController:
             if workload is not None:
                 now = self._now()
                 found = find(workload, host, pods.get(key, ()), self._views.flavors.objects, self._rules, now)
+                if workload.of_one_pod:
+                    # Nothing replaces its pod, so another place would stay empty.
+                    found = replace(found, failed=False)
                 await self._settle(workload, host, found)
         return self._again(name) if affected and host.troubled else None
 

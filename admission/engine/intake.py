@@ -116,6 +116,7 @@ def workload(
             time_limit=_time_limit(w),
             admitted=_since(w, ADMITTED) if is_true(status.conditions, ADMITTED) else None,
             gated=closed_gate(w),
+            one_pod=w.of_one_pod,
         )
 
 

@@ -354,7 +354,7 @@ class Workload:
     `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
     `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came. `time_limit`: how many seconds it may
     still run, None: for ever; `admitted`: since when it runs, None while it does not. `gated`: a preemption gate of its is
-    closed, so it may not evict anybody.
+    closed, so it may not evict anybody. `one_pod`: it stands for one plain pod, which nothing replaces.
     """
 
     key: str
@@ -376,6 +376,7 @@ class Workload:
     time_limit: float | None = None
     admitted: float | None = None
     gated: bool = False
+    one_pod: bool = False
 
     @property
     def ends(self) -> float | None:

@@ -14,9 +14,9 @@ from api.errors import NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import EVENTS, NODES, PODS
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, EVICTED, HOSTNAME_LABEL, REQUIRE_TOPOLOGY
+from api.names import ADMITTED, EVICTED, HOSTNAME_LABEL, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY, REQUIRED_TOPOLOGY
 from api.workloads import Workload
-from tests.scenarios.site import RACK, Site, eventually
+from tests.scenarios.site import GROUP, RACK, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -134,3 +134,46 @@ async def test_a_tainted_node_is_left_when_its_pods_are(site: MakeSite) -> None:
     [other] = {f"tainted-b1-r1-{n}" for n in range(2)} - {node}
     [new] = await here.running("one", 1)
     assert new["spec"]["nodeName"] == other
+
+
+def a_pod(here: Site, name: str, finalizers: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A plain pod that takes a whole host."""
+    labels = {QUEUE_NAME_LABEL: "lq"}
+    template = here.template(4)
+    metadata = {
+        "name": name,
+        "namespace": here.name,
+        "labels": labels,
+        "annotations": {REQUIRED_TOPOLOGY: RACK},
+        "finalizers": list(finalizers),
+    }
+    return {
+        "metadata": metadata,
+        "spec": {**template["spec"], "nodeSelector": {GROUP: here.name}},
+    }
+
+
+async def node_of(here: Site, pod: str) -> str:
+    """Where the pod runs, once it does."""
+
+    async def check() -> str | None:
+        found = await here.kube.get(PODS, pod, here.name)
+        return found["spec"].get("nodeName") if found.get("status", {}).get("phase") == "Running" else None
+
+    return str(await eventually(f"{pod} runs", check))
+
+
+async def test_a_plain_pod_keeps_its_place_when_its_node_fails(site: MakeSite) -> None:
+    """Issue 16, C9: nothing replaces the pod, so no other host is taken for it while it ends."""
+    here = site("dead-pod")
+    await here.open({"b1": {"r1": 2}})
+    await here.kube.create(PODS, a_pod(here, "lost", ("example.com/slow",)))
+    dead = await node_of(here, "lost")
+    await node_dies(here, dead)
+    await here.kube.create(PODS, a_pod(here, "next"))
+    assert await node_of(here, "next") != dead
+    workload = await here.workload_of("lost")
+    assert workload is not None
+    assert assigned(workload) == {dead: 1}
+    assert workload.status.unhealthy_nodes == ()
+    await here.kube.patch(PODS, "lost", {"metadata": {"finalizers": None}}, here.name, kind=PatchKind.MERGE)

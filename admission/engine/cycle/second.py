@@ -1,7 +1,8 @@
 """The second pass: a node failed under a workload that runs; its lost pods get another place, or the workload goes.
 
-One node at a time, the first of those that failed; flavors stay, and nobody is evicted for it (cycle.md 4.11). The search
-is topology/replace.py. Called by round.py.
+One node at a time, the first of those that failed; flavors stay, and nobody is evicted for it (cycle.md 4.11). A workload of
+one plain pod keeps its place: no other pod comes for it, so another place would stay empty. The search is
+topology/replace.py. Called by round.py.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ def second_pass(ledger: Ledger, key: str, nodes: Sequence[str], fail_fast: bool)
     workload, admission = ledger.workload(key), ledger.admission(key)
     if workload is None or admission is None or not nodes:
         return []
+    if workload.one_pod:
+        return [Admit(key, admission)]
     requests = list(_requests(ledger, workload, admission))
     found = ledger.replace(requests, nodes[0])
     if found.fits:
