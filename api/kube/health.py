@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
 from typing import Self
 
 from aiohttp import web
@@ -17,18 +18,28 @@ Readiness = Callable[[], str | None]
 """None when ready, else the reason why not."""
 Page = Callable[[], bytes]
 """JSON, made when it is asked for."""
-MayRead = Callable[[str, str], Awaitable[bool]]
+
+
+class Reader(Enum):
+    """What the API server says of the bearer of a token."""
+
+    MAY = "may read the path"
+    MAY_NOT = "is known, and may not"
+    UNKNOWN = "is not known"
+
+
+MayRead = Callable[[str, str], Awaitable[Reader]]
 """Whether the bearer of a token may read a path."""
 
 
-async def nobody_asked(token: str, path: str) -> bool:
+async def nobody_asked(token: str, path: str) -> Reader:
     """Anybody who reaches the port may read."""
-    return True
+    return Reader.MAY
 
 
-async def not_yet(token: str, path: str) -> bool:
+async def not_yet(token: str, path: str) -> Reader:
     """Nobody may, until the process can ask the API server."""
-    return False
+    return Reader.UNKNOWN
 
 
 class HealthServer:
@@ -75,8 +86,11 @@ class HealthServer:
 
     async def _admit(self, request: web.Request) -> None:
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
-        if not await self._may_read(token.strip() if kind.lower() == "bearer" else "", request.path):
+        reader = await self._may_read(token.strip() if kind.lower() == "bearer" else "", request.path)
+        if reader is Reader.UNKNOWN:
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
+        if reader is Reader.MAY_NOT:
+            raise web.HTTPForbidden
 
     async def _metrics(self, request: web.Request) -> web.Response:
         await self._admit(request)

@@ -1,20 +1,35 @@
-"""Issue 16, B8: the holder of the controller's token can write its own fields of namespaces and ConfigMaps, and no other."""
+"""Issue 16, B8: the holder of the controller's token can write its own fields of namespaces and ConfigMaps, and no other.
+
+B9: metrics are for those whom the API server lets read them.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+import yaml
 
 from api.errors import ApiError
+from api.kube.access import Access
 from api.kube.client import Kube, PatchKind
-from api.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
+from api.kube.health import HealthServer
+from api.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from api.kube.settings import ClientSettings
 from api.names import MANAGED_NAMESPACE, SAKKARA_GROUP
-from tests.attacks.conftest import Battlefield
+from hack.controlplane.cluster import ControlPlane
+from tests.attacks.conftest import ATTACKER, Battlefield
 from tests.scenarios.site import eventually
 
 _GROUP, _OTHER = "described", "unlabelled"
+_METRICS_AUTH = Path(__file__).resolve().parents[2] / "config" / "metricsauth" / "rbac.yaml"
+_READER = "scraper"
+CLUSTER_ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
 
 REFUSED = (
     pytest.param(NAMESPACES, "kube-system", {"metadata": {"labels": {"a": "b"}}}, id="label-of-kube-system"),
@@ -69,3 +84,49 @@ async def test_the_controllers_token_writes_nothing_but_our_own_fields(
         await kube.patch(
             NAMESPACES, "default", {"metadata": {"labels": {MANAGED_NAMESPACE: None}}}, kind=PatchKind.MERGE
         )
+
+
+def _token(kubeconfig: Path) -> str:
+    token: str = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"]
+    return token
+
+
+@pytest.mark.e2e
+@pytest.mark.asyncio(loop_scope="package")
+async def test_metrics_are_for_those_whom_the_api_server_lets_read_them(
+    battlefield: Battlefield, request: pytest.FixtureRequest
+) -> None:
+    """Issue 16, B9: nobody 401, an account without the right 403, one with the ClusterRole 200."""
+    if not battlefield.on_real_server:
+        pytest.skip("the embedded server reviews no tokens")
+    cluster: ControlPlane = request.getfixturevalue("package_cluster")
+    await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-f", str(_METRICS_AUTH))
+    await battlefield.site.make(SERVICE_ACCOUNTS, {"metadata": {"name": _READER, "namespace": battlefield.namespace}})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "stowage-metrics-reader"}
+    subject = {"kind": "ServiceAccount", "name": _READER, "namespace": battlefield.namespace}
+    await battlefield.site.make(
+        CLUSTER_ROLE_BINDINGS, {"metadata": {"name": _READER}, "roleRef": role, "subjects": [subject]}
+    )
+    poor, good = [
+        _token(await asyncio.to_thread(cluster.service_account, battlefield.namespace, name))
+        for name in (ATTACKER, _READER)
+    ]
+    controller = ClientSettings(kubeconfig=battlefield.stage.processes.kubeconfigs["controller"])
+    async with await Kube.connect(controller) as kube, aiohttp.ClientSession() as session:
+
+        async def status(token: str | None) -> int:
+            """With nothing remembered: roles take a moment to hold."""
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with (
+                HealthServer("127.0.0.1", 0, lambda: None, may_read=Access(kube).may_read) as health,
+                session.get(f"http://127.0.0.1:{health.port}/metrics", headers=headers) as answer,
+            ):
+                return answer.status
+
+        async def read() -> bool:
+            return await status(good) == 200
+
+        await eventually("the role holds", read, seconds=60)
+        assert await status(None) == 401
+        assert await status("of.no.account") == 401
+        assert await status(poor) == 403

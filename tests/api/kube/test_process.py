@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from api.kube import metrics
-from api.kube.health import HealthServer
+from api.kube.health import HealthServer, Reader
 
 PROGRAM = """
 import asyncio, sys
@@ -26,7 +26,7 @@ async def main(process):
     process.ready = lambda: None
     {body}
 
-sys.exit(serve(main, ProcessSettings("tested", health_host="127.0.0.1", health_port=0, grace={grace})))
+sys.exit(serve(main, ProcessSettings("tested", health_host="{host}", health_port=0, grace={grace}, authenticate={asks})))
 """
 POLITE = """
     try:
@@ -68,11 +68,11 @@ class Child:
 
 
 @asynccontextmanager
-async def child(body: str, grace: float = 30.0) -> AsyncIterator[Child]:
+async def child(body: str, grace: float = 30.0, host: str = "127.0.0.1", *, asks: bool = False) -> AsyncIterator[Child]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        PROGRAM.format(body=body.strip(), grace=grace),
+        PROGRAM.format(body=body.strip(), grace=grace, host=host, asks=asks),
         stderr=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -201,9 +201,9 @@ async def test_metrics_are_for_those_who_may_read_them() -> None:
     """Issue 16, B9."""
     asked: list[tuple[str, str]] = []
 
-    async def may_read(token: str, path: str) -> bool:
+    async def may_read(token: str, path: str) -> Reader:
         asked.append((token, path))
-        return token == "good"
+        return {"good": Reader.MAY, "poor": Reader.MAY_NOT}.get(token, Reader.UNKNOWN)
 
     async with (
         HealthServer("127.0.0.1", 0, lambda: None, {"snapshot": lambda: b"{}"}, may_read) as health,
@@ -212,6 +212,7 @@ async def test_metrics_are_for_those_who_may_read_them() -> None:
         for path, token, status in (
             ("metrics", None, 401),
             ("metrics", "bad", 401),
+            ("metrics", "poor", 403),
             ("metrics", "good", 200),
             ("snapshot", "bad", 401),
             ("snapshot", "good", 200),
@@ -222,3 +223,19 @@ async def test_metrics_are_for_those_who_may_read_them() -> None:
             async with session.get(f"http://127.0.0.1:{health.port}/{path}", headers=headers) as answer:
                 assert answer.status == status, (path, token)
     assert asked[1] == ("bad", "/metrics")
+
+
+@pytest.mark.parametrize(
+    ("host", "asks", "status"),
+    [
+        pytest.param("0.0.0.0", True, 401, id="all-interfaces"),
+        pytest.param("127.0.0.1", True, 200, id="loopback"),
+        pytest.param("0.0.0.0", False, 200, id="off"),
+    ],
+)
+async def test_readers_are_asked_who_they_are_where_the_settings_say_so(host: str, asks: bool, status: int) -> None:
+    """Issue 16, B9: never on loopback."""
+    async with child(POLITE, host=host, asks=asks) as it:
+        port = (await it.line("started"))["health_port"]
+        assert (await asked(port, "/metrics"))[0] == status
+        assert (await asked(port, "/healthz"))[0] == 200
