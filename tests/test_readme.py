@@ -1,4 +1,4 @@
-"""The README says what there is: every setting, and none that is not; every folder, file and sample that it names."""
+"""README and docs say what there is: every setting, and none that is not; every file, link and sample that they name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from admission.settings import AdmissionSettings
 from ungater.settings import UngaterSettings
 
 PROJECT = Path(__file__).resolve().parents[1]
-TEXT = (PROJECT / "README.md").read_text()
+PAGES = [
+    PROJECT / "README.md",
+    PROJECT / "SECURITY.md",
+    PROJECT / "CONTRIBUTING.md",
+    *sorted((PROJECT / "docs").glob("*.md")),
+]
+TEXT = "\n".join(page.read_text() for page in PAGES)
 OPEN = {"config", "managedJobsNamespaceSelector", "resources.transformations"}
 """The file itself, and settings whose inner words are Kubernetes' own or stand in their row."""
 
@@ -54,17 +60,23 @@ def test_every_setting_is_told(path: str) -> None:
 
 def test_no_other_is() -> None:
     sections = {path.rpartition(".")[0] for path in ALL} | {path.partition(".")[0] for path in ALL}
-    table = TEXT[TEXT.index("## Settings") : TEXT.index("## Where to look")]
+    table = (PROJECT / "docs" / "settings.md").read_text()
     first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert {word for cell in first for word in re.findall("`([^`]+)`", cell)} <= ALL | sections
     assert not SHOWN - ALL - sections
+
+
+def is_there(path: str, test: str) -> bool:
+    """Whether the file or folder exists, and in it the test where one is named."""
+    found = PROJECT / path
+    return found.exists() and (not test or f"def {test.partition('[')[0]}(" in found.read_text())
 
 
 def test_every_file_and_folder_that_it_names_is_there() -> None:
     tops = ("api/", "admission/", "ungater/", "config/", "hack/", "tests/")
     named = {word for word in CODE if word.startswith(tops) and " " not in word}
     assert len(named) > 20
-    assert [word for word in sorted(named) if not (PROJECT / word).exists()] == []
+    assert [word for word in sorted(named) if not is_there(*word.partition("::")[::2])] == []
 
 
 def test_every_sample_is_named() -> None:
@@ -75,3 +87,29 @@ def test_every_sample_is_named() -> None:
 def test_every_make_target_that_it_names_is_there() -> None:
     targets = re.findall(r"^([a-z0-9-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     assert {word.removeprefix("make ") for word in CODE if re.fullmatch("make [a-z0-9-]+", word)} <= set(targets)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name in the page, as a reader's browser makes it of the headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub("```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
+
+
+def test_the_readme_is_one_page() -> None:
+    assert len((PROJECT / "README.md").read_text().splitlines()) <= 200
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    readme = (PROJECT / "README.md").read_text()
+    assert [page.name for page in PAGES[1:] if f"]({page.relative_to(PROJECT)})" not in readme] == []

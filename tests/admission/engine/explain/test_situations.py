@@ -335,8 +335,8 @@ def test_a_small_budget_shortens_the_list_and_says_so(budget: int) -> None:
         assert admits(situations.quota_and_room(), waiting, remedy)
 
 
-def test_every_reason_code_has_a_meaning_and_those_of_explanations_stand_in_the_readme() -> None:
-    readme = (Path(__file__).parents[4] / "README.md").read_text()
+def test_every_reason_code_has_a_meaning_and_those_of_explanations_stand_in_the_docs() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "explain.md").read_text()
     assert all(code.__doc__ for code in Reason)
     own = list(Reason)[list(Reason).index(Reason.CANNOT_RUN) :]
-    assert [code for code in own if f"| `{code}` | {code.__doc__} |" not in readme] == []
+    assert [code for code in own if f"| `{code}` | {code.__doc__} |" not in page] == []
