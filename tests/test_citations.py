@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
-FOLDERS = tuple(PROJECT / folder for folder in (".", "docs", "docs/specification", "docs/reference"))
+FOLDERS = tuple(PROJECT / folder for folder in (".", "docs/specification", "docs", "docs/reference"))
 SOURCES = [
     file
     for top in ("api", "admission", "ungater", "hack", "tests", "config")
