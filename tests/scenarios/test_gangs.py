@@ -18,7 +18,6 @@ from api.kube.resources import (
     EVENTS,
     JOBS,
     NAMESPACES,
-    NODES,
     POD_GROUPS,
     PODS,
     SIGS_POD_GROUPS,
@@ -461,90 +460,6 @@ def a_gang(here: Site, kind: str, labels: Texts, annotations: Texts, count: int)
     template["spec"]["restartPolicy"] = "Always"
     selector = {"matchLabels": {"app": "g"}}
     return DEPLOYMENTS, {"metadata": metadata, "spec": {"replicas": count, "selector": selector, "template": template}}
-
-
-async def running(here: Site) -> dict[str, str]:
-    """The names of the pods that run and are not on their way out, by UID."""
-    return {
-        pod["metadata"]["uid"]: pod["metadata"]["name"]
-        for pod in (await here.kube.list(PODS, here.name)).items
-        if pod.get("status", {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
-    }
-
-
-async def lose(here: Site, name: str, loss: str) -> None:
-    """The pod is deleted, fails, or goes with its node."""
-    if loss == "deleted":
-        await here.kube.delete(PODS, name, here.name)
-    elif loss == "failed":
-        body = {"status": {"phase": "Failed"}}
-        await here.kube.patch(PODS, name, body, here.name, kind=PatchKind.MERGE, subresource="status")
-    else:
-        node = (await here.kube.get(PODS, name, here.name))["spec"]["nodeName"]
-        await here.kube.delete(NODES, node)
-
-        async def collected() -> bool:
-            return name not in (await running(here)).values()
-
-        await eventually("the garbage collector takes the pods of a node that is gone", collected)
-
-
-@pytest.mark.parametrize(
-    ("kind", "labels", "annotations", "loss"),
-    [
-        pytest.param("Pod", said("g", 3), {}, "deleted", id="pods-label"),
-        pytest.param("Pod", {SIGS_GANG: "g"}, {}, "failed", id="pods-sigs-failed"),
-        pytest.param("Pod", said("g", 3), {}, "node", id="pods-label-node"),
-        pytest.param("Job", {}, {KOORDINATOR_NAME: "g", KOORDINATOR_MINIMUM: "3"}, "deleted", id="job-annotation"),
-        pytest.param("Job", said("g", 3), {}, "failed", id="job-label-failed"),
-        pytest.param("Deployment", {GANG_LABEL: "g"}, {}, "deleted", id="deployment-podgroup"),
-        pytest.param("Deployment", {GANG_LABEL: "g"}, {}, "node", id="deployment-podgroup-node"),
-        pytest.param(
-            "Deployment",
-            {**said("g", 3), SIGS_MATCH_POLICY: "once-satisfied"},
-            {},
-            "deleted",
-            id="deployment-once-satisfied",
-        ),
-    ],
-)
-async def test_a_lost_member_of_a_gang_that_has_run_ends_none_of_the_others(
-    site: MakeSite,
-    stage: Stage,
-    kind: str,
-    labels: Texts,
-    annotations: Texts,
-    loss: str,
-    request: pytest.FixtureRequest,
-) -> None:
-    """Issue 16, A1: the timeout bounds the start only; the successor takes the place of the lost one."""
-    if stage.name == "embedded" and kind != "Pod":
-        pytest.skip("the embedded API server makes no pods of Deployments, and none that pass webhooks of Jobs")
-    if stage.name == "embedded" and loss == "node":
-        pytest.skip("the embedded API server does not collect the pods of a node that is gone")
-    here = site(f"lost-{request.node.callspec.id.partition('-')[2]}")
-    here.gpus_per_host = 1
-    await here.open({"b1": {"r1": 4}})
-    spec = {"minMember": 3, "scheduleTimeoutSeconds": 3}
-    resource = SIGS_POD_GROUPS if SIGS_GANG in labels else POD_GROUPS
-    await here.make(resource, {"metadata": {"name": "g", "namespace": here.name}, "spec": spec})
-    if kind == "Pod":
-        await create(here, *(a_pod(here, f"p-{i}", labels, annotations, gpus=1) for i in range(3)))
-    else:
-        await here.make(*a_gang(here, kind, labels, annotations, 3))
-    await are(here, "p-", Running=3)
-    before = await running(here)
-    await lose(here, min(before.values()), loss)
-
-    async def others_end() -> bool:
-        return len(before.keys() & (await running(here)).keys()) < 2
-
-    await never("the others run on", others_end, seconds=6.0)
-    if kind == "Pod":
-        await create(here, a_pod(here, "p-next", labels, annotations, gpus=1))
-    await are(here, "p-", Running=3, **({"Failed": 1} if loss == "failed" else {}))
-    assert len(before.keys() & (await running(here)).keys()) == 2
-    assert len((await here.kube.list(WORKLOADS, here.name)).items) == 1, "the successor has the place of the lost one"
 
 
 async def test_a_job_whose_gang_goes_back_again_and_again_spends_nothing_of_its_backoff_limit(

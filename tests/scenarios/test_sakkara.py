@@ -13,16 +13,18 @@ from typing import Any
 
 import pytest
 
-from api.errors import ApiError, Forbidden
+from api.errors import ApiError, Forbidden, NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
+    CRDS,
     DEPLOYMENTS,
     EVENTS,
     JOBSETS,
     LOCAL_QUEUES,
     NAMESPACES,
+    NOT_MANAGED,
     POD_GROUPS,
     PODS,
     RESOURCE_FLAVORS,
@@ -47,6 +49,7 @@ from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CONTROL_PLANE = Options(jobset=True)
+APP_WRAPPERS = NOT_MANAGED["workload.codeflare.dev/appwrapper"]
 
 MakeSite = Callable[[str], Site]
 Units = Mapping[str, Sequence[int]]
@@ -318,28 +321,6 @@ async def test_pods_of_a_job_are_members_and_those_too_many_wait_for_a_place(sit
         await eventually("the waiting pod takes the place", taken)
 
 
-@pytest.mark.parametrize("failed", [False, True], ids=["deleted", "failed"])
-async def test_a_lost_member_of_a_group_that_has_run_ends_none_of_the_others(site: MakeSite, failed: bool) -> None:
-    """Issue 16, A1: the place is kept for the one that comes after it."""
-    here = site(f"lost-{int(failed)}")
-    async with tree(here, {"r0": [2, 2]}):
-        await here.make(CONFIG_MAPS, a_group(here, "g", 3))
-        await create(here, "g", 3)
-        others = {pod["metadata"]["uid"] for pod in (await are(here, "g-", Running=3))[1:]}
-        if failed:
-            ended = {"status": {"phase": "Failed"}}
-            await here.kube.patch(PODS, "g-0", ended, here.name, kind=PatchKind.MERGE, subresource="status")
-        else:
-            await here.kube.delete(PODS, "g-0", here.name)
-
-        async def ends() -> bool:
-            return not others <= {pod["metadata"]["uid"] for pod in await members(here, "g-")}
-
-        await never("the others run on", ends, 5.0)
-        await create(here, "g", 1, first=3)
-        assert others < {pod["metadata"]["uid"] for pod in await are(here, "g-", Running=3)}
-
-
 async def test_pods_of_a_deployment_are_members(site: MakeSite, stage: Stage) -> None:
     if stage.name == "embedded":
         pytest.skip("the embedded API server has no Deployment controller")
@@ -554,8 +535,11 @@ def job_spec(here: Site, group: str, **spec: Any) -> dict[str, Any]:
     return {**made, **spec}
 
 
+WRAPPED = "wrapped"
+"""The Job of an AppWrapper, which is a kind that Stowage does not manage."""
 OWNERS: dict[str, dict[str, Any]] = {
     "once": {"backoffLimit": 0},
+    WRAPPED: {"backoffLimit": 0},
     "plain": {"backoffLimit": 0, "completionMode": "NonIndexed"},
     "index": {"backoffLimitPerIndex": 0, "maxFailedIndexes": 0},
     "harsh": {
@@ -571,8 +555,36 @@ OWNERS: dict[str, dict[str, Any]] = {
 """Jobs that the first failure of a pod ends."""
 
 
+async def an_app_wrapper(here: Site, job: Mapping[str, Any]) -> dict[str, Any]:
+    """An AppWrapper of the Job, made as soon as its kind is served; a reference to it as the owner of the Job."""
+    kind = {
+        "kind": APP_WRAPPERS.kind,
+        "plural": APP_WRAPPERS.plural,
+        "singular": "appwrapper",
+        "listKind": "AppWrapperList",
+    }
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": APP_WRAPPERS.version, "served": True, "storage": True, "schema": schema}
+    spec = {"group": APP_WRAPPERS.group, "scope": "Namespaced", "names": kind, "versions": [version]}
+    await here.make(CRDS, {"metadata": {"name": f"{APP_WRAPPERS.plural}.{APP_WRAPPERS.group}"}, "spec": spec})
+    metadata = {"name": WRAPPED, "namespace": here.name}
+    body = {
+        "metadata": metadata,
+        "spec": {"components": [{"template": {"apiVersion": "batch/v1", "kind": "Job", **job}}]},
+    }
+
+    async def made() -> dict[str, Any] | None:
+        with contextlib.suppress(NotFound):
+            return await here.make(APP_WRAPPERS, body)
+        return None
+
+    uid = (await eventually("AppWrappers are served", made))["metadata"]["uid"]
+    owner = {"apiVersion": APP_WRAPPERS.api_version, "kind": APP_WRAPPERS.kind, "name": WRAPPED, "uid": uid}
+    return {**owner, "controller": True, "blockOwnerDeletion": True}
+
+
 async def test_no_job_ends_by_the_eviction_of_its_group(site: MakeSite, stage: Stage) -> None:
-    """Issue 16, A4: Jobs that allow no failure at all, of each kind, and a JobSet without restarts."""
+    """Issue 16, A4: Jobs that allow no failure at all, of each kind, an AppWrapper's, and a JobSet without restarts."""
     if stage.name == "embedded":
         pytest.skip("pods that the embedded API server's Job controller makes pass no webhooks")
     here = site("evicted-jobs")
@@ -591,7 +603,7 @@ async def test_no_job_ends_by_the_eviction_of_its_group(site: MakeSite, stage: S
         assert not whole.get("restarts"), whole
         assert not whole.get("terminalState"), whole
 
-    async with tree(here, {"r0": [5, 5]}):
+    async with tree(here, {"r0": [len(names)] * 2}):
         uids = {}
         for name in names:
             await here.make(CONFIG_MAPS, a_group(here, name, 2))
@@ -602,8 +614,11 @@ async def test_no_job_ends_by_the_eviction_of_its_group(site: MakeSite, stage: S
                 spec = {"replicatedJobs": replicated, "failurePolicy": {"maxRestarts": 0}}
                 await here.submit_jobset({"metadata": {"name": name, "namespace": here.name}, "spec": spec})
             else:
-                metadata = {"name": name, "namespace": here.name}
-                made = await here.submit({"metadata": metadata, "spec": job_spec(here, name, **OWNERS[name])})
+                metadata: dict[str, Any] = {"name": name, "namespace": here.name}
+                job = {"metadata": metadata, "spec": job_spec(here, name, **OWNERS[name])}
+                if name == WRAPPED:
+                    metadata["ownerReferences"] = [await an_app_wrapper(here, job)]
+                made = await here.submit(job)
                 uids[name] = made["metadata"]["uid"]
         for name in names:
             await are(here, f"{name}-", Running=2)

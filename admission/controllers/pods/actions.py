@@ -68,7 +68,9 @@ Action = PodAction | AdoptWorkload | WorkloadAction
 
 @dataclass(frozen=True, slots=True)
 class Plan(Planned[Action]):
-    """What is due now."""
+    """What is due now. `confirm`: only if the API server shows the pods as the copy does, which may be old."""
+
+    confirm: bool = False
 
 
 NOTHING: Final = Plan()

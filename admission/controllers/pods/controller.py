@@ -9,10 +9,13 @@ to start it, and one for all steps of its pod afterwards (changes.py). Only the 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from admission.controllers.actions import Event
 from admission.controllers.jobs.changes import has_turned
@@ -53,7 +56,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
-from api.names import ADMITTED, EVICTED, GANG_TERMS, POD_GROUP_TOTAL_COUNT
+from api.names import ADMITTED, EVICTED, GANG_MEMBER, GANG_TERMS, POD_GROUP_TOTAL_COUNT
 from api.queues import WorkloadPriorityClass
 from api.requests import parse_int32
 from api.topology import ResourceFlavor
@@ -105,7 +108,7 @@ class PodController:
         self._expected = Expected(EXPECTATION, wall)
         self._going = Going()
         writer = WorkloadWriter(kube, self._latest, self._expected)
-        read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
+        self._read = read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._act = PodExecutor(kube, recorder, pods, self._going, writer, wall, at_once, read)
         self._told: dict[str, tuple[Event, ...]] = {}
         self._teller = Teller()
@@ -257,7 +260,11 @@ class PodController:
             return waiting
         self._held_up.discard(key)
         unit = Unit.of(pods)
-        made = with_reason(self._planned(key, unit, workloads), workloads, self._wall())
+        planned = self._planned(key, unit, workloads)
+        if planned.confirm:
+            unit = await self._read_anew(key, unit)
+            planned = self._planned(key, unit, workloads)
+        made = with_reason(planned, workloads, self._wall())
         if made.events != self._told.get(key, ()):
             for event in made.events:
                 for pod in unit.pods if event.each_pod else (unit.first,):
@@ -268,6 +275,18 @@ class PodController:
         again = await self._act.perform(key, unit.first, made)
         later = self._tell(key, unit, workloads, made) if is_gang(unit.pods) else None
         return min((seconds for seconds in (again, later) if seconds is not None), default=None)
+
+    async def _read_anew(self, key: str, unit: Unit) -> Unit:
+        """The gang with its pods as the API server has them now."""
+        page = await self._kube.list_raw(PODS, unit.namespace, label_selector=f"{GANG_MEMBER}=true")
+        known = {pod.metadata.uid for pod in unit.pods}
+        for raw in page.items:
+            with contextlib.suppress(msgspec.MsgspecError, ValueError):  # what cannot be read is not in the copy either
+                pod = self._read(bytes(raw))
+                if pod.metadata.uid in known:
+                    self._pods.observe(pod)
+        pods, _, _ = self._found(key)
+        return Unit.of(pods) if pods else unit
 
     def _tell(self, key: str, unit: Unit, workloads: Sequence[Workload], made: Plan) -> float | None:
         """Says to the members that wait why they do."""

@@ -374,7 +374,8 @@ class _Gang:
         text = f"{self._bound()} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
         eviction = Eviction(names.Evicting.GANG_TIMEOUT, text)
         status = evicted(status, eviction, self._now, workload.metadata.generation)
-        return Plan((SetStatus(workload, status, (Event(eviction.event, text, "Warning"),)),))
+        # A controller that was paused has not read yet that the pods were bound in time.
+        return Plan((SetStatus(workload, status, (Event(eviction.event, text, "Warning"),)),), confirm=True)
 
     # ---- when it has ended
 
