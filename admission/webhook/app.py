@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import resource
 import sys
 from urllib.parse import urlsplit
@@ -39,6 +41,10 @@ from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, WorkloadPriorit
 from api.topology import ResourceFlavor, Topology
 
 WEBHOOK = "webhook"
+_COLLECTION = 1.0
+"""Seconds between looks for reference cycles."""
+# Parameters of glibc's mallopt (malloc.h).
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 _DAY = 86400.0
 _BY_NAMESPACE = "namespace"
 _BY_GANG = "gang"
@@ -47,6 +53,7 @@ _BY_GANG = "gang"
 async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
     """Every replica answers; there is no leader."""
     _open_files()
+    _give_memory_back()
     sys.setswitchinterval(0.001)
     async with await Kube.connect(settings.client_settings(WEBHOOK)) as kube:
         local_queues = Informer(kube, LOCAL_QUEUES, LocalQueue)
@@ -105,7 +112,13 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             await loaded.wait()
             async with serving(handlers, tls, settings.webhook.host, settings.webhook.port):
                 listening.set()
-                await asyncio.Event().wait()
+                gc.collect()
+                gc.freeze()
+                while True:
+                    # Connections that were cut are in cycles, with buffers of up to a megabyte; objects so few do not make
+                    # Python look for them soon.
+                    await asyncio.sleep(_COLLECTION)
+                    gc.collect()
 
         async with asyncio.TaskGroup() as group:
             for informer in informers:
@@ -119,6 +132,14 @@ def _open_files() -> None:
     """As many connections as the system lets us have: strangers may open some before they are closed."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _give_memory_back() -> None:
+    """Each connection has a buffer of 256 KiB. By itself glibc comes to keep all of them once a thousand were open together."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, 64 * 1024)
+        mallopt(_ARENA_MAX, 2)
 
 
 def _certificates(kube: Kube, settings: AdmissionSettings, tls: Serving) -> Certificates:
