@@ -7,7 +7,7 @@ export STOWAGE_CONFORMANCE ?= ../shared/conformance
 # What config/default runs; the name and tag are declared there alone.
 IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
 
-.PHONY: demo test test-long check format controlplane e2e bench image lock crds reference clean
+.PHONY: demo test test-long check format controlplane e2e bench image lock crds reference docs clean
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it anew.
@@ -36,6 +36,7 @@ check: $(STAMP)           ## format, lint, types, import contracts, generated fi
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m hack.crds --check
 	@$(BIN)/python -m hack.reference --check
+	@$(BIN)/mkdocs build --quiet --strict
 
 format: $(STAMP)
 	@$(BIN)/ruff format .
@@ -55,6 +56,9 @@ crds: $(STAMP)            ## writes config/crd anew from the types
 
 reference: $(STAMP)       ## writes docs/reference anew from the code
 	@$(BIN)/python -m hack.reference
+
+docs: $(STAMP)            ## builds the documentation into site/; a broken link fails
+	@$(BIN)/mkdocs build --quiet --strict
 
 lock: $(STAMP)            ## resolves the dependencies anew
 	@$(BIN)/python -m hack.lock
