@@ -33,7 +33,7 @@ from functools import partial
 from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
 from admission.engine.cycle.gangfit import Refused
 from admission.engine.cycle.gangroom import Room
-from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, is_grouped, turn_of
+from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, is_grouped, starting_together, turn_of
 from admission.engine.cycle.kept import KeptQuota, keeps
 from admission.engine.cycle.lacking import Lacking
 from admission.engine.cycle.late import beside_its_gang
@@ -202,7 +202,7 @@ class _Cycle:
 
         So do those that have come since with a higher priority: they may still go before it.
         """
-        if self._free_claim(workload.key) is not None:
+        if self._free_claim(workload) is not None:
             return FURTHEST
         if self._fair:
             return None
@@ -211,14 +211,15 @@ class _Cycle:
             owner = self._queues.workload(key)
             if owner is None or self._ledger.quota.tree_of(owner.cluster_queue) != tree:
                 continue
-            if workload.priority > owner.priority and not claim.bars(owner, workload):
+            if workload.priority > owner.priority and not self._promises.bars(owner, claim, workload):
                 return claim.level
         return None
 
-    def _free_claim(self, key: str) -> Promise | None:
-        """Its claim, if nobody whom it had evicted is there any more."""
-        claim = self._queues.claims.get(key)
-        return None if claim is None or claim.evicted & self._ledger.admissions.keys() else claim
+    def _free_claim(self, workload: Workload) -> Promise | None:
+        """Its claim, or that of its group, if nobody whom it had evicted is still to leave."""
+        claims = self._queues.claims
+        claim = next((claims[key] for key in starting_together(workload) if key in claims), None)
+        return None if claim is None or claim.victims else claim
 
     # ---- step 3: flavors and quota
 
@@ -226,6 +227,9 @@ class _Cycle:
         """The decision on a head whose turn it may be; None if it turns out that others come first."""
         workload = head.workload
         self._promises.drop(workload.key)  # a head is promised nothing: it was broken, maybe in this cycle
+        for key in starting_together(workload):
+            if not self._queues.promised(key):
+                self._promises.drop(key)  # what the claim of one of its group keeps is the group's
         if self._ledger.admission(workload.key) is not None:
             self._queues.remove(workload.key)
             self._settle(head)
@@ -330,6 +334,8 @@ class _Cycle:
         if self._startable is not None and self._startable <= 0:
             return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         found = self._groups.start(head.workload)
+        if isinstance(found, Room | Refused) and self._free_claim(head.workload) is not None:
+            self._disclaim(head.workload)
         if isinstance(found, Room) and (why := self._too_often(head, queue, found.victims)) is not None:
             return why
         if isinstance(found, Refused):
@@ -412,16 +418,20 @@ class _Cycle:
 
     def _claimed(self, head: Head, queue: ClusterQueue) -> Decision | None:
         """It starts as well as it can now that those have left whom it had evicted, without evicting more of them."""
-        if self._free_claim(head.workload.key) is None:
+        if self._free_claim(head.workload) is None:
             return None
         nominator = Nominator(self._ledger, self._nobody, self._now, thorough=True)
         with self._promises.afterwards(queue.name):
             found = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
         if not found.starts or self._promises.must_wait(found):
-            self._queues.disclaim(head.workload.key)
-            self._free_again(queue.name)
+            self._disclaim(head.workload)
             return None
         return self._start(head, queue, found)
+
+    def _disclaim(self, workload: Workload) -> None:
+        for key in starting_together(workload):
+            self._queues.disclaim(key)
+        self._free_again(workload.cluster_queue)
 
     def _quota_alone(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> FlavorAssignment | None:
         """The flavors that a refused head keeps quota of: also those whose nodes do not hold it now, where they might."""

@@ -42,6 +42,12 @@ def is_grouped(workload: Workload) -> bool:
     return workload.gang is not None and bool(workload.gang.together)
 
 
+def starting_together(workload: Workload) -> tuple[str, ...]:
+    """The keys of those that start when it starts, itself among them."""
+    together = () if workload.gang is None else workload.gang.together
+    return together if workload.key in together else (workload.key, *together)
+
+
 def turn_of(workload: Workload, queues: PendingQueues) -> Order:
     """The workload's place in the order of a cycle: that of its group's last member."""
     own = order_of(workload)
@@ -90,10 +96,28 @@ class GangGroups:
         if not isinstance(found, Refused):
             return found
         if together not in self._refused:
+            if (beside := self._beside_promises(pending)) is not None:
+                return beside
             self._refused[together] = found
             if (room := self._room(pending)) is not None:
                 return room
         return replace(found, stranded=stranded)
+
+    def _beside_promises(self, pending: list[Workload]) -> Fitting | None:
+        """What fits when everything that was promised is taken, if it fits now as well; charged to the ledger."""
+        if not self._promises:
+            return None
+        with self._promises.afterwards(), self._ledger.trial():
+            found = self._afterwards(pending)
+        if isinstance(found, Refused):
+            return None
+        with self._ledger.trial() as trial:
+            for each in found:
+                if self._promises.must_wait(each):
+                    return None
+                self._ledger.charge(each.workload, each.admission())
+            trial.keep()
+        return found
 
     def _room(self, pending: list[Workload]) -> Room | None:
         """As things will stand when the victims of others have left and what those were promised is taken."""

@@ -17,7 +17,7 @@ from dataclasses import replace
 from admission.engine.cycle.nominate import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
-from admission.engine.model import Admission, Workload
+from admission.engine.model import Admission, QueueingStrategy, Workload
 from admission.engine.preemption.outlook import Outlook
 from admission.engine.queue.lacks import Lack
 from admission.engine.queue.line import Order, order_of
@@ -36,8 +36,7 @@ class Promises:
         self._due: list[tuple[int, Order, Workload, Admission]] = []
         self._own: list[tuple[Workload, Promise]] = []
         for workload, promise in (*queues.promises(), *self._claimed()):
-            if queues.promised(workload.key):
-                self.outlook.leave(promise.victims)
+            self.outlook.leave(promise.victims)
             if promise.evicted:
                 self._own.append((workload, promise))
             beside = [(one, got) for key, got in promise.beside if (one := queues.workload(key)) is not None]
@@ -70,7 +69,7 @@ class Promises:
 
     def keep_from(self, other: Workload) -> None:
         """Keep what was promised to those that `other` may not go before."""
-        barring = [owner.key for owner, promise in self._own if promise.bars(owner, other)]
+        barring = [owner.key for owner, promise in self._own if self.bars(owner, promise, other)]
         if not barring:
             return
         names = {name for key in barring for name in self._names.get(key, ())}
@@ -79,6 +78,12 @@ class Promises:
         for _, _, workload, admission in reversed(due):
             if workload.key in names:
                 self._keep(workload, admission)
+
+    def bars(self, owner: Workload, promise: Promise, other: Workload) -> bool:
+        """Whether `other` may not take what was promised to the owner, although its turn may be earlier."""
+        queue = self._ledger.quota.spec(owner.cluster_queue)
+        strict = queue is not None and queue.strategy is QueueingStrategy.STRICT_FIFO
+        return promise.bars(owner, other, strict=strict)
 
     def keep_all(self) -> None:
         """Keep every reservation: where fair shares decide, its holder had won its turn."""

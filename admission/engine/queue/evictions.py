@@ -3,9 +3,13 @@
 Where a victim is admitted again before its preemptor, the preemptor would have it evicted again, and so on for ever. So the
 same preemptor may have the same victim evicted `TIMES` times within `WITHIN` seconds; then it waits. Some rules let workloads
 evict each other in turn, two or more of them (fair sharing does, between one's own queue and the cohort). There the one evicted
-waits: within that time it evicts neither its preemptor nor one that the preemptor had to leave for, and so on. One
-eviction counts once, however often it is decided before the victim is pending again. The memory is bounded: of more than `MOST`
-pairs the oldest are forgotten. A pending workload whose priority changes is another one.
+waits: within that time it evicts neither its preemptor nor one that the preemptor had to leave for, and so on.
+
+Each further eviction of the same victim makes the time `GROWTH` times as long, so that evictions that come back whenever the
+time is over end as well. Only a pause of `REMEMBERED` times as long makes the preemptor start anew.
+
+One eviction counts once, however often it is decided before the victim is pending again. The memory is bounded: of more than
+`MOST` pairs the oldest are forgotten. A pending workload whose priority changes is another one.
 
 Kept by queues.py, told and asked by cycle/cycle.py.
 """
@@ -13,11 +17,15 @@ Kept by queues.py, told and asked by cycle/cycle.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 TIMES = 2
 WITHIN = 600.0
+GROWTH = 4
+REMEMBERED = 8
+MOST_GROWTH = 10
+"""So often the time grows: then it is longer than any workload waits."""
 MOST = 10_000
 
 
@@ -25,13 +33,25 @@ MOST = 10_000
 class EvictedPair:
     """The last evictions of one workload for another, both by key.
 
-    `at`: when they were decided (epoch seconds); `leaving`: the victim of the last one is still to leave.
+    `at`: when they were decided (epoch seconds); `leaving`: the victim of the last one is still to leave; `times`: how many
+    there were.
     """
 
     preemptor: str
     victim: str
     at: tuple[float, ...]
     leaving: bool
+    times: int = 1
+
+    @property
+    def pause(self) -> float:
+        """For how long (seconds) its evictions keep others back."""
+        return WITHIN * GROWTH ** min(max(0, self.times - TIMES), MOST_GROWTH)
+
+    @property
+    def forgotten(self) -> float:
+        """When it does not matter any more (epoch seconds)."""
+        return self.at[-1] + REMEMBERED * self.pause
 
 
 class Evictions:
@@ -46,18 +66,19 @@ class Evictions:
         """The victims are to leave for the preemptor."""
         for victim in victims:
             known = self._pairs.pop((preemptor, victim), None)
-            if known is None or not known.leaving:
-                before = () if known is None else known.at
-                known = EvictedPair(preemptor, victim, (*before, now)[-TIMES:], leaving=True)
+            if known is None or (not known.leaving and known.forgotten <= now):
+                known = EvictedPair(preemptor, victim, (now,), leaving=True)
+            elif not known.leaving:
+                known = replace(known, at=(*known.at, now)[-TIMES:], leaving=True, times=known.times + 1)
             self._keep(known)
-        while self._pairs and (len(self._pairs) > MOST or self._oldest().at[-1] + WITHIN <= now):
+        while self._pairs and (len(self._pairs) > MOST or self._oldest().forgotten <= now):
             self._forget(self._oldest())
 
     def pending(self, victim: str) -> None:
         """The victim has left: it waits as others do, and its next eviction is another one."""
         for preemptor in sorted(self._leaving.pop(victim, ())):
             pair = self._pairs[preemptor, victim]
-            self._pairs[preemptor, victim] = EvictedPair(preemptor, victim, pair.at, leaving=False)
+            self._pairs[preemptor, victim] = replace(pair, leaving=False)
 
     def too_often(self, preemptor: str, victims: Collection[str], now: float) -> tuple[str, float] | None:
         """The victim that the preemptor may not have evicted once more now, and until when (epoch seconds); None: it may.
@@ -69,7 +90,7 @@ class Evictions:
             pair = self._pairs.get((preemptor, victim))
             if pair is None or pair.leaving or len(pair.at) < TIMES:
                 continue
-            until = pair.at[0] + WITHIN
+            until = pair.at[0] + pair.pause
             if until > now and (found is None or until > found[1]):
                 found = (victim, until)
         return found
@@ -91,7 +112,8 @@ class Evictions:
         ends, line = {preemptor: inf}, [preemptor]
         for one in line:
             for victim in sorted(self._victims.get(one, ())):
-                end = min(ends[one], self._pairs[one, victim].at[-1] + WITHIN)
+                pair = self._pairs[one, victim]
+                end = min(ends[one], pair.at[-1] + pair.pause)
                 if end > now and victim not in ends:
                     ends[victim] = end
                     line.append(victim)

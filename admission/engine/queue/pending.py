@@ -27,16 +27,16 @@ class Promise:
     evicted: frozenset[str] = frozenset()
     since: float = 0.0
 
-    def bars(self, owner: Workload, other: Workload) -> bool:
+    def bars(self, owner: Workload, other: Workload, *, strict: bool) -> bool:
         """Whether `other` goes behind the owner although its turn may be earlier: perhaps only because of the evictions.
 
-        So do the victims. A workload that comes before the owner in the same queue does not, nor one of a higher priority that
-        has come since.
+        So do the victims. One of a higher priority that has come since does not; in the same queue nor does one that has come
+        since and comes before the owner, and where the queue is a StrictFIFO one (`strict`) none that comes before the owner.
         """
         if not self.evicted or other.key in self.evicted:
             return bool(self.evicted)
         if other.cluster_queue == owner.cluster_queue:
-            return order_of(owner) < order_of(other)
+            return order_of(owner) < order_of(other) or (not strict and other.queued < self.since)
         return other.priority <= owner.priority or other.queued < self.since
 
 

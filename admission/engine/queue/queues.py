@@ -169,7 +169,7 @@ class PendingQueues:
         """An admitted workload that was to leave does not: requeue the workloads that wait for it."""
         for owner, claim in list(self.claims.items()):
             if key in claim.evicted:
-                self.claims[owner] = replace(claim, evicted=claim.evicted - {key})
+                self.claims[owner] = replace(claim, evicted=claim.evicted - {key}, victims=claim.victims - {key})
                 if not self.claims[owner].evicted:
                     del self.claims[owner]
         self._break(self._promised.stays(key))
@@ -185,8 +185,9 @@ class PendingQueues:
 
     def _claimant_of(self, left: str) -> None:
         """One of its victims has left: it is worth another look, were it refused meanwhile."""
-        for key, claim in self.claims.items():
+        for key, claim in tuple(self.claims.items()):
             item = self._items.get(key)
+            self.claims[key] = replace(claim, victims=claim.victims - {left})
             if left in claim.evicted and item is not None and item.promise is None and item.group is not None:
                 self._line(item.workload.cluster_queue).rouse(item.group)
                 self._ready.add(item.workload.cluster_queue)
@@ -360,11 +361,12 @@ class PendingQueues:
             item.group = None
         self.reserve(key, None)
         self.keep(key, None)
+        leaving = promise.victims & promise.evicted
+        if (before := self.claims.get(key)) is not None:
+            evicted, since = promise.evicted | before.evicted, min(promise.since, before.since)
+            promise, leaving = replace(promise, evicted=evicted, since=since), leaving | before.victims
         if promise.evicted:
-            if (before := self.claims.get(key)) is not None:
-                evicted, since = promise.evicted | before.evicted, min(promise.since, before.since)
-                promise = replace(promise, evicted=evicted, since=since)
-            self.claims[key] = promise
+            self.claims[key] = replace(promise, victims=leaving)
         self._promised.make(item, promise)
 
     def disclaim(self, key: str) -> None:

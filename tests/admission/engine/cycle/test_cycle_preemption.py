@@ -383,7 +383,7 @@ def test_one_whose_promise_is_broken_in_the_middle_of_a_cycle_waits_on() -> None
     """What is kept for it until then is no admission: it is considered again, and starts when its victim has left."""
     a, b = (evicting(queue(name, cohort="all", any=4)) for name in ("a", "b"))
     cluster = running(ANY, a, b, first=[workload("low-a", 4, to="a"), workload("low-b", 4, to="b")])
-    cluster.tell(workload("high-a", 4, to="a", priority=5), workload("high-b", 4, to="b", priority=9))
+    cluster.tell(workload("high-a", 4, to="a", priority=5), workload("high-b", 4, to="b", priority=9, queued=-1))
     assert preempted(cluster.cycle()) == {"high-a": ["low-a"], "high-b": ["low-b"]}
     cluster.tell(workload("behind", 4, to="a", priority=1, queued=1))
     # b may evict nobody any more: its head is refused, and what was promised to it is free for others

@@ -10,7 +10,7 @@ import pytest
 
 from admission.engine.decision import Preempt, Reason, Wait
 from admission.engine.model import Event, Flavor, Gang, Gone, PreemptionPolicy, Removed, Workload
-from admission.engine.queue.evictions import MOST, TIMES, WITHIN, EvictedPair, Evictions
+from admission.engine.queue.evictions import GROWTH, MOST, REMEMBERED, TIMES, WITHIN, EvictedPair, Evictions
 from admission.engine.quota.fairness import FairSharing
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
@@ -222,12 +222,27 @@ def test_one_eviction_counts_once_however_often_it_is_decided() -> None:
     assert found.too_often("p", ["v"], WITHIN) is None
 
 
+def test_each_further_eviction_makes_the_pause_longer_until_all_is_forgotten() -> None:
+    """Issue 16, F1: else evictions would come back for ever, each time that the pause is over."""
+    found, now = Evictions(), 0.0
+    for pause in (WITHIN, WITHIN, GROWTH * WITHIN, GROWTH**2 * WITHIN):
+        found.evict("p", ["v"], now)
+        found.pending("v")
+        assert found.in_return({"v"}, {"p": "p"}, now) == ("p", now + pause)
+        assert found.in_return({"v"}, {"p": "p"}, now + pause) is None
+        now += pause
+    before = now - GROWTH**2 * WITHIN
+    assert found.too_often("p", ["v"], before) == ("v", now - GROWTH * WITHIN), "from the eviction before the last"
+    found.evict("p", ["v"], before + REMEMBERED * GROWTH**2 * WITHIN)
+    assert found.pairs() == (EvictedPair("p", "v", (before + REMEMBERED * GROWTH**2 * WITHIN,), leaving=True),)
+
+
 def test_the_memory_is_bounded_and_forgets() -> None:
     found = Evictions()
     for n in range(MOST + 5):
         found.evict("p", [f"v{n}"], 1.0)
     assert len(found.pairs()) == MOST
     assert found.pairs()[0] == EvictedPair("p", "v5", (1.0,), leaving=True)
-    found.evict("p", ["new"], 1.0 + WITHIN)
+    found.evict("p", ["new"], 1.0 + REMEMBERED * WITHIN)
     assert [pair.victim for pair in found.pairs()] == ["new"]
     found.pending("v9")  # of whom nothing is known any more

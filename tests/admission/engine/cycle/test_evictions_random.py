@@ -168,8 +168,12 @@ class Life:
         self.world.apply(back)
         for preemptor in [key for key in self.owed if key in self._of(back.cluster_queue)]:
             waiting = self.world.queues.workload(preemptor)
-            if waiting is not None and order_of(back) < order_of(waiting):
-                del self.owed[preemptor]  # it comes before it in its own queue
+            if waiting is not None and self._strict(back) and order_of(back) < order_of(waiting):
+                del self.owed[preemptor]  # nobody overtakes it in its StrictFIFO queue
+
+    def _strict(self, one: Workload) -> bool:
+        spec = self.world.ledger.quota.spec(one.cluster_queue)
+        return spec is not None and spec.strategy is QueueingStrategy.STRICT_FIFO
 
     def _of(self, queue: str) -> set[str]:
         return {one.key for one in self.world.queues.workloads() if one.cluster_queue == queue}
@@ -187,6 +191,13 @@ class Life:
 
 def live(seed: int) -> Life:
     made = scene(seed)
+    life = begun(made)
+    life.cycles(STEPS)
+    return life
+
+
+def begun(made: Scene) -> Life:
+    """All have come."""
     world = World(now=START)
     world.sharing = FairSharing() if made.fair else None
     for event in (*made.flavors, *made.queues):
@@ -195,30 +206,49 @@ def live(seed: int) -> Life:
     for wave in made.waves:
         life.come(wave)
         life.cycles(1)
-    life.cycles(STEPS)
     return life
 
 
-def endless(seeds: range) -> tuple[list[str], int]:
-    """What went on for too long; and how many preemptors did not start when their victims had left."""
-    found, unstarted = [], 0
+def broken(seeds: range) -> list[str]:
+    """What went on for too long, and which preemptors did not start when their victims had left."""
+    found = []
     for seed in seeds:
         life = live(seed)
         if (most := max(life.evicted.values(), default=0)) > TIMES:
             found.append(f"seed {seed}: one workload evicted another {most} times")
         if life.step - life.last < STEPS // 2:
             found.append(f"seed {seed}: evictions go on")
-        unstarted += len(life.broken)
-    return found, unstarted
+        found += [f"seed {seed}: {key} was not admitted when its victims had left" for key in life.broken]
+    return found
 
 
 def test_evictions_end_and_each_preemptor_starts() -> None:
-    assert endless(SHORT) == ([], 0)
+    assert broken(SHORT) == []
 
 
 @pytest.mark.long
-def test_evictions_end_and_preemptors_start_in_very_many_scenes() -> None:
-    """A preemptor may find its room taken by the head of a StrictFIFO queue, or for a group of gangs: in one scene of 500."""
-    found, unstarted = endless(LONG)
-    assert found == []
-    assert unstarted <= len(LONG) // 500
+def test_evictions_end_and_each_preemptor_starts_in_very_many_scenes() -> None:
+    """Each of the scenes that once failed is among them, and so is each mode."""
+    assert broken(LONG) == []
+
+
+@pytest.mark.parametrize("seed", [1911, 2570, 2710, 3627, 6578, 6612, 7627])
+def test_a_preemptor_starts_where_its_room_was_once_taken(seed: int) -> None:
+    """Its room was taken: of a renewed promise, in its own queue, beside victims still on their way, or as a group of gangs."""
+    assert broken(range(seed, seed + 1)) == []
+
+
+@pytest.mark.parametrize("seed", [5, 245, 677, 1237, 1617, 2049])
+def test_a_circle_of_evictions_ends(seed: int) -> None:
+    """Two, or three (245), evict each other whenever they may, less and less often. A week, with a cycle every ten minutes."""
+    life = begun(replace(scene(seed), delay=0))
+    at: list[float] = []
+    for _ in range(7 * 24 * 6):
+        before = life.evicted.total()
+        life.cycles(1)
+        at += [life.world.now] * (life.evicted.total() - before)
+        life.world.now += 600
+    assert max(life.evicted.values()) in range(TIMES + 1, 8)
+    day = 24 * 3600
+    assert sum(START + 2 * day < moment for moment in at) <= 6, "at most two of each workload in five days"
+    assert [moment for moment in at if START + 5 * day < moment] == []

@@ -137,4 +137,5 @@ def test_who_waits_because_of_the_promise_is_heard_when_its_owner_starts_elsewhe
     of.apply(replace(only_here, pod_sets=(replace(only_here.pod_sets[0], node_selector={"pool": "one"}),)))
     assert decide(of) == [("Wait", "small")]
     of.apply(host("two-0", "two-r", 4, "two"))
-    assert decide(of) == [("Admit", "high"), ("Preempt", "small")]
+    assert decide(of) == [("Admit", "high"), ("Wait", "small")], "the victim leaves all the same"
+    assert ends(of, "low") == [("Admit", "small")]
