@@ -46,7 +46,7 @@ class EvictedPair:
     @property
     def pause(self) -> float:
         """For how long (seconds) its evictions keep others back."""
-        return WITHIN * GROWTH ** min(max(0, self.times - TIMES), MOST_GROWTH)
+        return WITHIN * float(GROWTH ** min(max(0, self.times - TIMES), MOST_GROWTH))
 
     @property
     def forgotten(self) -> float:
