@@ -34,6 +34,11 @@ class Repairs:
         self._due[key] = None
         self._wake()
 
+    def written(self, key: str) -> None:
+        """Nothing is being written of the workload any more: a failure that came meanwhile is looked at now."""
+        if key in self._due:
+            self._wake()
+
     def due(self, busy: Container[str]) -> dict[str, list[str]]:
         """Who is to be looked at next, with the failed nodes; `busy` as in `decisions`, which takes them."""
         return {key: nodes for key in self._due if (nodes := self._lost(key, busy))}
@@ -47,11 +52,13 @@ class Repairs:
     def decisions(self, busy: Container[str]) -> Iterator[Decision]:
         """What to do about each workload that is due: it moves, or it goes. Nobody else is evicted for it.
 
-        `busy`: workloads of which something is being written; that ends with a change, or with `again`.
+        `busy`: workloads of which something is being written; they stay due until `written`.
         """
         due, self._due = self._due, {}
         for key in due:
-            if nodes := self._lost(key, busy):
+            if key in busy:
+                self._due[key] = None
+            elif nodes := self._lost(key, busy):
                 yield from second_pass(self._ledger, key, nodes, fail_fast=True)
 
     def _changed(self, change: Change[Workload]) -> None:

@@ -183,6 +183,7 @@ class Scheduler:
             # watch shows.
             self._admitting.pop(key, None)
             self._desk.feed.let_go(key)
+            self._repairs.written(key)
             if self._desk.readiness is not None:
                 self._desk.readiness.settled(bool(self._admitting))
 

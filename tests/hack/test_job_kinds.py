@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def verbs(file: str, kind: JobKind) -> set[str]:
 @pytest.mark.parametrize(
     ("verb", "paths"), [("mutate", MUTATING), ("validate", VALIDATING)], ids=["mutate", "validate"]
 )
-def test_its_webhooks_are_served_and_configured(kind: JobKind, verb: str, paths: dict[str, Any]) -> None:
+def test_its_webhooks_are_served_and_configured(kind: JobKind, verb: str, paths: Mapping[str, Any]) -> None:
     served = {path for path, endpoint in paths.items() if endpoint.resource == kind.resource}
     (configuration,) = documents("webhook/mutating.yaml" if verb == "mutate" else "webhook/validating.yaml")
     for_kind = {
