@@ -6,8 +6,12 @@ STAMP := $(VENV)/.stamp
 export STOWAGE_CONFORMANCE ?= ../shared/conformance
 # What config/default runs; the name and tag are declared there alone.
 IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
+# How many tests run at once. Those that start processes wait more than they compute.
+WORKERS ?= 2
+# tests/conftest.py says what a worker takes
+PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=10
 
-.PHONY: demo test test-long check format controlplane e2e bench image lock crds reference docs clean
+.PHONY: demo test test-fast test-long check format controlplane e2e bench image lock crds reference docs clean
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it anew.
@@ -24,10 +28,13 @@ demo: $(STAMP)            ## the main job on the embedded API server, within a m
 	@$(BIN)/python -m admission.cli demo
 
 test: $(STAMP)            ## all quick suites, conformance included
-	@$(BIN)/python -m pytest -q -m "not e2e and not long"
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not e2e and not long"
+
+test-fast: $(STAMP)       ## what starts no process: for the inner loop
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not e2e and not long and not stage"
 
 test-long: $(STAMP)       ## the suites that take minutes
-	@$(BIN)/python -m pytest -q -m "not e2e"
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not e2e"
 
 check: $(STAMP)           ## format, lint, types, import contracts, generated files
 	@$(BIN)/ruff format --check .
@@ -46,7 +53,7 @@ controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (
 	@$(BIN)/python -m hack.controlplane build --lws
 
 e2e: controlplane         ## the scenarios on the real control plane
-	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -m "e2e and not long"
+	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q --durations=10 -m "e2e and not long"
 
 bench: $(STAMP)           ## prints figures; nothing here passes or fails
 	@$(BIN)/python -m tests.bench

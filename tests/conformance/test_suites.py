@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance import runner
-from tests.conformance.conftest import SUITE
+from tests.conformance.summary import SUITE
 
 CASES = [
     pytest.param(suite, case, id=f"{suite}:{case['name']}")

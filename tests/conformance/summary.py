@@ -1,4 +1,7 @@
-"""Ends the session with one line a suite: `conformance SUITE: PASSED/ALL` (a skipped case counts in ALL)."""
+"""One line a suite at the end of the session: `conformance SUITE: PASSED/ALL` (a skipped case counts in ALL).
+
+tests/conftest.py imports the hook: of several processes only the one that prints needs it, and that loads no other conftest.
+"""
 
 from __future__ import annotations
 
