@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.summary import pytest_terminal_summary
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["pytest_terminal_summary"]
@@ -20,17 +21,17 @@ STAGES = tuple(HERE / name for name in ("scenarios", "attacks", "integration", "
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadScopeScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
     """One worker runs all tests of a file, or of a group (`pytest.mark.xdist_group`), since they share what they start."""
     if config.getvalue("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadGroupScheduling
 
-    class ByFileOrGroup(LoadGroupScheduling):
+    class ByFileOrGroup(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
-            return super()._split_scope(nodeid).partition("::")[0]
+            return str(super()._split_scope(nodeid)).partition("::")[0]
 
-    return ByFileOrGroup(config)
+    return ByFileOrGroup(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -16,8 +16,9 @@ from api.names import BACKFILL, MAX_EXEC_TIME_LABEL, QUOTA_RESERVED, REQUIRE_TOP
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
+SHARES_STAGE = True
 
 MakeSite = Callable[[str], Site]
 

@@ -62,7 +62,7 @@ class Corner:
     pids: list[int]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def corner(stage: Stage) -> AsyncIterator[Corner]:
     """Opened once for the whole table."""
     site = Site(stage.kube, SITE)
@@ -99,7 +99,7 @@ def test_the_table_is_long_enough_and_its_names_are_its_own() -> None:
     assert len({row.id for row in TABLE}) == len(TABLE)
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.where}-{row.id}")
 async def test_bad_input(corner: Corner, row: Row) -> None:
     answers = row.answers
@@ -125,7 +125,7 @@ async def test_bad_input(corner: Corner, row: Row) -> None:
         await play.check(answer)
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_circle_of_cohorts_that_is_broken_lets_its_queue_admit_again(corner: Corner) -> None:
     ring = next(row for row in TABLE if row.id == "cohort-cycle")
     play = _Play(corner.site, Row("mended", ring.where, ring.steps, ring.answers))
@@ -135,7 +135,7 @@ async def test_a_circle_of_cohorts_that_is_broken_lets_its_queue_admit_again(cor
     await play.check(Runs(2))
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_after_the_whole_table_a_good_job_runs_and_nothing_has_crashed(corner: Corner) -> None:
     good = corner.good
     await good.submit(good.job("job", 4, {REQUIRE_TOPOLOGY: RACK}))

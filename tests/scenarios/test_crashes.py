@@ -30,14 +30,14 @@ from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.stage import Stage
 from tests.scenarios.watchman import Watchman, watched
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
 
 RACKS, HOSTS, PODS_EACH, RUNNING = 6, 3, 6, 12
 CRASH = itertools.count()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def here(stage: Stage) -> Site:
     """The one site of all crashes; each leaves it empty."""
     site = Site(stage.kube, "crashes")
@@ -56,7 +56,7 @@ def names() -> list[str]:
     return [f"job-{crash}-{n}" for n in range(RUNNING + 1)]
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def seen(here: Site) -> AsyncIterator[Watchman]:
     """Looks on, and empties the site in the end."""
     async with watched(here) as watchman:

@@ -33,7 +33,7 @@ from api.names import EVICTED, HOSTNAME_LABEL, PRIORITY_CLASS_LABEL, QUEUE_NAME_
 from hack.controlplane.options import Options
 from tests.scenarios.site import Site, eventually, never
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTROL_PLANE = Options(jobset=True)
 ENVIRONMENT = {"STOWAGE_CONTROLLER__WAIT_REPORT_PERIOD": "0.5", "STOWAGE_CONTROLLER__QUEUE_STATUS_PERIOD": "0.5"}
 

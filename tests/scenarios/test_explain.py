@@ -19,7 +19,7 @@ from api.meta import Condition, find_condition
 from api.names import REQUIRE_TOPOLOGY
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = {"STOWAGE_CONTROLLER__EXPLAIN_AFTER": "0.5"}
 
 MakeSite = Callable[[str], Site]

@@ -12,7 +12,7 @@ from api.kube.resources import CLUSTER_QUEUES, COHORTS
 from tests.scenarios import shares, tenants
 from tests.scenarios.site import GPU, Site, eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = {"STOWAGE_FAIR_SHARING__ENABLE": "true"}
 
 GPUS = 16

@@ -32,7 +32,7 @@ from tests.scenarios.invariants import Invariants
 from tests.scenarios.site import Site, Tree, eventually
 from tests.scenarios.stage import Stage, embedded
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ENVIRONMENT: Mapping[str, str] = {
     **SHORT_LEASE,
@@ -81,7 +81,7 @@ class Storm:
     invariants: Invariants
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def storm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Storm]:
     """One stage for the module."""
     faults = Faults(victims=lambda token: token in COMMANDS, slowness=2.0)

@@ -17,8 +17,9 @@ from tests.scenarios.site import GPU, Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.test_gangs import a_pod, create, phases, story
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
+SHARES_STAGE = True
 
 MakeSite = Callable[[str], Site]
 GANGS = 8

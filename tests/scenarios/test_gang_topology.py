@@ -34,7 +34,8 @@ from tests.scenarios.site import BLOCK, RACK, Site, eventually
 from tests.scenarios.tenants import evicted, prioritized
 from tests.scenarios.test_gangs import a_pod, are, create, end, said, stays, story, told
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
 
 MakeSite = Callable[[str], Site]
 Texts = dict[str, str]

@@ -46,7 +46,7 @@ from api.workloads import Workload
 from tests.scenarios.site import GROUP, Site, eventually, never
 from tests.scenarios.stage import Stage
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 NOBODY = "nobody"
 ENVIRONMENT = {"STOWAGE_SCHEDULERS__KEPT": f'["{NOBODY}"]'}
 """A scheduler that is said to run, and does not."""

@@ -13,7 +13,8 @@ from hack.controlplane.options import Options
 from tests.scenarios.site import BLOCK, GPU, GROUP, RACK, Site, eventually
 from tests.scenarios.test_lifecycle import says
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
 CONTROL_PLANE = Options(jobset=True)
 
 GPUS = 4

@@ -36,14 +36,15 @@ from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.stage import Stage
 from tests.scenarios.standins import LeaderWorkerSets, running
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
 
 CONTROL_PLANE = Options(lws=True)
 MakeSite = Callable[[str], Site]
 Pod = dict[str, Any]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
 async def controller(stage: Stage) -> AsyncIterator[None]:
     """The controller of LeaderWorkerSets, where the stage has none."""
     async with running(*((LeaderWorkerSets(stage.kube),) if stage.name == "embedded" else ())):

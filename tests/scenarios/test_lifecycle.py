@@ -26,7 +26,8 @@ from api.names import (
 from api.workloads import Workload
 from tests.scenarios.site import RACK, Site, eventually, never
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
 
 MakeSite = Callable[[str], Site]
 

@@ -52,7 +52,7 @@ from tests.scenarios.site import Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.test_gangs import a_pod, story
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 Texts = Mapping[str, str]
 SIZE = 3
@@ -242,7 +242,7 @@ async def told(here: Site, what: str, check: Any) -> Any:
         raise AssertionError(f"{late}; {await story(here)}") from None
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def played(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator[dict[Row, asyncio.Task[None]]]:
     """All rows that are asked for on this stage, each as a task that plays it."""
     asked: list[Any] = [

@@ -15,7 +15,8 @@ from api.workloads import Workload
 from tests.builders import pod_template
 from tests.scenarios.site import RACK, Site, eventually, never
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
 MakeSite = Callable[[str], Site]
 
 PYTORCH = NOT_MANAGED["kubeflow.org/pytorchjob"]

@@ -18,7 +18,7 @@ from api.names import ADMITTED, EVICTED, HOSTNAME_LABEL, QUEUE_NAME_LABEL, REQUI
 from api.workloads import Workload
 from tests.scenarios.site import GROUP, RACK, Site, eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MakeSite = Callable[[str], Site]
 

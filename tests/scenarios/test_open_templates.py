@@ -13,7 +13,7 @@ from api.meta import find_condition, is_true
 from api.names import ADMITTED, EVICTED, HOSTNAME_LABEL, REQUIRE_TOPOLOGY, TOPOLOGY_GATE
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 GATE = {"name": TOPOLOGY_GATE}
 ENVIRONMENT = {"STOWAGE_CONTROLLER__OPEN_TEMPLATES": "true"}
 

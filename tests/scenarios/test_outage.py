@@ -15,7 +15,7 @@ from tests.scenarios.failures import SHORT_LEASE, down
 from tests.scenarios.site import RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
 
 MakeSite = Callable[[str], Site]

@@ -13,8 +13,9 @@ from api.names import COMPLETIONS_EQUAL_PARALLELISM, MIN_PARALLELISM, REQUIRE_TO
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
+SHARES_STAGE = True
 
 MakeSite = Callable[[str], Site]
 

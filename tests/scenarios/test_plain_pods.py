@@ -32,7 +32,8 @@ from api.workloads import Workload
 from tests.scenarios.site import GPU, GROUP, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
 
 MakeSite = Callable[[str], Site]
 

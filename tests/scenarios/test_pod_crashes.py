@@ -18,8 +18,9 @@ from tests.scenarios.stage import Stage
 from tests.scenarios.test_gangs import phases, story
 from tests.scenarios.test_plain_pods import a_member, bound, gone
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
+SHARES_STAGE = True
 
 MakeSite = Callable[[str], Site]
 MEMBERS = 8

@@ -24,7 +24,8 @@ from api.names import (
 from tests.scenarios.site import Site, eventually, never
 from tests.scenarios.test_plain_pods import a_member, a_pod, bound, state, workload
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
 
 MakeSite = Callable[[str], Site]
 

@@ -19,7 +19,7 @@ from tests.scenarios.site import DEADLINE, Site, eventually
 from tests.scenarios.tenants import prioritized
 from tests.scenarios.test_lifecycle import says, stopped, told
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MakeSite = Callable[[str], Site]
 

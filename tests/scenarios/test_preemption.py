@@ -21,8 +21,9 @@ from tests.scenarios.site import BLOCK, RACK, Site, eventually
 from tests.scenarios.stage import Stage
 from tests.scenarios.tenants import RECLAIM, evicted, prioritized, tenant, told, usage
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
+SHARES_STAGE = True
 
 MakeSite = Callable[[str], Site]
 

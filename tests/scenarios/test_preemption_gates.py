@@ -15,7 +15,8 @@ from api.workloads import Workload
 from tests.scenarios.site import Site, eventually
 from tests.scenarios.test_lifecycle import says
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
 
 GATED = "Workload requires preemption, but it's gated"
 

@@ -18,7 +18,7 @@ from tests.scenarios.failures import complaints
 from tests.scenarios.site import Site, eventually
 from tests.scenarios.stage import Stage
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LIFETIME = 12.0
 ENVIRONMENT = {

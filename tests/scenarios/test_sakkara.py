@@ -47,7 +47,7 @@ from hack.controlplane.options import Options
 from tests.scenarios.site import GPU, GROUP, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTROL_PLANE = Options(jobset=True)
 APP_WRAPPERS = NOT_MANAGED["workload.codeflare.dev/appwrapper"]
 

@@ -24,7 +24,7 @@ from tests.scenarios.site import BLOCK, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.test_gangs import a_pod, create, end, story
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
 
 MakeSite = Callable[[str], Site]

@@ -24,7 +24,8 @@ from api.names import (
 from hack.controlplane.options import Options
 from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually, never
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
 CONTROL_PLANE = Options(jobset=True)
 
 MakeSite = Callable[[str], Site]

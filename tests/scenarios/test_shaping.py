@@ -14,7 +14,7 @@ from api.meta import find_condition
 from hack.controlplane.options import Options
 from tests.scenarios.site import BLOCK, RACK, Site
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTROL_PLANE = Options(jobset=True)
 ENVIRONMENT = {"STOWAGE_CONTROLLER__WAIT_REPORT_PERIOD": "0.5"}
 

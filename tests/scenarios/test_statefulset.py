@@ -37,7 +37,7 @@ from tests.scenarios.stage import Stage
 from tests.scenarios.standins import StatefulSets, running
 from tests.scenarios.test_lifecycle import says
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MakeSite = Callable[[str], Site]
 ENVIRONMENT = {
@@ -47,7 +47,7 @@ ENVIRONMENT = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
 async def controller(stage: Stage) -> AsyncIterator[None]:
     """The controller of StatefulSets, where the stage has none."""
     async with running(*((StatefulSets(stage.kube),) if stage.name == "embedded" else ())):

@@ -12,7 +12,7 @@ from api.names import QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
 from hack.controlplane.options import Options
 from tests.scenarios.site import RACK, Site, eventually, never
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTROL_PLANE = Options(jobset=True)
 ENVIRONMENT = {
     "STOWAGE_MANAGE_JOBS_WITHOUT_QUEUE_NAME": "true",

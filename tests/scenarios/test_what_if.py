@@ -24,7 +24,7 @@ from api.names import PREFER_TOPOLOGY, REQUIRE_TOPOLOGY
 from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.tenants import RECLAIM, evicted, tenant
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = {
     "STOWAGE_FAIR_SHARING__ENABLE": "true",
     "STOWAGE_RESOURCES__EXCLUDE_RESOURCE_PREFIXES": '["cpu"]',

@@ -32,7 +32,8 @@ from api import names
 from api.meta import find_condition, parse_time
 
 PATIENCE: Final = 10.0
-"""Seconds after which a pod that is not bound yet is labelled all the same. One that is bound soon is patched once."""
+"""Seconds after which a pod that is let through and not bound yet is labelled all the same. One that is bound soon is
+patched once."""
 LOOK_AGAIN: Final = 5.0
 """Seconds; a pod is bound to a node of which nothing is known yet."""
 _LONG: Final = 16
@@ -158,7 +159,10 @@ def _number(text: str | None) -> int | None:
 
 
 def _labelled(told: Result, given: Given, seats: Sequence[Seat]) -> Result:
-    """With the labels of the pods that have a seat. One that goes is left alone, one that is about to be bound waits."""
+    """With the labels of the pods that have a seat. One that goes is left alone.
+
+    One that is about to be bound waits, unless its gate waits for the rank.
+    """
     by_pod, left = {seat.pod: seat for seat in seats}, _patience_left(given)
     wanted: dict[str, dict[str, str]] = {}
     again: float | None = None
@@ -166,7 +170,7 @@ def _labelled(told: Result, given: Given, seats: Sequence[Seat]) -> Result:
         seat = by_pod.get(pod.name)
         if seat is None or pod.deleted:
             continue
-        if not pod.node and not pod.over and left > 0:
+        if left > 0 and not (pod.node or pod.over or pod.awaits_rank):
             again = left
             continue
         state = Status.FAILED if pod.failed else Status.BOUND if pod.node else Status.ASSIGNED

@@ -22,13 +22,14 @@ LABELS: Final = (names.SAKKARA_RANK, names.SAKKARA_RETRIES, names.SAKKARA_STATUS
 @dataclass(frozen=True, slots=True)
 class MemberPod:
     """`scheduled` is when it was bound, epoch seconds; `given` are the labels of LABELS that it bears; `gated`: it was not sent
-    anywhere yet (its gate stays closed until it bears its rank)."""
+    anywhere yet; `awaits_rank`: it was, and its gate stays closed until it bears its rank."""
 
     metadata: PodMeta
     group: str
     node: str = ""
     selector: dict[str, str] = field(default_factory=dict)
     gated: bool = False
+    awaits_rank: bool = False
     deleted: bool = False
     phase: str = ""
     scheduled: float | None = None
@@ -95,10 +96,12 @@ class _Pod(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Pod).decode
 
 
-def _is_gated(spec: _Spec) -> bool:
+def _gated(spec: _Spec) -> tuple[bool, bool]:
+    """Whether it was not sent anywhere yet, and whether it was and its gate is still closed."""
     gates = {gate.name for gate in spec.scheduling_gates}
-    sent = names.HOSTNAME_LABEL in spec.node_selector
-    return names.ADMISSION_GATE in gates or (names.TOPOLOGY_GATE in gates and not sent)
+    sent = names.HOSTNAME_LABEL in spec.node_selector and names.ADMISSION_GATE not in gates
+    closed = names.ADMISSION_GATE in gates or names.TOPOLOGY_GATE in gates
+    return closed and not sent, closed and sent
 
 
 def read_member(data: bytes) -> MemberPod:
@@ -106,12 +109,14 @@ def read_member(data: bytes) -> MemberPod:
     pod = _decode(data)
     meta, spec, status = pod.metadata, pod.spec, pod.status
     times = (c.last_transition_time for c in status.conditions if c.type == "PodScheduled" and c.status == "True")
+    gated, awaits_rank = _gated(spec)
     return MemberPod(
         PodMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version),
         group=intern(meta.labels.get(names.SAKKARA_GROUP_NAME, "")),
         node=intern(spec.node_name),
         selector={intern(key): intern(value) for key, value in spec.node_selector.items()},
-        gated=_is_gated(spec),
+        gated=gated,
+        awaits_rank=awaits_rank,
         deleted=meta.deletion_timestamp is not None,
         phase=intern(status.phase),
         scheduled=parse_time(next(times, None)),

@@ -41,7 +41,7 @@ from tests.scenarios.stage import Stage
 from tests.scenarios.standins import Deployments, StatefulSets, running
 
 CONTROL_PLANE = Options(jobset=True)
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = {"STOWAGE_CONTROLLER__WAIT_REPORT_PERIOD": "0.5", "STOWAGE_CONTROLLER__QUEUE_STATUS_PERIOD": "0.5"}
 GPU = "nvidia.com/gpu"
 
@@ -268,7 +268,7 @@ class Scene:
 MakeScene = Callable[..., Any]
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def scene(stage: Stage) -> AsyncIterator[MakeScene]:
     """Opens scenes: `await scene(resource, nodes, quotas)`; where the server has no controllers of pods, stand-ins work."""
     made: list[Scene] = []

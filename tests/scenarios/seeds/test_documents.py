@@ -32,7 +32,7 @@ from api.names import HOSTNAME_LABEL, TOPOLOGY_GATE
 from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = {"STOWAGE_SAKKARA__TOPOLOGY_NAMESPACE": "sakkara"}
 MakeSite = Callable[[str], Site]
 Obj = dict[str, Any]

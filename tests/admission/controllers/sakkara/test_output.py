@@ -468,6 +468,12 @@ def test_pods_that_are_bound_soon_are_labelled_once_and_others_after_a_while() -
     assert told.labels["b"] == {SAKKARA_RANK: "1", SAKKARA_RETRIES: "0", SAKKARA_STATUS: "Assigned"}
 
 
+def test_a_pod_whose_gate_waits_for_its_rank_is_labelled_at_once() -> None:
+    group = Group(now=T0 + 1)
+    told = group.told(admitted(2), *(replace(sent, awaits_rank=True) for sent in SENT))
+    assert {name: labels[SAKKARA_RANK] for name, labels in told.labels.items()} == {"a": "0", "b": "1"}
+
+
 def test_a_failed_member_says_so_and_one_that_goes_is_left_alone() -> None:
     group = Group()
     group.told(admitted(2), *BOUND)
