@@ -7,7 +7,7 @@ export STOWAGE_CONFORMANCE ?= ../shared/conformance
 # What config/default runs; the name and tag are declared there alone.
 IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
 # How many tests run at once. Those that start processes wait more than they compute.
-WORKERS ?= 2
+WORKERS ?= 4
 # tests/conftest.py says what a worker takes
 PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=10
 
