@@ -41,8 +41,10 @@ class Books:
                 self.ledger.apply(event)
                 return self._wake_if_room()
             case BoundPod():
+                before = self.ledger.bookings.pods.get(event.key)
                 self.ledger.apply(event)
-                return False
+                # A pod that was resized in place may have given something back.
+                return before is not None and before != event and self._wake_if_room()
             case Flavor() | Cohort():
                 self.ledger.apply(event)
                 return self.wake_all()

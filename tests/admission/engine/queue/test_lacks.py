@@ -128,6 +128,17 @@ def test_nobody_sleeps_who_could_start(specs: tuple[ClusterQueue, ...], history:
             assert not [decision for decision in run(of) if isinstance(decision, Admit)]
 
 
+def test_a_pod_that_is_resized_in_place_makes_room() -> None:
+    of = books()
+    of.apply(BoundPod("p", "one-0", {"cpu": 2 * CPU}))
+    of.apply(ClusterQueue("c", (group({"one": {"cpu": Quota(6 * CPU)}}),)))
+    pod_set = PodSet("main", 2, {"cpu": 3 * CPU}, topology=TopologyAsk(required=RACK))
+    of.apply(Workload("w", "w", "ns/c", "c", (pod_set,)))
+    assert not [decision for decision in run(of) if isinstance(decision, Admit)]
+    of.apply(BoundPod("p", "one-0", {"cpu": CPU}))
+    assert [decision.workload for decision in run(of)] == ["w"]
+
+
 # ---- where queues may evict
 
 COHORTS = ("x", "y", "z")
