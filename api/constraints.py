@@ -15,7 +15,7 @@ names are resolved there (engine/topology/tree/levelnames.py).
 
 Nothing is raised here: every fault is a value that says where, what stood there and what is allowed, and there may be
 several. Contradictions (min above max, a factor without a multiple in the range, more partitions than pods, partitions
-where the pods are to be packed) name both sides. Pure; called by api/requests.py, engine/intake.py and the webhooks.
+where the pods are to be packed) name both sides. Pure; called by api/requests.py, engine/convert.py and the webhooks.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from admission.controllers.resources import Limit, LimitRange, RuntimeClass, com
 from admission.controllers.sakkara.trees import TreesChanged
 from admission.controllers.situation import blocker
 from admission.controllers.views import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, Sight
-from admission.engine import intake, model
+from admission.engine import convert, model
 from admission.engine.books import Books
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from api.errors import InvalidObject
@@ -47,7 +47,7 @@ _SPECS = 4096
 class Feed:
     """Keeps ledger and queues in line with the informers; `wake` is called when a cycle could do something.
 
-    `rules` and `by_eviction`: as `intake.workload` takes them.
+    `rules` and `by_eviction`: as `convert.workload` takes them.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Feed:
     def _set_flavor(self, flavor: ResourceFlavor) -> None:
         topology = self._views.topology(flavor.spec.topology_name or "")
         try:
-            self._books.apply(intake.flavor(flavor, topology))
+            self._books.apply(convert.flavor(flavor, topology))
         except InvalidObject as bad:
             log.warning("flavor not taken: %s", bad, extra={"flavor": flavor.key})
 
@@ -122,7 +122,7 @@ class Feed:
             if change.type is _DELETED:
                 self._books.apply(model.Gone(model.Removed.COHORT, change.key))
             else:
-                self._books.apply(intake.cohort(change.object))
+                self._books.apply(convert.cohort(change.object))
         except InvalidObject as bad:
             log.warning("cohort not taken: %s", bad, extra={"cohort": change.key})
         self._requeue_all()
@@ -146,7 +146,7 @@ class Feed:
         activity = self._views.activity(queue)
         try:
             namespace = queue.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
-            new = intake.cluster_queue(
+            new = convert.cluster_queue(
                 queue,
                 inactive=None if activity.active else activity.message,
                 unanswered=activity.unanswered,
@@ -213,7 +213,7 @@ class Feed:
     def _set_node(self, given: Node) -> None:
         """The node, with the labels that trees of ConfigMaps give it."""
         try:
-            node = intake.node(given)
+            node = convert.node(given)
         except InvalidObject as bad:
             log.warning("node not taken: %s", bad, extra={"node": given.key})
             return
@@ -318,7 +318,7 @@ class Feed:
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
         given, workload = workload, workload if reserved else self._completed(workload)
         situation = None if reserved else self._views.situation(workload)
-        return intake.workload(
+        return convert.workload(
             workload,
             cluster_queue=local.spec.cluster_queue if local else "",
             blocked=blocker(workload, situation) if situation else None,
@@ -334,7 +334,7 @@ class Feed:
         spec = workload.spec
         kept = self._converted.get(id(spec))
         if kept is None or kept[0] is not spec:
-            kept = self._converted[id(spec)] = (spec, intake.pod_sets(workload, self._rules))
+            kept = self._converted[id(spec)] = (spec, convert.pod_sets(workload, self._rules))
         return kept[1]
 
     def _limits(self, workload: Workload) -> list[Limit]:

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from cachetools import LRUCache
 
-from admission.engine import intake
+from admission.engine import convert
 from admission.engine.model import BoundPod
 from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, StatusCondition
 
@@ -51,7 +51,7 @@ class PodReader:
 
     def __call__(self, data: bytes) -> HeldPod:
         pod = self._decode(data)
-        bound = intake.bound_pod(pod)
+        bound = convert.bound_pod(pod)
         return HeldPod(
             _meta(pod.metadata), self._shared(bound) if bound else None, bool(pod.metadata.deletion_timestamp)
         )

@@ -19,7 +19,7 @@ from admission.controllers.actions import Event
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.situation import Situation, blocker
 from admission.controllers.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
-from admission.engine.intake import closed_gate
+from admission.engine.convert import closed_gate
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
     ADMITTED,

@@ -21,7 +21,7 @@ from admission.engine.model import (
     Removed,
     Workload,
 )
-from admission.engine.preemption.outlook import reach_beside
+from admission.engine.preemption.outlook import reclaimable_beside
 from admission.engine.queue.queues import PendingQueues
 
 
@@ -32,7 +32,7 @@ class Books:
         self.ledger, self.queues = ledger, queues
         self._known: set[str] = set()
         self._generations: dict[str, int] = {}
-        self._beside = partial(reach_beside, ledger)
+        self._beside = partial(reclaimable_beside, ledger)
 
     def apply(self, event: Event) -> bool:
         """Take an object as it is now, or that it is gone."""

@@ -30,14 +30,14 @@ from admission.engine.model import (
     Removed,
     Workload,
 )
-from admission.engine.quota.ranks import Ranks
 from admission.engine.quota.tree import QuotaTree, outside_usage
-from admission.engine.topology.booked.booking import Bookings
-from admission.engine.topology.booked.bookings_audit import differences
-from admission.engine.topology.booked.capacity import Capacity
-from admission.engine.topology.booked.footprint import Cells, Footprint, footprint, free
-from admission.engine.topology.booked.lift import Standing, shift, taken
-from admission.engine.topology.booked.shares import Booking, Slot, room
+from admission.engine.quota.usage_by_priority import UsageByPriority
+from admission.engine.topology.allocation.booking import Bookings
+from admission.engine.topology.allocation.bookings_audit import differences
+from admission.engine.topology.allocation.capacity import Capacity
+from admission.engine.topology.allocation.footprint import Cells, Footprint, footprint, free
+from admission.engine.topology.allocation.lift import Standing, shift, taken
+from admission.engine.topology.allocation.shares import Booking, Slot, room
 from admission.engine.topology.empty import EmptyAnswers
 from admission.engine.topology.place import Placed, Placer
 from admission.engine.topology.relief import Relief, relief
@@ -47,17 +47,17 @@ from admission.engine.trial import Journal, Trial
 
 
 class Ledger:
-    """One cluster's book.
+    """One cluster's ledger.
 
-    `quota` is the cohort tree, `ranks` its usage by priority, `flavors` what is known of each flavor by name, `admissions` what
-    is booked by workload.
+    `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` what is known of each flavor
+    by name, `admissions` what is allocated by workload.
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
         self.options = options or PlacementOptions()
         self.journal = Journal()
         self.quota = QuotaTree(self.journal)
-        self.ranks = Ranks(self.journal)
+        self.usage_by_priority = UsageByPriority(self.journal)
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
         self._held: set[str] = set()
@@ -128,8 +128,8 @@ class Ledger:
         else:
             if booked.workload.priority != workload.priority:
                 usage = booked.admission.usage()
-                self.ranks.add(booked.admission.cluster_queue, booked.workload.priority, usage, -1)
-                self.ranks.add(booked.admission.cluster_queue, workload.priority, usage)
+                self.usage_by_priority.add(booked.admission.cluster_queue, booked.workload.priority, usage, -1)
+                self.usage_by_priority.add(booked.admission.cluster_queue, workload.priority, usage)
             self._bookings.renew(workload)
 
     # ---- what explains a decision; to be read only
@@ -169,7 +169,7 @@ class Ledger:
         self.release(workload.key)
         usage = admission.usage()
         self.quota.add(admission.cluster_queue, usage)
-        self.ranks.add(admission.cluster_queue, workload.priority, usage)
+        self.usage_by_priority.add(admission.cluster_queue, workload.priority, usage)
         self._bookings.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
 
@@ -197,7 +197,7 @@ class Ledger:
             self.journal.discard(self._held, key)
             self.journal.drop(self.admissions, key)
             self.quota.remove(admission.cluster_queue, usage)
-            self.ranks.add(admission.cluster_queue, booked.workload.priority, usage, -1)
+            self.usage_by_priority.add(admission.cluster_queue, booked.workload.priority, usage, -1)
         return admission
 
     def vacate(self, key: str) -> None:
@@ -343,11 +343,11 @@ class Ledger:
             want = {pair: amount for pair, amount in wanted[queue].items() if amount}
             if have != want:
                 yield f"quota usage of ClusterQueue {queue} is {have}, its workloads take {want}"
-        ranks = Ranks(Journal())
+        usage_by_priority = UsageByPriority(Journal())
         for booking in self._bookings.by_workload.values():
-            ranks.add(booking.admission.cluster_queue, booking.workload.priority, booking.admission.usage())
-        if ranks.state() != self.ranks.state():
-            yield f"usage by priority is {self.ranks.state()}, the workloads take {ranks.state()}"
+            usage_by_priority.add(booking.admission.cluster_queue, booking.workload.priority, booking.admission.usage())
+        if usage_by_priority.state() != self.usage_by_priority.state():
+            yield f"usage by priority is {self.usage_by_priority.state()}, the workloads take {usage_by_priority.state()}"
         yield from self.quota.audit()
 
 

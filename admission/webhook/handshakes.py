@@ -1,7 +1,7 @@
 """Connections are accepted and TLS begun on one of them each time that the loop goes round.
 
-A handshake takes about as long as a review. Whoever opens a thousand connections at once would hold the loop for a second;
-so they wait in the system's queue, and requests on connections that stand are answered between. Used by server.py.
+A handshake takes about as long as a review. A client that opens a thousand connections at once would hold the loop for a
+second; so they wait in the system's queue, and requests on connections that stand are answered between. Used by server.py.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.terms import as_described
 from admission.controllers.views import Sight, index
-from admission.engine import intake, model
+from admission.engine import convert, model
 from admission.engine.books import Books
 from admission.integrations.pod import QueuedPod
 from admission.world import maps
@@ -76,10 +76,10 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
 
 
 _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
-    NODES: intake.node,
-    CLUSTER_QUEUES: intake.cluster_queue,
-    COHORTS: intake.cohort,
-    RESOURCE_FLAVORS: lambda flavor: intake.flavor(flavor, None),
+    NODES: convert.node,
+    CLUSTER_QUEUES: convert.cluster_queue,
+    COHORTS: convert.cohort,
+    RESOURCE_FLAVORS: lambda flavor: convert.flavor(flavor, None),
 }
 
 

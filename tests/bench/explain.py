@@ -51,7 +51,7 @@ def cluster(nodes: int, quota: int) -> Ledger:
     return ledger
 
 
-def crowd(nodes: int, quota: int) -> Ledger:
+def colocated(nodes: int, quota: int) -> Ledger:
     """As many nodes, with five workloads of one pod on each."""
     ledger = placement.cluster(nodes, "gpu", "empty")
     for index in range(5 * nodes):
@@ -86,7 +86,7 @@ CASES = (
 
 def run(nodes: int = 5000, repeat: int = 5) -> None:
     """Prints a line for each case."""
-    ledgers = {quota: cluster(nodes, quota) for _, quota, _ in CASES if quota > 0} | {-10: crowd(nodes, 10)}
+    ledgers = {quota: cluster(nodes, quota) for _, quota, _ in CASES if quota > 0} | {-10: colocated(nodes, 10)}
     for name, quota, workload in CASES:
         best, found = _timed(ledgers[quota], workload, repeat)
         slow = "  OVER THE LIMIT" if nodes <= 5000 and best > LIMIT else ""

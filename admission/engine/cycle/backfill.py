@@ -52,7 +52,7 @@ from admission.engine.model import Admission, ClusterQueue, FlavorResource, Work
 from admission.engine.queue.line import order_of, shape_of
 from admission.engine.queue.pending import Reservation
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.topology.booked.footprint import Footprint
+from admission.engine.topology.allocation.footprint import Footprint
 
 BEHIND = Reason.PENDING_EVALUATION
 """Why a workload that would delay a head waits: others come first."""

@@ -57,7 +57,7 @@ from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
-from admission.engine.preemption.outlook import reach_beside
+from admission.engine.preemption.outlook import reclaimable_beside
 from admission.engine.queue.evictions import TIMES, WITHIN
 from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Lack
 from admission.engine.queue.pending import Promise
@@ -171,7 +171,7 @@ class _Cycle:
             self._promises.end()
             self._kept.end()
             for relatives in {self._ledger.quota.relatives(name) for name in self._borrowers}:
-                self._woke |= self._queues.quota_taken(relatives, partial(reach_beside, self._ledger))
+                self._woke |= self._queues.quota_taken(relatives, partial(reclaimable_beside, self._ledger))
         return decisions
 
     def _give_up(self, head: Head, error: Exception) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource
-from admission.engine.topology.booked.footprint import Footprint, joined
+from admission.engine.topology.allocation.footprint import Footprint, joined
 
 Step = tuple[float, frozenset[str]]
 """A moment (epoch seconds), and the workloads that have ended by then and had not before."""

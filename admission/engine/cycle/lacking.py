@@ -2,7 +2,7 @@
 
 Where others' victims are on their way out, what counts is what will be free when they have left and all promises are kept. Who
 would lack quota even then, whomever it may evict, needs no search for victims, and nobody asks for room on nodes for it. Called
-by cycle.py; how much evicting could bring is preemption/reach.py's to say.
+by cycle.py; how much evicting could bring is preemption/reclaimable.py's to say.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from admission.engine.flavors.assign import FlavorAssignment, Mode, Preemptions
 from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, Workload
-from admission.engine.preemption.reach import within_reach
+from admission.engine.preemption.reclaimable import reclaimable_bound
 from admission.engine.queue.lacks import USAGE_MAY_HELP, Free, Lack, lack_of, lack_of_evicting
 
 
@@ -29,9 +29,9 @@ class Lacking:
 
         def free(fr: FlavorResource, priority: int | None) -> int:
             if priority is None or not self._promises:
-                return within_reach(self._ledger, queue.name, fr, priority)
+                return reclaimable_bound(self._ledger, queue.name, fr, priority)
             with self._promises.outlook.held(queue.name):
-                return within_reach(self._ledger, queue.name, fr, priority)
+                return reclaimable_bound(self._ledger, queue.name, fr, priority)
 
         return free
 
@@ -51,7 +51,7 @@ class Lacking:
                 about, scope = self._preemptions.about(workload), Scope(fair=self._fair)
                 found = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, about, scope).assign(workload)
             lack = self.of(workload, queue, found)
-            return found, lack is not None and not lack.eased(partial(within_reach, self._ledger, queue.name))
+            return found, lack is not None and not lack.eased(partial(reclaimable_bound, self._ledger, queue.name))
 
     def in_vain(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment, beyond: bool) -> Lack | None:
         """There is nobody, or not enough, to evict for it: what must come free first, however full the nodes are.

@@ -3,7 +3,7 @@
 `stowage.dev/relax-topology-after` on a required request: each time the period passes the required level climbs by one;
 after the topmost it is only preferred there. So `rack` of the levels block, rack, host with a period of ten minutes is
 required at first, `block` after ten minutes, and from twenty on as few blocks as possible. The time counts from
-`Workload.queued`: creation, or the eviction that sent it to the end of the queue (intake.py), so a workload that was
+`Workload.queued`: creation, or the eviction that sent it to the end of the queue (convert.py), so a workload that was
 preempted keeps the step that it had reached. What was admitted on a wider level stays as it is.
 
 Pure arithmetic on one request; requests.py applies it to a workload and words it.

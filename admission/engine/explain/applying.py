@@ -193,9 +193,9 @@ def _renamed(pod_set: PodSet, level: str, to: str) -> PodSet:
     required = to if ask.required == level else ask.required
     preferred = to if ask.preferred == level else ask.preferred
     slices = tuple(replace(layer, level=to) if layer.level == level else layer for layer in ask.slices)
-    laws = tuple(replace(law, level=to) if law.level == level else law for law in ask.constraints)
+    rules = tuple(replace(rule, level=to) if rule.level == level else rule for rule in ask.constraints)
     return replace(
-        pod_set, topology=replace(ask, required=required, preferred=preferred, slices=slices, constraints=laws)
+        pod_set, topology=replace(ask, required=required, preferred=preferred, slices=slices, constraints=rules)
     )
 
 

@@ -16,7 +16,7 @@ from admission.engine.explain.takers import Takers
 from admission.engine.explain.value import Exclusion, LevelView, Shortage
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node
-from admission.engine.topology.booked.usage import NodeBook
+from admission.engine.topology.allocation.usage import NodeBook
 from admission.engine.topology.constraints import Ask, Group, build
 from admission.engine.topology.count import Counter, Numbers, count_in, rows_below
 from admission.engine.topology.tree.level import Bools, Ints

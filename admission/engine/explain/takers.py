@@ -11,8 +11,8 @@ from heapq import nsmallest
 
 from admission.engine.explain.value import Taker, TakerKind
 from admission.engine.ledger import Ledger
-from admission.engine.topology.booked.shares import Share, held
-from admission.engine.topology.booked.usage import Vector
+from admission.engine.topology.allocation.shares import Share, held
+from admission.engine.topology.allocation.usage import Vector
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree
 
@@ -44,7 +44,7 @@ class Takers:
             if row is not None and (tree.by_node or share.levels == tree.shape.levels):
                 yield row, share.count
             return
-        nodes = dict(share.shadows)
+        nodes = dict(share.assumed)
         for pod in share.covered:
             node = self._ledger.bookings.pods[pod].node
             nodes[node] = nodes.get(node, 0) + 1

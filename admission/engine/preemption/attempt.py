@@ -1,6 +1,6 @@
 """What all domains' searches of one attempt share: who may go, who is out, the best set so far and the budget.
 
-Terms and theory are in cheapest.py, which makes the attempts; the searches are in dive.py.
+Terms and theory are in cheapest.py, which makes the attempts; the searches are in branch_and_bound.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from admission.engine.preemption.bounds import fewest
 from admission.engine.preemption.candidates import Candidate, Question, Right
 from admission.engine.preemption.classical import may_go
 from admission.engine.preemption.cost import FREE, Cost, lost_work
-from admission.engine.preemption.hole import Hole, Taken
+from admission.engine.preemption.removal import Removal, Taken
 
 Share = Callable[[Candidate], int]
 """What a candidate gives of something that is lacking."""
@@ -73,14 +73,14 @@ class Pool:
         lost = [0, *accumulate(sorted(attempt.lost[c.key] for c in (*at_top, *below)))]
         return cls(top, at_top, below, priorities, lost)
 
-    def important(self, share: Share, lack: int) -> int:
+    def important(self, share: Share, deficit: int) -> int:
         """How many of the highest it takes at least, even if all below go."""
-        return fewest([share(c) for c in self.at_top], lack - sum(map(share, self.below)))
+        return fewest([share(c) for c in self.at_top], deficit - sum(map(share, self.below)))
 
-    def with_important(self, share: Share, lack: int, important: int) -> int:
+    def with_important(self, share: Share, deficit: int, important: int) -> int:
         """How many it takes at least, so many of the highest among them."""
         best = sorted(map(share, self.at_top), reverse=True)[:important]
-        return important + fewest([share(c) for c in self.below], lack - sum(best))
+        return important + fewest([share(c) for c in self.below], deficit - sum(best))
 
     def cost(self, important: int, need: int) -> Cost:
         """What so many cost at least."""
@@ -89,20 +89,20 @@ class Pool:
 
 
 class Attempt:
-    """With or without borrowing. `hole` is open; evicted workloads are out of it, the other candidates are `open`."""
+    """With or without borrowing. `removal` is open; evicted workloads are out of it, the other candidates are `open`."""
 
     def __init__(
         self,
         ledger: Ledger,
         question: Question,
         ordered: Sequence[Candidate],
-        hole: Hole,
+        removal: Removal,
         best: Best,
         *,
         borrowing: bool,
     ) -> None:
         self._ledger, self._question, self._borrowing = ledger, question, borrowing
-        self.hole, self.best = hole, best
+        self.removal, self.best = removal, best
         allowed = [c for c in ordered if not (borrowing and c.right is Right.WITHOUT_BORROWING)]
         self._rank = {c.key: index for index, c in enumerate(allowed)}
         self.leaving = [c for c in allowed if c.workload.evicted and self._leave(c)]
@@ -114,7 +114,7 @@ class Attempt:
     def _leave(self, candidate: Candidate) -> bool:
         if not self.may_go(candidate):
             return False
-        self.hole.take(candidate)
+        self.removal.take(candidate)
         return True
 
     @property
@@ -127,15 +127,15 @@ class Attempt:
         top = FREE.top
         with self._ledger.trial():
             for candidate in sorted(self.open, key=lambda c: c.workload.priority):
-                if self.hole.quota_fits():
+                if self.removal.quota_fits():
                     return top
                 self._ledger.quota.remove(candidate.node.name, candidate.usage)
                 top = candidate.workload.priority
-            return top if self.hole.quota_fits() else None
+            return top if self.removal.quota_fits() else None
 
     def givers(self) -> dict[str, None]:
         """Who gives any of the quota that is short."""
-        lacking = [fr for fr, _ in self.hole.quota_lacks()]
+        lacking = [fr for fr, _ in self.removal.quota_shortages()]
         return {c.key: None for c in self.open if any(c.usage.get(fr, 0) for fr in lacking)}
 
     def everybody(self, top: int) -> Pool:
@@ -171,9 +171,9 @@ class Attempt:
 
     def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
         """These are out, and quota fits: whether the gang has a place. The set is the best from now on if it is better."""
-        if not self.hole.placement_is_cheap:
+        if not self.removal.placement_is_cheap:
             self.best.expanded += PLACEMENT
-        if not self.hole.placement_fits():
+        if not self.removal.placement_fits():
             return False
         if self.best.beaten_by(cost):
             out = self.in_order((*self.leaving, *chosen))

@@ -29,13 +29,13 @@ class Largest:
             del kept[most:]
             self._sums[index] = list(accumulate(-amount for amount in kept))
 
-    def needed(self, start: int, lack: int) -> int:
+    def needed(self, start: int, deficit: int) -> int:
         """The fewest items of the list from `start` on that could cover the lack; IMPOSSIBLE if all do not."""
-        if lack <= 0:
+        if deficit <= 0:
             return 0
-        if self._total[start] < lack:
+        if self._total[start] < deficit:
             return IMPOSSIBLE
-        return bisect_left(self._sums[start], lack) + 1
+        return bisect_left(self._sums[start], deficit) + 1
 
 
 class Smallest:
@@ -60,10 +60,10 @@ class Smallest:
         return sums[1] if len(sums) > 1 else 0
 
 
-def fewest(amounts: Sequence[int], lack: int) -> int:
+def fewest(amounts: Sequence[int], deficit: int) -> int:
     """The fewest of the amounts that add up to the lack; IMPOSSIBLE if all do not."""
     for number, amount in enumerate((0, *sorted(amounts, reverse=True))):
-        lack -= amount
-        if lack <= 0:
+        deficit -= amount
+        if deficit <= 0:
             return number
     return IMPOSSIBLE

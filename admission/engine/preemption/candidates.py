@@ -16,7 +16,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, PlacementRequest, PreemptionPolicy, Workload
 from admission.engine.quota import cohorts
 from admission.engine.quota.cohorts import Node
-from admission.engine.topology.booked.shares import Booking
+from admission.engine.topology.allocation.shares import Booking
 
 Needed = frozenset[FlavorResource]
 

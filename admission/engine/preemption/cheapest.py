@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from admission.engine.decision import Certificate
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.attempt import Attempt, Best
+from admission.engine.preemption.branch_and_bound import BranchAndBound
 from admission.engine.preemption.candidates import Candidates, Question, Right, find
 from admission.engine.preemption.classical import attempts, choose, quota_might_do
 from admission.engine.preemption.cost import cost_of
-from admission.engine.preemption.dive import Dive
-from admission.engine.preemption.hole import Hole, Taken, room_for
+from admission.engine.preemption.removal import Removal, Taken, room_for
 from admission.engine.topology.relief import Relief
 
 
@@ -49,14 +49,14 @@ def cheapest(ledger: Ledger, question: Question, budget: int) -> Choice:
     room = room_for(ledger, question, ordered)
     if room is not None and not room.sites:
         return Choice((), best.certificate())
-    peers = choose(ledger, question, candidates, room, placed=False)
-    if peers:
-        best.taken, best.cost = peers, cost_of((one.candidate.workload for one in peers), question.now)
+    kueue_choice = choose(ledger, question, candidates, room, placed=False)
+    if kueue_choice:
+        best.taken, best.cost = kueue_choice, cost_of((one.candidate.workload for one in kueue_choice), question.now)
     for borrowing in _ways(question, candidates):
-        with Hole(ledger, question, room, borrowing=borrowing) as hole:
-            search(Attempt(ledger, question, ordered, hole, best, borrowing=borrowing), room)
-    better = [] if best.taken is peers else without_needless(ledger, question, best, room)
-    taken = better or _placed(ledger, question, peers, room)
+        with Removal(ledger, question, room, borrowing=borrowing) as removal:
+            search(Attempt(ledger, question, ordered, removal, best, borrowing=borrowing), room)
+    better = [] if best.taken is kueue_choice else without_needless(ledger, question, best, room)
+    taken = better or _placed(ledger, question, kueue_choice, room)
     best.cost = cost_of((one.candidate.workload for one in taken), question.now) if taken else None
     return Choice(tuple(taken), best.certificate())
 
@@ -74,34 +74,34 @@ def search(attempt: Attempt, room: Relief | None) -> None:
     if top is None:
         return
     if room is None or not room.together:
-        _dive(attempt, [Dive(attempt, None, attempt.open, top)])
+        _search_all(attempt, [BranchAndBound(attempt, None, attempt.open, top)])
         return
     inside = [(site, attempt.named(site.takes)) for site in room.sites]
-    _dive(attempt, [Dive(attempt, site, members, top) for site, members in inside])
+    _search_all(attempt, [BranchAndBound(attempt, site, members, top) for site, members in inside])
     if givers := attempt.givers():
-        _dive(attempt, [Dive(attempt, site, members, top, givers) for site, members in inside])
+        _search_all(attempt, [BranchAndBound(attempt, site, members, top, givers) for site, members in inside])
 
 
-def _dive(attempt: Attempt, dives: Iterable[Dive]) -> None:
+def _search_all(attempt: Attempt, searches: Iterable[BranchAndBound]) -> None:
     """Most promising first."""
-    for dive in sorted((one for one in dives if one.possible), key=lambda one: one.floor):
-        if attempt.best.beaten_by(dive.floor):
-            dive.search()
-            if dive.cut:
-                attempt.best.floors.append(dive.floor)
+    for one_search in sorted((one for one in searches if one.possible), key=lambda one: one.floor):
+        if attempt.best.beaten_by(one_search.floor):
+            one_search.search()
+            if one_search.cut:
+                attempt.best.floors.append(one_search.floor)
 
 
 def without_needless(ledger: Ledger, question: Question, best: Best, room: Relief | None) -> list[Taken]:
     """Those whom the workload fits beside stay: of the workloads that are leaving anyway not all may be needed."""
-    with Hole(ledger, question, room, borrowing=best.borrowing) as hole:
+    with Removal(ledger, question, room, borrowing=best.borrowing) as removal:
         for one in best.taken:
-            hole.take(one.candidate)
-        return hole.fill(best.taken) if hole.fits() else []
+            removal.take(one.candidate)
+        return removal.reprieve_and_place(best.taken) if removal.fits() else []
 
 
 def _placed(ledger: Ledger, question: Question, taken: list[Taken], room: Relief | None) -> list[Taken]:
     """The same; none where the workload has no place without them after all."""
-    with Hole(ledger, question, room) as hole:
+    with Removal(ledger, question, room) as removal:
         for one in taken:
-            hole.take(one.candidate)
-        return taken if taken and hole.places() else []
+            removal.take(one.candidate)
+        return taken if taken and removal.places() else []

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.candidates import Candidate, Candidates, Question, Right, find, within_nominal
-from admission.engine.preemption.hole import Hole, Taken, room_for
+from admission.engine.preemption.removal import Removal, Taken, room_for
 from admission.engine.topology.relief import Relief
 
 
@@ -33,10 +33,10 @@ def choose(
         return []
     ordered = candidates.in_order()
     for borrowing in attempts(question, candidates):
-        with Hole(ledger, question, room, borrowing=borrowing) as hole:
-            out = hole.dig(sequence(question, ordered, borrowing))
+        with Removal(ledger, question, room, borrowing=borrowing) as removal:
+            out = removal.remove_until_fit(sequence(question, ordered, borrowing))
             if out:
-                return hole.fill(out) if placed else hole.thin(out)
+                return removal.reprieve_and_place(out) if placed else removal.reprieve(out)
     return []
 
 
@@ -59,11 +59,11 @@ def quota_might_do(ledger: Ledger, question: Question, candidates: Candidates) -
 
 
 def _quota_without(ledger: Ledger, question: Question, ordered: Sequence[Candidate], borrowing: bool) -> bool:
-    with Hole(ledger, question, None, borrowing=borrowing) as hole:
+    with Removal(ledger, question, None, borrowing=borrowing) as removal:
         for candidate in ordered:
             if not (borrowing and candidate.right is Right.WITHOUT_BORROWING):
-                hole.take(candidate)
-        return hole.quota_fits()
+                removal.take(candidate)
+        return removal.quota_fits()
 
 
 def _under_nominal(question: Question) -> bool:

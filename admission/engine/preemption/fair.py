@@ -15,7 +15,7 @@ from functools import cmp_to_key
 from admission.engine.decision import Claim
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.candidates import Candidate, Question, Right, find_for_fairness, rank
-from admission.engine.preemption.hole import Hole, Taken, room_for
+from admission.engine.preemption.removal import Removal, Taken, room_for
 from admission.engine.quota.cohorts import Node
 from admission.engine.quota.fairness import FairSharing, FairStrategy, Share, Shares
 
@@ -28,39 +28,39 @@ def fair(ledger: Ledger, question: Question, sharing: FairSharing) -> list[Taken
     room = room_for(ledger, question, candidates)
     if room is not None and not room.sites:
         return []
-    with Hole(ledger, question, room) as hole:
-        out = told_of(candidates, hole, question, sharing)
-        return hole.fill(out) if out else []
+    with Removal(ledger, question, room) as removal:
+        out = told_of(candidates, removal, question, sharing)
+        return removal.reprieve_and_place(out) if out else []
 
 
-def told_of(candidates: Iterable[Candidate], hole: Hole, question: Question, sharing: FairSharing) -> list[Taken]:
+def told_of(candidates: Iterable[Candidate], removal: Removal, question: Question, sharing: FairSharing) -> list[Taken]:
     """Who goes if these, in order, are all that could, until the workload fits: they are out; none if it never does."""
-    hole.assume(True)
-    out = hole.dig(_Fair(hole, question, sharing).sequence(candidates))
-    hole.assume(False)
+    removal.assume(True)
+    out = removal.remove_until_fit(_Fair(removal, question, sharing).sequence(candidates))
+    removal.assume(False)
     return out
 
 
 def ever_allowed(
-    candidates: Sequence[Candidate], hole: Hole, question: Question, sharing: FairSharing
+    candidates: Sequence[Candidate], removal: Removal, question: Question, sharing: FairSharing
 ) -> list[Candidate]:
     """The candidates that may go at some time, after any others: the preemptor's shares at their least, theirs as they are."""
-    hole.assume(True)
-    standing = _Fair(hole, question, sharing).standing
+    removal.assume(True)
+    standing = _Fair(removal, question, sharing).standing
     now = {one.key: standing(one) for one in candidates if one.right is not Right.OWN_QUEUE}
     for one in candidates:
-        hole.take(one)
-    allowed = _Fair(hole, question, sharing).ever_allowed
+        removal.take(one)
+    allowed = _Fair(removal, question, sharing).ever_allowed
     found = [one for one in candidates if one.key not in now or allowed(one, now[one.key])]
     for one in candidates:
-        hole.put_back(one)
-    hole.assume(False)
+        removal.put_back(one)
+    removal.assume(False)
     return found
 
 
 class _Fair:
-    def __init__(self, hole: Hole, question: Question, sharing: FairSharing) -> None:
-        self._hole, self._question, self._sharing = hole, question, sharing
+    def __init__(self, removal: Removal, question: Question, sharing: FairSharing) -> None:
+        self._hole, self._question, self._sharing = removal, question, sharing
         self._shares = Shares()
         self._path = (question.node, *question.node.ancestors())
 

@@ -1,4 +1,4 @@
-"""The victims of fair sharing where the hole must have a shape: what Profile Exact evicts.
+"""The victims of fair sharing where placement needs the freed room in one domain: what Profile Exact evicts.
 
 Kueue goes by shares alone (fair.py), and may come to an end of what it may take before there is room in any one domain.
 Workloads that leave anyway go first where that makes room, else Kueue's choice where that does. Else a set of candidates is
@@ -17,12 +17,12 @@ from collections.abc import Iterable, Sequence
 from admission.engine.decision import Certificate, Proof
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.attempt import PLACEMENT, Attempt, Best
+from admission.engine.preemption.branch_and_bound import MOST
 from admission.engine.preemption.candidates import Candidate, Question, find_for_fairness
 from admission.engine.preemption.cheapest import Choice, search, without_needless
 from admission.engine.preemption.cost import Cost, cost_of
-from admission.engine.preemption.dive import MOST
 from admission.engine.preemption.fair import ever_allowed, told_of
-from admission.engine.preemption.hole import Hole, Taken, room_for
+from admission.engine.preemption.removal import Removal, Taken, room_for
 from admission.engine.quota.fairness import FairSharing
 from admission.engine.topology.relief import Relief
 
@@ -33,19 +33,21 @@ def fairest(ledger: Ledger, question: Question, sharing: FairSharing, budget: in
     room = room_for(ledger, question, candidates)
     if not candidates or (room is not None and not room.sites):
         return Choice((), Best(budget).certificate())
-    with Hole(ledger, question, room) as hole:
+    with Removal(ledger, question, room) as removal:
         leaving = [one for one in candidates if one.workload.evicted]
-        taken = _peers(leaving, hole, question, sharing) or _peers(candidates, hole, question, sharing)
+        taken = _kueue_choice(leaving, removal, question, sharing) or _kueue_choice(
+            candidates, removal, question, sharing
+        )
     if taken or not question.requests:
         return Choice(tuple(taken), Certificate(Proof.FEASIBLE, _cost(question, taken) if taken else ()))
     return _searched(ledger, question, sharing, candidates, room, Best(budget))
 
 
-def _peers(some: Sequence[Candidate], hole: Hole, question: Question, sharing: FairSharing) -> list[Taken]:
+def _kueue_choice(some: Sequence[Candidate], removal: Removal, question: Question, sharing: FairSharing) -> list[Taken]:
     """Kueue's choice of these; nobody is out afterwards."""
-    out = told_of(some, hole, question, sharing) if some else []
-    taken = hole.fill(out) if out else []
-    hole.restore()
+    out = told_of(some, removal, question, sharing) if some else []
+    taken = removal.reprieve_and_place(out) if out else []
+    removal.restore()
     return taken
 
 
@@ -57,14 +59,14 @@ def _searched(
     room: Relief | None,
     best: Best,
 ) -> Choice:
-    with Hole(ledger, question, room) as hole:
-        possible = ever_allowed(candidates, hole, question, sharing)
+    with Removal(ledger, question, room) as removal:
+        possible = ever_allowed(candidates, removal, question, sharing)
     if not possible:
         return Choice((), best.certificate())
     if len(possible) < len(candidates):
         room = room_for(ledger, question, possible)
-    with Hole(ledger, question, room) as hole:
-        search(_Told(ledger, question, possible, hole, best, sharing), room)
+    with Removal(ledger, question, room) as removal:
+        search(_Told(ledger, question, possible, removal, best, sharing), room)
     taken = without_needless(ledger, question, best, room)
     best.cost = _cost(question, taken) if taken else None
     return Choice(tuple(taken), best.certificate())
@@ -82,11 +84,11 @@ class _Told(Attempt):
         ledger: Ledger,
         question: Question,
         ordered: Sequence[Candidate],
-        hole: Hole,
+        removal: Removal,
         best: Best,
         sharing: FairSharing,
     ) -> None:
-        super().__init__(ledger, question, ordered, hole, best, borrowing=True)
+        super().__init__(ledger, question, ordered, removal, best, borrowing=True)
         self._sharing = sharing
 
     def may_go(self, candidate: Candidate) -> bool:
@@ -100,7 +102,7 @@ class _Told(Attempt):
     def look_at_all(self, members: Sequence[Candidate]) -> None:
         """Kueue, told of the domain's members; told of all it found nobody."""
         if len(members) < len(self.open):
-            self._ask(members, fill=True)
+            self._ask(members, reprieve_and_place=True)
 
     def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
         """Whether Kueue, told of these, who are out, finds victims. It is not asked about more than are gone through."""
@@ -108,21 +110,21 @@ class _Told(Attempt):
         if len(chosen) > 2 * MOST:
             return False
         for one in chosen:
-            self.hole.put_back(one)
+            self.removal.put_back(one)
         found = self._ask(chosen)
         for one in chosen:
-            self.hole.take(one)
+            self.removal.take(one)
         return found
 
-    def _ask(self, some: Iterable[Candidate], *, fill: bool = False) -> bool:
+    def _ask(self, some: Iterable[Candidate], *, reprieve_and_place: bool = False) -> bool:
         self.best.expanded += PLACEMENT
         for one in self.leaving:
-            self.hole.put_back(one)
-        out = told_of(self.in_order((*self.leaving, *some)), self.hole, self._question, self._sharing)
-        found = self.hole.fill(out) if fill and out else out
-        self.hole.restore()
+            self.removal.put_back(one)
+        out = told_of(self.in_order((*self.leaving, *some)), self.removal, self._question, self._sharing)
+        found = self.removal.reprieve_and_place(out) if reprieve_and_place and out else out
+        self.removal.restore()
         for one in self.leaving:
-            self.hole.take(one)
+            self.removal.take(one)
         if found and self.best.beaten_by(cost := _cost(self._question, found)):
             self.best.taken, self.best.cost = found, cost
         return bool(found)

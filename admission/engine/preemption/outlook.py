@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, FlavorResource, Workload
-from admission.engine.preemption.reach import within_reach
+from admission.engine.preemption.reclaimable import reclaimable_bound
 from admission.engine.queue.lacks import FreeOf
 from admission.engine.queue.pending import Promise
 
@@ -23,13 +23,13 @@ class _Shift:
     """Of one cohort tree: by how much usage will have changed, by queue; who will have gone (queue, priority, usage)."""
 
     usage: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
-    ranks: list[tuple[str, int, dict[FlavorResource, int]]] = field(default_factory=list)
+    usage_by_priority: list[tuple[str, int, dict[FlavorResource, int]]] = field(default_factory=list)
 
     def apply(self, ledger: Ledger) -> None:
         for queue, usage in self.usage.items():
             ledger.quota.add(queue, usage)
-        for queue, priority, usage in self.ranks:
-            ledger.ranks.add(queue, priority, usage, -1)
+        for queue, priority, usage in self.usage_by_priority:
+            ledger.usage_by_priority.add(queue, priority, usage, -1)
 
 
 class Outlook:
@@ -55,7 +55,7 @@ class Outlook:
             if workload is not None and admission is not None:
                 self.take(admission, -1)
                 gone = (admission.cluster_queue, workload.priority, admission.usage())
-                self._shift(admission.cluster_queue).ranks.append(gone)
+                self._shift(admission.cluster_queue).usage_by_priority.append(gone)
         self.leaving |= keys
 
     def take(self, admission: Admission, sign: int = 1) -> None:
@@ -82,7 +82,7 @@ class Outlook:
             yield
 
 
-def reach_beside(ledger: Ledger, promises: Iterable[tuple[Workload, Promise]]) -> FreeOf:
+def reclaimable_beside(ledger: Ledger, promises: Iterable[tuple[Workload, Promise]]) -> FreeOf:
     """What is within reach of a queue's workloads beside these promises, as long as neither they nor the ledger change."""
     kept = sorted(promises, key=lambda each: -each[0].priority)
     found: dict[tuple[str, FlavorResource, int | None], int] = {}
@@ -100,10 +100,10 @@ def reach_beside(ledger: Ledger, promises: Iterable[tuple[Workload, Promise]]) -
 
     def free(queue: str, fr: FlavorResource, priority: int | None) -> int:
         if priority is None or not kept:
-            return within_reach(ledger, queue, fr, priority)
+            return reclaimable_bound(ledger, queue, fr, priority)
         if (queue, fr, priority) not in found:
             with outlook(priority).held(queue):
-                found[queue, fr, priority] = within_reach(ledger, queue, fr, priority)
+                found[queue, fr, priority] = reclaimable_bound(ledger, queue, fr, priority)
         return found[queue, fr, priority]
 
     return free

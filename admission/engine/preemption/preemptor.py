@@ -14,8 +14,8 @@ the live ledger, which is left as it was.
 Victims are Kueue's where the placement profile (the workload's, its queue's, that of the options) is Compatible or
 LeastFree; else they are the cheapest. Fair sharing goes by Kueue's rules: there the shares decide who goes; and an elastic
 quota's workloads evict in the order that is promised for them: lowest priority, latest start first (elastic-quota.md). Where
-that leaves no hole of the right shape, other victims are looked for by the same rights (fairest.py, cheapest.py).
-Texts for conditions and events are in wording.py. Decides nothing about when to evict; evicts nobody.
+that does not free room that the pods can be placed in, other victims are looked for by the same rights (fairest.py,
+cheapest.py). Texts for conditions and events are in wording.py. Decides nothing about when to evict; evicts nobody.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from admission.engine.preemption.classical import classical
 from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.fair import fair
 from admission.engine.preemption.fairest import fairest
-from admission.engine.preemption.hole import Taken
+from admission.engine.preemption.removal import Taken
 from admission.engine.quota.fairness import FairSharing
 
 BUDGET = 4_000
@@ -71,7 +71,7 @@ class Inquiry:
         if spec is None or node is None:
             return Mode.NO_CANDIDATES, 0
         question = Question(self._workload, spec, node, {fr: amount}, frozenset((fr,)), (), self._now)
-        victims = self._peers(question)
+        victims = self._kueue_choice(question)
         with self._ledger.trial():
             for one in victims:
                 quota.remove(one.candidate.node.name, one.candidate.usage)
@@ -100,13 +100,13 @@ class Inquiry:
             if self._sharing is not None:
                 return fairest(self._ledger, question, self._sharing, self._budget)
             return cheapest(self._ledger, question, self._budget)
-        taken = tuple(self._peers(question))
+        taken = tuple(self._kueue_choice(question))
         if exact and requests and not taken:
             return cheapest(self._ledger, question, self._budget)
         cost = cost_of((one.candidate.workload for one in taken), self._now) if taken else ()
         return Choice(taken, Certificate(Proof.FEASIBLE, cost))
 
-    def _peers(self, question: Question) -> list[Taken]:
+    def _kueue_choice(self, question: Question) -> list[Taken]:
         if self._sharing is not None and not question.policy.elastic:
             return fair(self._ledger, question, self._sharing)
         return classical(self._ledger, question)

@@ -7,7 +7,7 @@ group of pod sets is judged. Nothing is told of a workload that may start with f
 
 Where the queue may evict others, a change of usage in its cohort tree may help as well: there might be somebody to evict now,
 or enough of them. It does not while there would be too little free even if all had gone that might ever have to
-(preemption/reach.py): how much that is depends on the workload's priority, so the lack names it.
+(preemption/reclaimable.py): how much that is depends on the workload's priority, so the lack names it.
 
 Called by cycle/lacking.py; line.py keeps what comes of it with the class of equal workloads.
 """

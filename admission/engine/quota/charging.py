@@ -2,7 +2,7 @@
 
 Kueue's `resources.excludeResourcePrefixes` and `resources.transformations`: a transformation turns so much of an input
 resource into amounts of others, beside it (Retain) or in its place (Replace), by the amount of a further one where that is
-asked for and the pod requests it. Excluding comes first. Placement never sees any of this. Called by intake.py, once for
+asked for and the pod requests it. Excluding comes first. Placement never sees any of this. Called by convert.py, once for
 each pod set.
 """
 

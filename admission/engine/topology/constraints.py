@@ -23,7 +23,7 @@ from admission.engine.model import (
     SliceLayer,
     TopologyAsk,
 )
-from admission.engine.topology.booked.usage import LIMIT
+from admission.engine.topology.allocation.usage import LIMIT
 from admission.engine.topology.tree.levelnames import resolve
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.selectors import malformed

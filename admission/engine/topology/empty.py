@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 
 from admission.engine.decision import PlacementResult
 from admission.engine.model import PlacementRequest
-from admission.engine.topology.booked.capacity import Capacity
+from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.place import Placer
 
 _MOST = 100_000

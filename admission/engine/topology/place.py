@@ -2,7 +2,7 @@
 
 Flavors in order of their names; in each, groups in the order of the request, each seeing what the groups before it took.
 The first group that finds no place ends its flavor; all its pod sets carry the reason. With Profile Exact that is not the
-last word: joint.py looks for another way. Called by ledger.py; its steps also by replace.py, crowd.py and joint.py.
+last word: joint.py looks for another way. Called by ledger.py; its steps also by replace.py, colocated.py and joint.py.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from admission.engine.decision import Certificate, Exclusions, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest, Profile
-from admission.engine.topology.booked.capacity import Capacity
-from admission.engine.topology.booked.shares import spots
+from admission.engine.topology.allocation.capacity import Capacity
+from admission.engine.topology.allocation.shares import spots
 from admission.engine.topology.compatible.search import Found, NoDomains, NoFit, Search, Solved
 from admission.engine.topology.constraints import Ask, Group, build, groups_of, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.elastic import Resize, resize
-from admission.engine.topology.joint import crowd, joint
+from admission.engine.topology.joint import colocated, joint
 from admission.engine.topology.optimum import exact
 from admission.engine.topology.parts import by_path, merged, path_of
 from admission.engine.topology.shapes import shaping
@@ -110,7 +110,7 @@ class Placer:
         """A group of three and more, which only Profile Exact knows."""
         if (group.workers.profile or self.options.profile) is not Profile.EXACT:
             return NoPlacement(f"a pod set group of {len(group.members)} pod sets needs the placement profile Exact")
-        return crowd.place(self, tree, group, simulate_empty, within)
+        return colocated.place(self, tree, group, simulate_empty, within)
 
     def _resized(self, tree: Tree, resized: Resize, simulate_empty: bool) -> Placed | NoPlacement:
         """What stays, merged with what the rest gets beside it."""

@@ -21,9 +21,9 @@ import numpy as np
 
 from admission.engine.decision import NoPlacement
 from admission.engine.model import PlacementRequest
-from admission.engine.topology.booked.booking import Bookings
-from admission.engine.topology.booked.capacity import Capacity
-from admission.engine.topology.booked.lift import taken
+from admission.engine.topology.allocation.booking import Bookings
+from admission.engine.topology.allocation.capacity import Capacity
+from admission.engine.topology.allocation.lift import taken
 from admission.engine.topology.constraints import Ask, Group, groups_of
 from admission.engine.topology.place import Placer
 from admission.engine.topology.tree.level import Ints
@@ -51,7 +51,7 @@ class Site:
     gain: dict[str, int] = field(default_factory=dict)
 
     @property
-    def lacks(self) -> int:
+    def missing(self) -> int:
         """Units that find no room."""
         return max(0, self.want - self.holds)
 
@@ -91,7 +91,7 @@ class Relief:
         for site in sites:
             for key in site.takes:
                 self._of.setdefault(key, []).append(site)
-        self._enough = sum(not site.lacks for site in sites)
+        self._enough = sum(not site.missing for site in sites)
 
     @property
     def enough(self) -> bool:
@@ -101,16 +101,16 @@ class Relief:
     def leave(self, key: str) -> None:
         """The workload is gone."""
         for site in self._of.get(key, ()):
-            short = site.lacks > 0
+            short = site.missing > 0
             site.leave(key)
-            self._enough += short and not site.lacks
+            self._enough += short and not site.missing
 
     def come(self, key: str) -> None:
         """It is there again."""
         for site in self._of.get(key, ()):
-            held = not site.lacks
+            held = not site.missing
             site.come(key)
-            self._enough -= held and site.lacks > 0
+            self._enough -= held and site.missing > 0
 
 
 def relief(
@@ -218,7 +218,7 @@ def _enough(site: Site) -> bool:
     """Whether the gang would fit if all that take something here were gone."""
     for key in site.takes:
         site.leave(key)
-    enough = site.lacks == 0
+    enough = site.missing == 0
     for key in site.takes:
         site.come(key)
     return enough

@@ -27,7 +27,7 @@ from dataclasses import replace
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
-from admission.engine.topology.booked.shares import by_host
+from admission.engine.topology.allocation.shares import by_host
 from admission.engine.topology.constraints import Ask, Group, Layer
 from admission.engine.topology.parts import by_path, merged, path_of, stale, total
 from admission.engine.topology.place import Placer

@@ -7,7 +7,7 @@ from typing import Any
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node
-from admission.engine.topology.booked.shares import Share
+from admission.engine.topology.allocation.shares import Share
 from admission.engine.topology.tree.tree import Tree
 
 
@@ -30,7 +30,7 @@ def dump(ledger: Ledger) -> dict[str, Any]:
             for slot, share in booking.shares.items()
         },
         "covered": dict(bookings.slot_of),
-        "homeless": bookings.shadows.homeless(),
+        "homeless": bookings.assumed.homeless(),
         "quota": ledger.quota.state(),
     }
 

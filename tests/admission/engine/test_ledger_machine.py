@@ -186,14 +186,14 @@ class Cluster(RuleBasedStateMachine):
         vector = capacity.columns.vector({**requests, "pods": 1})
         rows = [(tree, tree.row_of_node[name]) for tree in capacity.trees.values() if name in tree.row_of_node]
         return bool(rows) and all(
-            tree.free_at(row, column) + self._shadows(name, column) >= amount
+            tree.free_at(row, column) + self._assumed(name, column) >= amount
             for tree, row in rows
             for column, amount in vector
         )
 
-    def _shadows(self, name: str, column: int) -> int:
+    def _assumed(self, name: str, column: int) -> int:
         return sum(
-            share.shadows.get(name, 0) * amount
+            share.assumed.get(name, 0) * amount
             for booking in self.ledger._bookings.by_workload.values()
             for share in booking.shares.values()
             for at, amount in share.vector

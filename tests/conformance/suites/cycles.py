@@ -15,7 +15,7 @@ import msgspec
 from admission.controllers import conditions
 from admission.controllers.activity import checks_of, cluster_queue_activity
 from admission.controllers.resources import Limit, defect
-from admission.engine import intake
+from admission.engine import convert
 from admission.engine.cycle.cycle import requested
 from admission.engine.cycle.round import RoundOptions, RoundReport, run_round
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
@@ -72,22 +72,22 @@ class World:
     def _fill(self) -> None:
         given = self._given
         for obj in given.get("nodes") or ():
-            self.ledger.apply(intake.node(msgspec.convert(obj, wire.Node)))
+            self.ledger.apply(convert.node(msgspec.convert(obj, wire.Node)))
         topologies = {t.key: t for t in map(Topology.from_wire, given.get("topologies") or ())}
         flavors = {f.key: f for f in map(ResourceFlavor.from_wire, given.get("resourceFlavors") or ())}
         for flavor in flavors.values():
-            self.ledger.apply(intake.flavor(flavor, topologies.get(flavor.spec.topology_name or "")))
+            self.ledger.apply(convert.flavor(flavor, topologies.get(flavor.spec.topology_name or "")))
         cohorts = {c.key: c for c in map(Cohort.from_wire, given.get("cohorts") or ())}
         for cohort in cohorts.values():
-            self.ledger.apply(intake.cohort(cohort))
+            self.ledger.apply(convert.cohort(cohort))
         checks = {c.key: c for c in map(AdmissionCheck.from_wire, given.get("admissionChecks") or ())}
         for queue in self._cluster_queues.values():
             activity = cluster_queue_activity(queue, flavors, topologies, checks, cohorts)
-            spec = intake.cluster_queue(queue, inactive=None if activity.active else activity.message)
+            spec = convert.cluster_queue(queue, inactive=None if activity.active else activity.message)
             self.ledger.apply(spec)
             self.queues.set_queue(spec)
         for obj in given.get("pods") or ():
-            pod = intake.bound_pod(msgspec.convert(obj, wire.Pod))
+            pod = convert.bound_pod(msgspec.convert(obj, wire.Pod))
             if pod is not None:
                 self.ledger.apply(pod)
         for workload in self.workloads.values():
@@ -97,7 +97,7 @@ class World:
         local = self._locals.get(object_key(workload.metadata.namespace, workload.spec.queue_name))
         target = local.spec.cluster_queue if local else ""
         blocked, wrong = self._blocked(workload, target), defect(workload, self._limits(workload))
-        taken = intake.workload(workload, cluster_queue=target, blocked=blocked, defect=wrong, rules=self._rules)
+        taken = convert.workload(workload, cluster_queue=target, blocked=blocked, defect=wrong, rules=self._rules)
         if taken.admission is not None:
             self.ledger.apply(taken)
         elif target in self._cluster_queues:
@@ -173,7 +173,7 @@ class World:
     def _admit(self, decision: Admit) -> None:
         key, queue = decision.workload, decision.admission.cluster_queue
         workload = self.workloads[key]
-        status = conditions.reserved(workload.status, intake.admission(decision.admission), self.now)
+        status = conditions.reserved(workload.status, convert.admission(decision.admission), self.now)
         if set(checks_of(self._cluster_queues[queue])) <= {check.name for check in status.admission_checks}:
             status = conditions.synced_admitted(status, self.now)
         self._set(key, status)
@@ -235,7 +235,7 @@ class World:
     def assignments(self) -> dict[str, Any]:
         """The admissions in the book, by workload."""
         return {
-            key: shown_admission(intake.admission(admission).to_wire())
+            key: shown_admission(convert.admission(admission).to_wire())
             for key, admission in self.ledger.admissions.items()
         }
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from admission.engine import intake
+from admission.engine import convert
 from admission.engine.decision import Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
 from admission.engine.ledger import Ledger
@@ -62,18 +62,18 @@ def _slashed(key: str) -> str:
 def _ledger(given: Mapping[str, Any]) -> Ledger:
     ledger = Ledger(PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE))
     for obj in given["resourceFlavors"]:
-        ledger.apply(intake.flavor(topology.ResourceFlavor.from_wire(obj), None))
+        ledger.apply(convert.flavor(topology.ResourceFlavor.from_wire(obj), None))
     for obj in given["clusterQueues"]:
-        ledger.apply(intake.cluster_queue(queues.ClusterQueue.from_wire(obj)))
+        ledger.apply(convert.cluster_queue(queues.ClusterQueue.from_wire(obj)))
     for obj in given.get("cohorts") or ():
-        ledger.apply(intake.cohort(queues.Cohort.from_wire(obj)))
+        ledger.apply(convert.cohort(queues.Cohort.from_wire(obj)))
     for obj in given["admitted"]:
         ledger.apply(_workload(obj, obj["status"]["admission"]["clusterQueue"]))
     return ledger
 
 
 def _workload(obj: dict[str, Any], queue: str) -> Workload:
-    return intake.workload(workloads.Workload.from_wire(obj), cluster_queue=queue)
+    return convert.workload(workloads.Workload.from_wire(obj), cluster_queue=queue)
 
 
 def _assignment(given: Mapping[str, Any], workload: Workload) -> FlavorAssignment:

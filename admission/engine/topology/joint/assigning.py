@@ -1,30 +1,30 @@
 """Which domain takes which party: branch and bound over the domains of the asked levels.
 
-Each party is given the number of domains that it may open at its level: one (for a required level always), several, or any.
-Parties with one domain come first, always the one with the fewest domains left (of equals the largest), each domain once
-for all that are alike there: the same hosts and the same parties in them. The tightest is tried first. After each step the
-domains of the others that the party took part of are looked at again, and the branch ends when
+Each group item is given the number of domains that it may open at its level: one (for a required level always), several, or
+any. Group items with one domain come first, always the one with the fewest domains left (of equals the largest), each
+domain once for all that are alike there: the same hosts and the same group items in them. The tightest is tried first.
+After each step the domains of the others that the group item took part of are looked at again, and the branch ends when
 
 - somebody has no domain left;
 - some of them together ask for more than all of their domains together have, resource by resource and, for each shape, in
   pods at least as large as it;
-- more parties of which no two can share a domain want fewer domains than they are.
+- more group items of which no two can share a domain want fewer domains than they are.
 
-A state that failed is remembered up to exchanges of like domains and like parties. Parties with several domains then try
-the sets of that many domains that hold them, parties with any number come last. `open` says afterwards that some branch was
-given up without proof, so that "nothing found" proves nothing. Called by joint.py.
+A state that failed is remembered up to exchanges of like domains and like group items. Group items with several domains
+then try the sets of that many domains that hold them, parties with any number come last. `open` says afterwards that some
+branch was given up without proof, so that "nothing found" proves nothing. Called by joint.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from admission.engine.topology.joint.arena import Arena, Choice, Chosen, Party
-from admission.engine.topology.joint.ground import Place
+from admission.engine.topology.joint.capacity_view import Place
 from admission.engine.topology.joint.packing import Budget
+from admission.engine.topology.joint.problem import Choice, Chosen, GroupItem, JointProblem
 
 ANY = 0
-"""As the number of domains of a party: as many as it takes."""
+"""As the number of domains of a group item: as many as it takes."""
 
 Accept = Callable[[Sequence[Chosen]], bool | None]
 """Whether places are found for everybody inside the chosen domains; then the search ends. None: not found, not refuted."""
@@ -35,10 +35,10 @@ Left = dict[int, list[int]]
 class Assigning:
     """One search."""
 
-    def __init__(self, arena: Arena, numbers: Mapping[int, int], budget: Budget, accept: Accept) -> None:
+    def __init__(self, problem: JointProblem, numbers: Mapping[int, int], budget: Budget, accept: Accept) -> None:
         """`numbers`: by party, how many domains of its level it may open."""
-        self._arena = arena
-        self._ground = arena.ground
+        self._problem = problem
+        self._capacity_view = problem.capacity_view
         self._numbers = numbers
         self._budget = budget
         self._accept = accept
@@ -48,15 +48,15 @@ class Assigning:
         self._room: dict[Place, list[int]] = {}
         self._failed: set[object] = set()
         self._apart: dict[tuple[int, int], bool] = {}
-        self._single = [party for party in arena.parties if numbers[party.index] == 1]
-        several = [party for party in arena.parties if numbers[party.index] != 1]
-        self._several = sorted(several, key=lambda party: (numbers[party.index] == ANY, -party.need, party.index))
-        self._exchangeable = arena.flat and not several
+        self._single = [group_item for group_item in problem.group_items if numbers[group_item.index] == 1]
+        several = [group_item for group_item in problem.group_items if numbers[group_item.index] != 1]
+        self._several = sorted(several, key=lambda one: (numbers[one.index] == ANY, -one.need, one.index))
+        self._exchangeable = problem.flat and not several
         self.open = False
 
     def run(self) -> bool:
         """Whether a choice was accepted."""
-        return self._next({party.index: list(party.domains) for party in self._single})
+        return self._next({group_item.index: list(group_item.domains) for group_item in self._single})
 
     # ---- one domain each
 
@@ -68,13 +68,13 @@ class Assigning:
         state = self._state()
         if state is not None and state in self._failed:
             return False
-        index = min(left, key=lambda index: (len(left[index]), -self._arena.parties[index].need, index))
-        party = self._arena.parties[index]
+        index = min(left, key=lambda index: (len(left[index]), -self._problem.group_items[index].need, index))
+        group_item = self._problem.group_items[index]
         rest = {other: slots for other, slots in left.items() if other != index}
-        for slot in self._branches(party, left[index]):
-            if not self._put(party, (slot,)):
+        for slot in self._branches(group_item, left[index]):
+            if not self._put(group_item, (slot,)):
                 continue
-            smaller = self._narrowed(rest, (party.level, slot))
+            smaller = self._narrowed(rest, (group_item.level, slot))
             if smaller is not None and self._next(smaller):
                 return True
             self._take_back()
@@ -92,20 +92,20 @@ class Assigning:
         return tuple(sorted([self._look(place) for place in self._used if self._inside[place]]))
 
     def _look(self, place: Place) -> tuple[int, ...]:
-        kinds = sorted([party.kind for party, _ in self._inside.get(place, ())])
-        return (self._ground.sign(place), *kinds)
+        kinds = sorted([group_item.kind for group_item, _ in self._inside.get(place, ())])
+        return (self._capacity_view.sign(place), *kinds)
 
-    def _branches(self, party: Party, slots: Sequence[int]) -> Iterator[int]:
+    def _branches(self, group_item: GroupItem, slots: Sequence[int]) -> Iterator[int]:
         """The tightest first, each kind of domain once."""
-        level = self._ground.tree.levels[party.level]
+        level = self._capacity_view.tree.levels[group_item.level]
         seen: set[tuple[int, ...]] = set()
 
         def room(slot: int) -> int:
-            inside = self._inside.get((party.level, slot), ())
-            return int(party.alone[slot]) - sum(other.need for other, _ in inside)
+            inside = self._inside.get((group_item.level, slot), ())
+            return int(group_item.alone[slot]) - sum(other.need for other, _ in inside)
 
         for slot in sorted(slots, key=lambda slot: (room(slot), int(level.label[slot]))):
-            look = self._look((party.level, slot))
+            look = self._look((group_item.level, slot))
             if not self._exchangeable:
                 look = (-1, slot) if len(look) > 1 else (int(level.parent[slot]), *look)
             if look not in seen:
@@ -117,8 +117,8 @@ class Assigning:
         level, slot = taken
         smaller: Left = {}
         for index, slots in left.items():
-            party = self._arena.parties[index]
-            if party.level == level and slot in slots and not self._fits(party, (slot,)):
+            group_item = self._problem.group_items[index]
+            if group_item.level == level and slot in slots and not self._fits(group_item, (slot,)):
                 slots = [one for one in slots if one != slot]
             if not slots:
                 return None
@@ -127,40 +127,40 @@ class Assigning:
 
     # ---- choices
 
-    def _put(self, party: Party, choice: Choice) -> bool:
-        """The party takes these domains, if everybody there still fits."""
+    def _put(self, group_item: GroupItem, choice: Choice) -> bool:
+        """The group item takes these domains, if everybody there still fits."""
         if not self._budget.take():
             self.open = True
             return False
-        if not self._fits(party, choice):
+        if not self._fits(group_item, choice):
             return False
-        place = self._ground.around(party.level, choice)
-        self._chosen.append((party, choice))
+        place = self._capacity_view.around(group_item.level, choice)
+        self._chosen.append((group_item, choice))
         self._used[place] = self._used.get(place, 0) + 1
-        for around in self._ground.chain(place):
-            self._inside.setdefault(around, []).append((party, choice))
-        if self._arena.flat:
-            demand = self._arena.demands[party.index]
+        for around in self._capacity_view.chain(place):
+            self._inside.setdefault(around, []).append((group_item, choice))
+        if self._problem.flat:
+            demand = self._problem.demands[group_item.index]
             self._room[place] = [a - b for a, b in zip(self._room_in(place), demand, strict=True)]
         return True
 
     def _take_back(self) -> None:
-        party, choice = self._chosen.pop()
-        place = self._ground.around(party.level, choice)
+        group_item, choice = self._chosen.pop()
+        place = self._capacity_view.around(group_item.level, choice)
         self._used[place] -= 1
-        for around in self._ground.chain(place):
+        for around in self._capacity_view.chain(place):
             self._inside[around].pop()
-        if self._arena.flat:
-            demand = self._arena.demands[party.index]
+        if self._problem.flat:
+            demand = self._problem.demands[group_item.index]
             self._room[place] = [a + b for a, b in zip(self._room[place], demand, strict=True)]
 
-    def _fits(self, party: Party, choice: Choice) -> bool:
+    def _fits(self, group_item: GroupItem, choice: Choice) -> bool:
         """Beside all that stands there, in this place and in each around it that somebody has as a whole."""
-        place = self._ground.around(party.level, choice)
-        for around in self._ground.chain(place):
+        place = self._capacity_view.around(group_item.level, choice)
+        for around in self._capacity_view.chain(place):
             if around == place or self._used.get(around):
-                chosen = [*self._inside.get(around, ()), (party, choice)]
-                holds = self._arena.holds(around, chosen, self._budget)
+                chosen = [*self._inside.get(around, ()), (group_item, choice)]
+                holds = self._problem.holds(around, chosen, self._budget)
                 self.open |= holds is None
                 if not holds:
                     return False
@@ -169,19 +169,19 @@ class Assigning:
     # ---- bounds
 
     def _hopeless(self, left: Left) -> bool:
-        if not self._arena.flat:
+        if not self._problem.flat:
             return False
         order = sorted(left, key=lambda index: (len(left[index]), index))
         union: set[int] = set()
-        room = [0] * len(self._arena.demands[order[0]])
+        room = [0] * len(self._problem.demands[order[0]])
         for index in order:
             more = [slot for slot in left[index] if slot not in union]
             if len(union) + len(more) > 2 * len(order):
                 break
             union.update(more)
             for slot in more:
-                room = [a + b for a, b in zip(room, self._room_in((self._arena.level, slot)), strict=True)]
-            room = [a - b for a, b in zip(room, self._arena.demands[index], strict=True)]
+                room = [a + b for a, b in zip(room, self._room_in((self._problem.level, slot)), strict=True)]
+            room = [a - b for a, b in zip(room, self._problem.demands[index], strict=True)]
             if min(room) < 0:
                 return True
         return self._crowded(left, order)
@@ -189,10 +189,10 @@ class Assigning:
     def _room_in(self, place: Place) -> Sequence[int]:
         """What the domain has beside all that stands in it."""
         room = self._room.get(place)
-        return self._ground.capacity(place) if room is None else room
+        return self._capacity_view.capacity(place) if room is None else room
 
     def _crowded(self, left: Left, order: Sequence[int]) -> bool:
-        """Parties that must all have domains of their own, and these are too few."""
+        """Group items that must all have domains of their own, and these are too few."""
         clique: list[int] = []
         union: set[int] = set()
         for index in order:
@@ -207,10 +207,10 @@ class Assigning:
         """Whether the two can share no domain even where nobody else stands."""
         pair = (min(one, other), max(one, other))
         if pair not in self._apart:
-            first, second = (self._arena.parties[index] for index in pair)
+            first, second = (self._problem.group_items[index] for index in pair)
             both = [slot for slot in first.domains if slot in second.domains]
             self._apart[pair] = all(
-                self._arena.holds((self._arena.level, slot), [(first, (slot,)), (second, (slot,))], self._budget)
+                self._problem.holds((self._problem.level, slot), [(first, (slot,)), (second, (slot,))], self._budget)
                 is False
                 for slot in both
             )
@@ -219,15 +219,15 @@ class Assigning:
     # ---- several domains
 
     def _next_several(self, position: int) -> bool:
-        """Parties with any number are not looked at one by one: all together at the end."""
+        """Group items with any number are not looked at one by one: all together at the end."""
         if position == len(self._several) or self._numbers[self._several[position].index] == ANY:
-            anywhere = [(party, party.possible) for party in self._several[position:]]
+            anywhere = [(group_item, group_item.possible) for group_item in self._several[position:]]
             accepted = self._accept([*self._chosen, *anywhere])
             self.open |= accepted is None
             return bool(accepted)
-        party = self._several[position]
-        for choice in self._sets(party):
-            if self._put(party, choice):
+        group_item = self._several[position]
+        for choice in self._sets(group_item):
+            if self._put(group_item, choice):
                 if self._next_several(position + 1):
                     return True
                 self._take_back()
@@ -236,11 +236,11 @@ class Assigning:
                 return False
         return False
 
-    def _sets(self, party: Party) -> Iterator[Choice]:
-        """The sets of so many domains that hold the party while nobody else is there, the roomiest first."""
-        slots = sorted(party.possible, key=lambda slot: -int(party.alone[slot]))
-        sizes = [int(party.alone[slot]) for slot in slots]
-        yield from self._subsets(slots, sizes, 0, self._numbers[party.index], party.need)
+    def _sets(self, group_item: GroupItem) -> Iterator[Choice]:
+        """The sets of so many domains that hold the group item while nobody else is there, the roomiest first."""
+        slots = sorted(group_item.possible, key=lambda slot: -int(group_item.alone[slot]))
+        sizes = [int(group_item.alone[slot]) for slot in slots]
+        yield from self._subsets(slots, sizes, 0, self._numbers[group_item.index], group_item.need)
 
     def _subsets(
         self, slots: Sequence[int], sizes: Sequence[int], start: int, number: int, need: int

@@ -3,7 +3,7 @@
 That is one list for a domain, the same for every item: entry x is the most pods of the second shape beside x or more of
 the first. A row has its own such list, short and counted directly; two lists make one by the best way to share out x. With it,
 whether some sets of pods fit together is two sums and a look at the list, where packing.py would search each time anew.
-Pure arithmetic; called by arena.py.
+Pure arithmetic; called by problem.py.
 """
 
 from __future__ import annotations

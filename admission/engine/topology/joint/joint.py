@@ -34,11 +34,11 @@ from typing import Protocol
 from admission.engine.decision import Certificate, NoPlacement, PlacementResult, Proof, Proven
 from admission.engine.model import Assignment, DomainCount, PlacementOptions, Profile
 from admission.engine.topology.constraints import Ask, Group, Layer
-from admission.engine.topology.joint import crowd
-from admission.engine.topology.joint.arena import Arena, Chosen, Member, Party
+from admission.engine.topology.joint import colocated
 from admission.engine.topology.joint.assigning import ANY, Assigning
-from admission.engine.topology.joint.ground import EVERYWHERE, Place
+from admission.engine.topology.joint.capacity_view import EVERYWHERE, Place
 from admission.engine.topology.joint.packing import Budget, No
+from admission.engine.topology.joint.problem import Chosen, GroupItem, JointProblem, Member
 from admission.engine.topology.parts import path_of
 from admission.engine.topology.tree.tree import Tree, Values
 
@@ -48,7 +48,7 @@ _SETS_SHARE = 50
 """Of the budget, one part in so many is for fewer domains where groups need several anyway: sets of domains are many."""
 
 
-class Steps(crowd.Steps, Protocol):
+class Steps(colocated.Steps, Protocol):
     """What it needs of place.py."""
 
     options: PlacementOptions
@@ -103,21 +103,23 @@ class _Joint:
         self._kept = kept
         self._simulate_empty = simulate_empty
         self._budget = Budget(steps.options.exact_budget)
-        self._arena = Arena(tree, move, simulate_empty=simulate_empty)
-        self._parties = self._arena.parties
+        self._problem = JointProblem(tree, move, simulate_empty=simulate_empty)
+        self._group_items = self._problem.group_items
         self._best: tuple[int, Found] | None = None
 
     def solve(self, cost: int | None) -> PlacementResult:
         """`cost`: of the first try, None where it failed."""
         if cost is not None:
             self._best = cost, self._greedy.assignments
-        least = [party.least or 0 for party in self._parties]
-        if any(party.least is None or (party.bound and party.least > 1) for party in self._parties):
+        least = [group_item.least or 0 for group_item in self._group_items]
+        if any(
+            group_item.least is None or (group_item.bound and group_item.least > 1) for group_item in self._group_items
+        ):
             return self._none(proved=not self._kept)
         if self._best is None:
-            refuted = self._attempt([1 if party.bound or party.least == 1 else ANY for party in self._parties])
-            if self._best is None and not all(party.bound for party in self._parties):
-                refuted = self._attempt([1 if party.bound else ANY for party in self._parties])
+            refuted = self._attempt([1 if one.bound or one.least == 1 else ANY for one in self._group_items])
+            if self._best is None and not all(group_item.bound for group_item in self._group_items):
+                refuted = self._attempt([1 if group_item.bound else ANY for group_item in self._group_items])
             if self._best is None:
                 return self._none(proved=refuted and not self._kept)
         bound = self._improved(least)
@@ -129,7 +131,7 @@ class _Joint:
 
     def _improved(self, least: Sequence[int]) -> int:
         """Try every sum below the best's; returns what no answer can be below."""
-        total = bound = self._arena.fewest()
+        total = bound = self._problem.fewest()
         self._reordered(bound)
         if max(least) > 1:
             self._budget.left = min(self._budget.left, self._steps.options.exact_budget // _SETS_SHARE)
@@ -141,11 +143,11 @@ class _Joint:
 
     def _reordered(self, bound: int) -> None:
         """One after the other again, from the largest to the smallest and back."""
-        order = sorted(self._parties, key=lambda party: (-party.need, party.index))
-        for parties in (order, order[::-1]):
+        order = sorted(self._group_items, key=lambda group_item: (-group_item.need, group_item.index))
+        for group_items in (order, order[::-1]):
             if self._best is None or self._best[0] <= bound:
                 return
-            found = _placed(self._steps, [(party.group, None) for party in parties], self._simulate_empty)
+            found = _placed(self._steps, [(group_item.group, None) for group_item in group_items], self._simulate_empty)
             if found is not None:
                 self._keep(found)
 
@@ -165,13 +167,13 @@ class _Joint:
         return refuted
 
     def _numbers(self, least: Sequence[int], more: int, index: int = 0) -> Iterator[list[int]]:
-        """The ways to give the parties so many domains beyond their least; a required level stays at one."""
+        """The ways to give the group items so many domains beyond their least; a required level stays at one."""
         if index == len(least):
             if not more:
                 yield []
             return
-        party = self._parties[index]
-        most = 0 if party.bound else min(more, len(party.possible) - least[index])
+        group_item = self._group_items[index]
+        most = 0 if group_item.bound else min(more, len(group_item.possible) - least[index])
         for extra in range(most + 1):
             for rest in self._numbers(least, more - extra, index + 1):
                 yield [least[index] + extra, *rest]
@@ -180,8 +182,8 @@ class _Joint:
         """Search with these numbers of domains. True: refuted; an answer that is better than the best is kept."""
         if not self._budget.take():
             return False
-        given = {party.index: number for party, number in zip(self._parties, numbers, strict=True)}
-        search = Assigning(self._arena, given, self._budget, lambda chosen: self._accept(chosen, given))
+        given = {group_item.index: number for group_item, number in zip(self._group_items, numbers, strict=True)}
+        search = Assigning(self._problem, given, self._budget, lambda chosen: self._accept(chosen, given))
         return not search.run() and not search.open
 
     # ---- answers
@@ -192,7 +194,7 @@ class _Joint:
             packed = self._by_packing(chosen)
             if isinstance(packed, No):
                 return False if packed is No.PROVED else None
-            if self._tree.shape.hidden_nodes or any(party.own_rules for party in self._parties):
+            if self._tree.shape.hidden_nodes or any(group_item.own_rules for group_item in self._group_items):
                 return None
             found = packed
         self._keep(found)
@@ -206,37 +208,38 @@ class _Joint:
                 self._steps, [(p.group, self._within(p, c, numbers)) for p, c in order], self._simulate_empty
             )
             if found is not None and all(
-                numbers[party.index] == ANY
-                or _opened(self._tree, *self._move[party.index], found) <= numbers[party.index]
-                for party in self._parties
+                numbers[group_item.index] == ANY
+                or _opened(self._tree, *self._move[group_item.index], found) <= numbers[group_item.index]
+                for group_item in self._group_items
             ):
                 return found
         return None
 
-    def _within(self, party: Party, choice: Sequence[int], numbers: Mapping[int, int]) -> Values | None:
-        place = EVERYWHERE if numbers[party.index] == ANY else self._arena.ground.around(party.level, tuple(choice))
+    def _within(self, group_item: GroupItem, choice: Sequence[int], numbers: Mapping[int, int]) -> Values | None:
+        view = self._problem.capacity_view
+        place = EVERYWHERE if numbers[group_item.index] == ANY else view.around(group_item.level, tuple(choice))
         return None if place == EVERYWHERE else self._tree.levels[place[0]].paths[place[1]]
 
     def _by_packing(self, chosen: Sequence[Chosen]) -> Found | No:
         """Domain by domain as packed; a domain inside another one that somebody has is packed with it."""
         assignments: dict[str, Assignment] = {}
         for place, inside in self._separate(chosen).items():
-            if self._arena.exceeds(place, inside):
+            if self._problem.exceeds(place, inside):
                 return No.PROVED
-            packing = self._arena.packed(place, inside, self._budget)
+            packing = self._problem.packed(place, inside, self._budget)
             if isinstance(packing, No):
                 return packing
-            spread = self._arena.spread(inside, packing)
-            for party, _ in inside:
-                for item, member in zip(party.items, _speaking_order(party.group), strict=True):
+            spread = self._problem.spread(inside, packing)
+            for group_item, _ in inside:
+                for item, member in zip(group_item.items, _speaking_order(group_item.group), strict=True):
                     assignments[member] = self._assignment(spread[item])
         return assignments
 
     def _separate(self, chosen: Sequence[Chosen]) -> dict[Place, list[Chosen]]:
-        places = [self._arena.ground.around(party.level, choice) for party, choice in chosen]
+        places = [self._problem.capacity_view.around(group_item.level, choice) for group_item, choice in chosen]
         found: dict[Place, list[Chosen]] = {}
         for one, place in zip(chosen, places, strict=True):
-            widest = [around for around in self._arena.ground.chain(place) if around in places][-1]
+            widest = [around for around in self._problem.capacity_view.chain(place) if around in places][-1]
             found.setdefault(widest, []).append(one)
         return found
 
@@ -277,7 +280,7 @@ def _placed(steps: Steps, order: Sequence[tuple[Group, Values | None]], simulate
 def _members(steps: Steps, tree: Tree, group: Group) -> list[Member]:
     """Each pod set's own Ask, the speaker's first; none where the request breaks a rule."""
     if group.others:
-        asks = [steps.ask(tree, member) for member in crowd.single(group)]
+        asks = [steps.ask(tree, member) for member in colocated.single(group)]
         good = [ask for ask in asks if not isinstance(ask, NoPlacement)]
         return [_member(ask) for ask in good] if len(good) == len(asks) else []
     ask = steps.ask(tree, group)
@@ -299,7 +302,7 @@ def _member(ask: Ask) -> Member:
 def _speaking_order(group: Group) -> list[str]:
     """The names of its pod sets as `_members` has them."""
     if group.others:
-        return [member.workers.pod_set.name for member in crowd.single(group)]
+        return [member.workers.pod_set.name for member in colocated.single(group)]
     return [member.pod_set.name for member in group.members]
 
 

@@ -2,7 +2,7 @@
 
 A missing amount is too much when a shape's missing pods exceed what the rows would hold of it alone, when those at least as
 large as a shape exceed the pods of that shape that the rows would hold, or when all together ask for more of a resource
-than is free. Called by packing.py and arena.py.
+than is free. Called by packing.py and problem.py.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ its domain when the rows pass on to the next, and what is left over is dropped a
 remembered, and a state is given up when the rows to come cannot hold what is missing (limits.py).
 
 So "no" is a proof, unless the budget ended: then it is not known. The first pattern tried takes as many as possible of the
-shape that is hardest to place, which finds most answers without going back. Pure arithmetic on tuples; called by arena.py.
+shape that is hardest to place, which finds most answers without going back. Pure arithmetic on tuples; called by problem.py.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Packer:
         """The counts, or why there are none."""
         if self._hopeless(0, self._start):
             return No.PROVED
-        found = self._search(0, self._start) if len(self._rows) <= _DEEPEST else self._dive()
+        found = self._search(0, self._start) if len(self._rows) <= _DEEPEST else self._branch()
         if not found:
             return No.UNKNOWN if self._unknown else No.PROVED
         self._counts += [(0,) * len(self._items)] * (len(self._rows) - len(self._counts))
@@ -150,7 +150,7 @@ class _Packer:
         self._failed.add((index, state))
         return False
 
-    def _dive(self) -> bool:
+    def _branch(self) -> bool:
         """Only the first pattern of each row: for more rows than a search could ever go through."""
         state = self._start
         for index in range(len(self._rows)):

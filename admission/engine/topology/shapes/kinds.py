@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from admission.engine.topology.shapes.law import Law
+from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 
@@ -21,19 +21,21 @@ Families = tuple[tuple["Kind", int], ...]
 
 
 class Kind:
-    """`room`: pods that fit. `law`: of the children's level (at the lowest its own). Children without room are left out.
+    """`room`: pods that fit. `rule`: of the children's level (at the lowest its own). Children without room are left out.
 
     `kept`: pods that stay in it, beside the room; they count in every share, so a share is at least that. `rank` orders kinds.
     `known`: the cost below of each share, as far as worked out (split.py).
     """
 
-    def __init__(self, rank: int, level: int, room: int, kept: int, total: int, law: Law, kids: Families = ()) -> None:
+    def __init__(
+        self, rank: int, level: int, room: int, kept: int, total: int, rule: LevelRule, kids: Families = ()
+    ) -> None:
         self.rank = rank
         self.level = level
         self.room = room
         self.kept = kept
         self.cap = min(room + kept, total)
-        self.law = law
+        self.rule = rule
         self.kids = kids
         self.known: dict[int, int] = {}
 
@@ -51,34 +53,34 @@ class Kind:
     def takes(self) -> int:
         """The shares that it can take, as bits."""
         every = (1 << (self.cap + 1)) - (1 << self.kept)
-        if not self.kids or (self.law.plain and all(kid.whole for kid, _ in self.kids)):
+        if not self.kids or (self.rule.plain and all(kid.whole for kid, _ in self.kids)):
             return every
-        return (self._evenly(self.law) if self.law.even else self._anyhow(self.law)) & every
+        return (self._evenly(self.rule) if self.rule.even else self._anyhow(self.rule)) & every
 
     def fits(self, share: int) -> bool:
         """Whether it can take the share."""
-        if self.kids and self.law.even:
+        if self.kids and self.rule.even:
             return share == self.kept == 0 or (self.kept <= share <= self.cap and self.parts(share) > 0)
         return bool(self.takes >> share & 1)
 
     def options(self, kid: Kind) -> int:
         """The shares above 0 that a child may have, as bits."""
-        return kid.takes & self.law.allowed
+        return kid.takes & self.rule.allowed
 
     def can(self, kid: Kind, share: int) -> bool:
         """Whether a child may have this share."""
-        return bool(self.law.allowed >> share & 1) and kid.fits(share)
+        return bool(self.rule.allowed >> share & 1) and kid.fits(share)
 
     # ---- hard: the used units differ by one step at most
 
     def parts(self, share: int) -> int:
         """On how many units a hard constraint puts the share, 0 where it cannot."""
-        law = self.law
-        if law.packs:
+        rule = self.rule
+        if rule.packs:
             return int(any(self.can(kid, share) for kid in self._alone()))
-        steps, rest = divmod(share, law.step)
+        steps, rest = divmod(share, rule.step)
         most = 0 if rest else min(steps, self.units)
-        some = range(most, 0, -1) if law.partitions is None else (law.partitions,)
+        some = range(most, 0, -1) if rule.partitions is None else (rule.partitions,)
         return next((parts for parts in some if parts <= most and self._in_parts(steps, parts)), 0)
 
     def _in_parts(self, steps: int, parts: int) -> bool:
@@ -90,7 +92,7 @@ class Kind:
     def _keeps(self, small: int, parts: int, large: int) -> bool:
         """Whether the children that have pods already can all be among the used ones: what covers these and what covers the
         shares can be had in one (Mendelsohn and Dulmage)."""
-        step, only = self.law.step, [0, 0, 0, 0]
+        step, only = self.rule.step, [0, 0, 0, 0]
         for kid, many in self.kids:
             if kid.kept:
                 only[self.can(kid, small * step) + 2 * self.can(kid, (small + 1) * step)] += many
@@ -104,7 +106,7 @@ class Kind:
     def _takers(self, small: int) -> tuple[int, int, int]:
         """How many children can have so many steps, one more, either."""
         low = high = either = 0
-        step = self.law.step
+        step = self.rule.step
         for kid, many in self.kids:
             some, more = self.can(kid, small * step), self.can(kid, (small + 1) * step)
             low += many * some
@@ -112,37 +114,37 @@ class Kind:
             either += many * (some | more)
         return low, high, either
 
-    def _evenly(self, law: Law) -> int:
+    def _evenly(self, rule: LevelRule) -> int:
         found = 1
-        if law.packs:
+        if rule.packs:
             for kid in self._alone():
                 found |= self.options(kid)
             return found
-        steps = self.cap // law.step
+        steps = self.cap // rule.step
         if self.kept:
             return sum(1 << share for share in range(self.kept, self.cap + 1) if self.parts(share))
         some, more, both = self._all_takers(steps)
-        for small in range(1, (steps // law.partitions if law.partitions else steps) + 1):
+        for small in range(1, (steps // rule.partitions if rule.partitions else steps) + 1):
             low, high, either = some[small], more[small], both[small]
             top = min(either, steps // small)
-            for parts in range(1, top + 1) if law.partitions is None else (law.partitions,):
+            for parts in range(1, top + 1) if rule.partitions is None else (rule.partitions,):
                 least, most = max(0, parts - low), min(parts, high)
                 if parts <= top and least <= most:
-                    found |= _strided(most - least + 1, law.step) << (parts * small + least) * law.step
+                    found |= _strided(most - least + 1, rule.step) << (parts * small + least) * rule.step
         return found
 
     def _all_takers(self, steps: int) -> tuple[list[int], list[int], list[int]]:
         """The same for each number of steps."""
         low, either = np.zeros(steps + 2, dtype=np.int64), np.zeros(steps + 2, dtype=np.int64)
         for kid, many in self.kids:
-            can = _flags(self.options(kid), (steps + 2) * self.law.step)[:: self.law.step]
+            can = _flags(self.options(kid), (steps + 2) * self.rule.step)[:: self.rule.step]
             low += many * can
             either[:-1] += many * (can[:-1] | can[1:])
         return low.tolist(), [*low[1:].tolist(), 0], either.tolist()
 
     # ---- soft: any shares that the children can take
 
-    def _anyhow(self, law: Law) -> int:
+    def _anyhow(self, rule: LevelRule) -> int:
         found, every = 1, (1 << (self.cap + 1)) - 1
         for kid, many in self.kids:
             options = self.options(kid)
@@ -193,18 +195,19 @@ class Kinds:
     """The kind of every domain with room, by level and slot. Kinds rank the same whatever order the slots are in."""
 
     def __init__(
-        self, tree: Tree, rooms: Ints, laws: Sequence[Law], total: int, kept: Mapping[int, int] | None = None
+        self, tree: Tree, rooms: Ints, rules: Sequence[LevelRule], total: int, kept: Mapping[int, int] | None = None
     ) -> None:
-        self._laws = laws
+        self._rules = rules
         self._total = total
         self._all: list[Kind] = []
-        last, held = len(laws) - 1, kept or {}
+        last, held = len(rules) - 1, kept or {}
         leaves = {
             slot: (room, held.get(slot, 0)) for slot, room in enumerate(rooms.tolist()) if room > 0 or slot in held
         }
         self.most = max(map(sum, leaves.values()), default=0)
         made = {
-            both: self._new(Kind(len(self._all), last, *both, total, laws[-1])) for both in sorted(set(leaves.values()))
+            both: self._new(Kind(len(self._all), last, *both, total, rules[-1]))
+            for both in sorted(set(leaves.values()))
         }
         self.levels: list[dict[int, Kind]] = [{slot: made[both] for slot, both in leaves.items()}]
         for level in range(last - 1, -1, -1):
@@ -225,7 +228,7 @@ class Kinds:
         kids = tuple(sorted(some, key=lambda kid: (-kid[0].room, kid[0].rank)))
         room = sum(kind.room * many for kind, many in kids)
         kept = sum(kind.kept * many for kind, many in kids)
-        return Kind(len(self._all), level, room, kept, self._total, self._laws[level + 1], kids)
+        return Kind(len(self._all), level, room, kept, self._total, self._rules[level + 1], kids)
 
     def _new(self, kind: Kind) -> Kind:
         self._all.append(kind)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.topology.shapes.kinds import Kind, runs
-from admission.engine.topology.shapes.law import Law
+from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.tree.level import Ints
 
 NEVER = 1 << 61
@@ -52,7 +52,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Choices of each kind of child, largest first; 0: it may stay empty. `price`: the level's figures, as the law packs them.
+    """Choices of each kind of child, largest first; 0: it may stay empty. `price`: the level's figures, as the rule packs them.
 
     `parts`: how many units must be used, None where the price says it. `counts`: how many units have each share, if known.
     """
@@ -65,23 +65,25 @@ class Plan:
 
 def plans(kind: Kind, share: int, budget: Budget) -> list[Plan]:
     """All plans for a share that the kind can take; several where that many numbers of used units are equally good."""
-    law = kind.law
-    if law.even:
-        return [_even(kind, law, share)]
-    smooth = _smooth(kind, law, share)
+    rule = kind.rule
+    if rule.even:
+        return [_even(kind, rule, share)]
+    smooth = _smooth(kind, rule, share)
     if smooth is not None:
         return [smooth]
-    if law.width > 60:
+    if rule.width > 60:
         raise Spent
-    return list(_parted(kind, law, share, budget)) if law.partitions is not None else [_table(kind, law, share, budget)]
+    return (
+        list(_parted(kind, rule, share, budget)) if rule.partitions is not None else [_table(kind, rule, share, budget)]
+    )
 
 
 # ---- even
 
 
-def _even(kind: Kind, law: Law, share: int) -> Plan:
+def _even(kind: Kind, rule: LevelRule, share: int) -> Plan:
     parts = kind.parts(share)
-    counts = even(law, share, parts)
+    counts = even(rule, share, parts)
     options: dict[Kind, tuple[int, ...]] = {}
     for kid, _ in kind.kids:
         some = tuple(size for size in counts if kind.can(kid, size))
@@ -90,19 +92,19 @@ def _even(kind: Kind, law: Law, share: int) -> Plan:
     able = sum(many for kid, many in kind.kids if kid in options)
     if able > parts:
         options = {kid: some if kid.kept else (*some, 0) for kid, some in options.items()}
-    return Plan(_price(law, counts), parts, options, counts)
+    return Plan(_price(rule, counts), parts, options, counts)
 
 
-def even(law: Law, share: int, parts: int) -> dict[int, int]:
+def even(rule: LevelRule, share: int, parts: int) -> dict[int, int]:
     """Shares that differ by one step at most, the larger first: how many units have each."""
-    step = law.step if parts > 1 else share
+    step = rule.step if parts > 1 else share
     small, large = divmod(share // step, parts)
     counts = {(small + 1) * step: large, small * step: parts - large}
     return {size: many for size, many in counts.items() if many}
 
 
-def _price(law: Law, counts: Mapping[int, int]) -> int:
-    return sum(law.price(size) * many for size, many in counts.items()) + law.missing(sum(counts.values()))
+def _price(rule: LevelRule, counts: Mapping[int, int]) -> int:
+    return sum(rule.price(size) * many for size, many in counts.items()) + rule.missing(sum(counts.values()))
 
 
 # ---- smooth
@@ -118,22 +120,22 @@ class _Able:
     sizes: int
 
 
-def _smooth(kind: Kind, law: Law, share: int) -> Plan | None:
-    step = law.stride
+def _smooth(kind: Kind, rule: LevelRule, share: int) -> Plan | None:
+    step = rule.stride
     steps, rest = divmod(share, step)
     if rest or kind.kept:
         return None
-    some = ((kid, many, kind.options(kid) & law.lawful) for kid, many in kind.kids)
+    some = ((kid, many, kind.options(kid) & rule.lawful) for kid, many in kind.kids)
     able = [_Able((sizes.bit_length() - 1) // step, many, kid, sizes) for kid, many, sizes in some if sizes]
     able.sort(key=lambda one: (-one.most, one.kid.rank))
     if sum(one.most * one.many for one in able) < steps:
         return None
     counts = _packed(able, steps)
-    if not law.packs:
-        lowest = -(-max(law.minimum or 1, 1) // step)
+    if not rule.packs:
+        lowest = -(-max(rule.minimum or 1, 1) // step)
         parts = min(steps // lowest, sum(one.many for one in able))
-        if law.partitions is not None:
-            parts = min(parts, max(law.partitions, sum(counts.values())))
+        if rule.partitions is not None:
+            parts = min(parts, max(rule.partitions, sum(counts.values())))
         if parts < sum(counts.values()):
             return None
         counts = _level(able, steps, parts)
@@ -141,8 +143,8 @@ def _smooth(kind: Kind, law: Law, share: int) -> Plan | None:
     for one in able:
         if any(size <= one.most * step and not one.sizes >> size & 1 for size in sized):
             return None
-    parts_asked = sum(counts.values()) if law.partitions is not None else None
-    return Plan(_price(law, sized), parts_asked, _tight(able, sized, step), sized)
+    parts_asked = sum(counts.values()) if rule.partitions is not None else None
+    return Plan(_price(rule, sized), parts_asked, _tight(able, sized, step), sized)
 
 
 def _packed(able: Sequence[_Able], steps: int) -> Counter[int]:
@@ -214,19 +216,19 @@ class _Choice:
     arrays: tuple[Ints, Ints]
 
 
-def _choices(kind: Kind, law: Law, share: int) -> Iterator[_Choice]:
+def _choices(kind: Kind, rule: LevelRule, share: int) -> Iterator[_Choice]:
     for kid, many in kind.kids:
         sizes = [size for at, length in runs(kind.options(kid)) for size in range(at, at + length) if size <= share]
         if sizes:
-            prices = [law.price(size) for size in sizes]
+            prices = [rule.price(size) for size in sizes]
             arrays = (np.array(sizes, dtype=np.int64), np.array(prices, dtype=np.int64))
             choice = _Choice(kid, tuple(zip(sizes, prices, strict=True)), arrays)
             for _ in range(many if kid.kept else min(many, share // sizes[0])):
                 yield choice
 
 
-def _table(kind: Kind, law: Law, share: int, budget: Budget) -> Plan:
-    choices = list(_choices(kind, law, share))
+def _table(kind: Kind, rule: LevelRule, share: int, budget: Budget) -> Plan:
+    choices = list(_choices(kind, rule, share))
     start = np.full(share + 1, NEVER, dtype=np.int64)
     start[0] = 0
     steps = [start]
@@ -279,8 +281,8 @@ def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> 
     return {kid: tuple(sorted(some, reverse=True)) for kid, some in marks.items() if some and some != {0}}
 
 
-def _parted(kind: Kind, law: Law, share: int, budget: Budget) -> Iterator[Plan]:
-    choices = list(_choices(kind, law, share))
+def _parted(kind: Kind, rule: LevelRule, share: int, budget: Budget) -> Iterator[Plan]:
+    choices = list(_choices(kind, rule, share))
     most = min(len(choices), share)
     start = np.full((most + 1, share + 1), NEVER, dtype=np.int64)
     start[0, 0] = 0
@@ -291,7 +293,7 @@ def _parted(kind: Kind, law: Law, share: int, budget: Budget) -> Iterator[Plan]:
         for size, price in choice.prices:
             np.minimum(best[1:, size:], before[:-1, : share + 1 - size] + price, out=best[1:, size:])
         steps.append(best)
-    totals = {parts: int(cost) + law.missing(parts) for parts, cost in enumerate(steps[-1][:, share]) if cost < NEVER}
+    totals = {parts: int(cost) + rule.missing(parts) for parts, cost in enumerate(steps[-1][:, share]) if cost < NEVER}
     least = min(totals.values())
     for parts, price in totals.items():
         if price == least:

@@ -1,4 +1,4 @@
-"""What is done when the budget is spent: shares from left to right, near the aim of the level's law, never past a hard one.
+"""What is done when the budget is spent: shares from left to right, near the aim of the level's rule, never past a hard one.
 
 No search: what the children can take is known as bits (kinds.py), so a share is only chosen where the rest still fits into
 the children after it.
@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.engine.topology.shapes.kinds import Kind, summed
-from admission.engine.topology.shapes.law import Law
+from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.shapes.plans import even
 
 
 def rough(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
     """A share for each child in this order, for a share that the kind can take."""
-    law = kind.law
-    if law.even:
+    rule = kind.rule
+    if rule.even:
         return _even(kind, order, share)
-    places, units = _sequence(kind, law, order, share)
-    for mask in (law.lawful, law.allowed):
+    places, units = _sequence(kind, rule, order, share)
+    for mask in (rule.lawful, rule.allowed):
         options = [kind.options(order[place]) & mask | (not order[place].kept) for place in places]
         ahead = _ahead(options, share)
         if ahead[0] >> share & 1:
             break
     shares, left = [0] * len(order), share
     for at, place in enumerate(places):
-        aim = order[place].cap if law.packs else (left // (units - at) if at < units else 0)
+        aim = order[place].cap if rule.packs else (left // (units - at) if at < units else 0)
         shares[place] = _nearest(min(aim, left), left, options[at], ahead[at + 1])
         left -= shares[place]
     return shares
@@ -34,7 +34,7 @@ def rough(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
 
 def _even(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
     """First the children that have pods, and of them first those that can have one of the sizes only."""
-    counts = even(kind.law, share, kind.parts(share))
+    counts = even(kind.rule, share, kind.parts(share))
     able = [[size for size in counts if kind.can(kid, size)] for kid in order]
     shares = [0] * len(order)
     held = [place for place, kid in enumerate(order) if kid.kept]
@@ -61,13 +61,13 @@ def _hand_out(places: Sequence[int], able: Sequence[Sequence[int]], counts: dict
             counts[size] -= 1
 
 
-def _sequence(kind: Kind, law: Law, order: Sequence[Kind], share: int) -> tuple[list[int], int]:
+def _sequence(kind: Kind, rule: LevelRule, order: Sequence[Kind], share: int) -> tuple[list[int], int]:
     """Who is asked when, and how many of the first are aimed at: the roomiest; to spread, the smallest of them first."""
     places = [place for place in range(len(order)) if order[place].cap]
     places.sort(key=lambda place: (-order[place].cap, place))
-    if law.packs:
+    if rule.packs:
         return places, len(places)
-    units = min(share, len(places), law.partitions or share)
+    units = min(share, len(places), rule.partitions or share)
     return [*places[:units][::-1], *places[units:]], units
 
 

@@ -42,7 +42,7 @@ from admission.engine.topology.compatible.search import Found, NoDomains, NoFit,
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.shapes.kinds import Kind, Kinds
-from admission.engine.topology.shapes.law import Law, laws_of
+from admission.engine.topology.shapes.level_rule import LevelRule, rules_of
 from admission.engine.topology.shapes.plans import Budget, Spent
 from admission.engine.topology.shapes.rough import rough
 from admission.engine.topology.shapes.split import Splitter
@@ -59,8 +59,8 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
     The certificate's figures: three a level from the top as listed above, then the stranded slots.
     """
     total = (ask.count + sum(ask.kept.values())) // ask.slice_size * ask.slice_size
-    laws = laws_of(ask.shaped, ask.layers, tree.depth, total)
-    problem = _problem(tree, ask, laws)
+    rules = rules_of(ask.shaped, ask.layers, tree.depth, total)
+    problem = _problem(tree, ask, rules)
     if problem:
         return _never(NoFit(max(ask.level, 0), 0, ask.need, problem))
     if not len(tree.levels[ask.level]):
@@ -68,28 +68,28 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
     if total == 0:
         none = np.zeros(0, dtype=np.int64)
         return Solved(Found(none, none, none), Certificate(Proof.OPTIMAL))
-    kinds = _kinds(tree, ask, numbers, laws)
+    kinds = _kinds(tree, ask, numbers, rules)
     for level in _bounds(ask):
-        places = _able(kinds, laws, level, total)
+        places = _able(kinds, rules, level, total)
         if places:
-            return _Shaper(tree, ask, laws, kinds, budget).place(level, places)
-    return _never(_no_fit(tree, ask, numbers, kinds, laws))
+            return _Shaper(tree, ask, rules, kinds, budget).place(level, places)
+    return _never(_no_fit(tree, ask, numbers, kinds, rules))
 
 
-def _kinds(tree: Tree, ask: Ask, numbers: Sequence[Numbers], laws: Sequence[Law]) -> Kinds:
+def _kinds(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> Kinds:
     kept = {tree.levels[-1].slots[path]: pods for path, pods in ask.kept.items()}
-    return Kinds(tree, numbers[-1].pod, laws, laws[0].total, kept)
+    return Kinds(tree, numbers[-1].pod, rules, rules[0].total, kept)
 
 
 def _never(outcome: NoFit | NoDomains) -> Solved:
     return Solved(outcome, Certificate(Proof.INFEASIBLE))
 
 
-def _problem(tree: Tree, ask: Ask, laws: Sequence[Law]) -> str:
+def _problem(tree: Tree, ask: Ask, rules: Sequence[LevelRule]) -> str:
     """Why there is nothing to solve."""
     if ask.leaders:
         return "placement constraints cannot be combined with a leader in the same group"
-    some = [tree.shape.levels[level] for level, law in enumerate(laws) if law.senseless]
+    some = [tree.shape.levels[level] for level, rule in enumerate(rules) if rule.senseless]
     return f"the placement constraint at level {some[0]} contradicts itself" if some else ""
 
 
@@ -101,9 +101,9 @@ def _bounds(ask: Ask) -> Iterator[int]:
         yield ROOT
 
 
-def _able(kinds: Kinds, laws: Sequence[Law], level: int, total: int) -> dict[int, Kind]:
+def _able(kinds: Kinds, rules: Sequence[LevelRule], level: int, total: int) -> dict[int, Kind]:
     """The domains of the level that can hold everything, by slot; the root is slot 0."""
-    if not all(law.alone() for law in laws[: level + 1]):
+    if not all(rule.alone() for rule in rules[: level + 1]):
         return {}
     some = kinds.levels[level] if level > ROOT else {0: kinds.root}
     fits = {kind: kind.kept == kinds.root.kept and kind.fits(total) for kind in dict.fromkeys(some.values())}
@@ -116,7 +116,7 @@ class _Shaper:
 
     tree: Tree
     ask: Ask
-    laws: Sequence[Law]
+    rules: Sequence[LevelRule]
     kinds: Kinds
     budget: int
 
@@ -125,13 +125,13 @@ class _Shaper:
         budget = Budget(self.budget)
         splitter = Splitter(self._shifts(), budget)
         bound = self._above(level)
-        total = self.laws[0].total
+        total = self.rules[0].total
         tightest = sorted(places, key=lambda slot: (places[slot].room, self._label(level, slot)))
         try:
             tops = {kind: splitter.top(kind, total) for kind in dict.fromkeys(places.values())}
             least = min(tops.values())
-            if level + 1 < len(self.laws):
-                bound += self.laws[level + 1].unpacked(least)
+            if level + 1 < len(self.rules):
+                bound += self.rules[level + 1].unpacked(least)
             costs = {kind: splitter.cost(kind, total) for kind, top in tops.items() if top == least}
             slot = min((slot for slot in tightest if places[slot] in costs), key=lambda slot: costs[places[slot]])
             pods = self._hand_out(level, slot, splitter)
@@ -152,17 +152,17 @@ class _Shaper:
 
     def _shifts(self) -> list[int]:
         """Where each level's figures begin in a cost: above those of all levels below, and the stranded slots."""
-        shift = 1 + (2 * self.kinds.most * self.laws[0].total).bit_length()
+        shift = 1 + (2 * self.kinds.most * self.rules[0].total).bit_length()
         shifts = []
-        for law in reversed(self.laws):
+        for rule in reversed(self.rules):
             shifts.append(shift)
-            shift += law.width
+            shift += rule.width
         return shifts[::-1]
 
     def _hand_out(self, level: int, slot: int, splitter: Splitter | None) -> dict[int, int]:
         """Pods by slot of the lowest level."""
-        pods = {slot: self.laws[0].total}
-        while level + 1 < len(self.laws):
+        pods = {slot: self.rules[0].total}
+        while level + 1 < len(self.rules):
             below: dict[int, int] = {}
             for parent, share in pods.items():
                 below.update(self._below(level, parent, share, splitter))
@@ -192,14 +192,14 @@ class _Shaper:
 
     def _above(self, level: int) -> tuple[int, ...]:
         """What the levels down to the bounding one cost: one unit with all pods."""
-        return tuple(figure for law in self.laws[: level + 1] for figure in law.figures([[law.total]]))
+        return tuple(figure for rule in self.rules[: level + 1] for figure in rule.figures([[rule.total]]))
 
     def _figures(self, pods: Mapping[int, int]) -> tuple[int, ...]:
         """The cost of a placement, counted from the placement itself."""
         leaves = self.kinds.levels[-1]
-        stranded = sum(leaves[slot].room + leaves[slot].kept for slot in pods) - self.laws[0].total
+        stranded = sum(leaves[slot].room + leaves[slot].kept for slot in pods) - self.rules[0].total
         found: list[int] = [stranded]
-        for level in range(len(self.laws) - 1, -1, -1):
+        for level in range(len(self.rules) - 1, -1, -1):
             parents = self.tree.levels[level].parent
             families: dict[int, list[int]] = {}
             above: dict[int, int] = {}
@@ -207,7 +207,7 @@ class _Shaper:
                 parent = int(parents[slot]) if level else 0
                 families.setdefault(parent, []).append(share)
                 above[parent] = above.get(parent, 0) + share
-            found[:0] = self.laws[level].figures(families.values())
+            found[:0] = self.rules[level].figures(families.values())
             pods = above
         return tuple(found)
 
@@ -215,16 +215,16 @@ class _Shaper:
 # ---- why not
 
 
-def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: Kinds, laws: Sequence[Law]) -> NoFit:
+def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: Kinds, rules: Sequence[LevelRule]) -> NoFit:
     """For lack of room, or for a hard constraint."""
     at = ask.level if ask.required else 0
     offers = numbers[at].slice
     room = int(offers.max() if ask.required else offers.sum())
-    if room < ask.need or not any(law.hard for law in laws):
+    if room < ask.need or not any(rule.hard for rule in rules):
         return NoFit(at, min(room, ask.need), ask.need)
-    most = _most(kinds, at if ask.required else ROOT) - kinds.root.kept if laws[0].total <= SMALL else 0
+    most = _most(kinds, at if ask.required else ROOT) - kinds.root.kept if rules[0].total <= SMALL else 0
     fit = min(max(0, most // ask.slice_size), ask.need - 1)
-    return NoFit(at, fit, ask.need, _reason(tree, ask, numbers, laws))
+    return NoFit(at, fit, ask.need, _reason(tree, ask, numbers, rules))
 
 
 def _most(kinds: Kinds, level: int) -> int:
@@ -233,16 +233,16 @@ def _most(kinds: Kinds, level: int) -> int:
     return max((kind.takes.bit_length() - 1 for kind in some), default=0)
 
 
-def _reason(tree: Tree, ask: Ask, numbers: Sequence[Numbers], laws: Sequence[Law]) -> str:
+def _reason(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> str:
     """The hard constraints each of which, made soft, would let the pods fit; all of them where no single one does."""
-    hard = [level for level, law in enumerate(laws) if law.hard]
-    guilty = [level for level in hard if _fits_without(tree, ask, numbers, laws, level)] or hard
-    words = [f"{laws[level].words()} at level {tree.shape.levels[level]}" for level in guilty]
+    hard = [level for level, rule in enumerate(rules) if rule.hard]
+    guilty = [level for level in hard if _fits_without(tree, ask, numbers, rules, level)] or hard
+    words = [f"{rules[level].words()} at level {tree.shape.levels[level]}" for level in guilty]
     return f"no placement meets the hard placement constraint {' and '.join(words)}"
 
 
-def _fits_without(tree: Tree, ask: Ask, numbers: Sequence[Numbers], laws: Sequence[Law], level: int) -> bool:
-    total = laws[0].total
-    relaxed = [replace(law, hard=law.hard and at != level) for at, law in enumerate(laws)]
+def _fits_without(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule], level: int) -> bool:
+    total = rules[0].total
+    relaxed = [replace(rule, hard=rule.hard and at != level) for at, rule in enumerate(rules)]
     kinds = _kinds(tree, ask, numbers, relaxed)
     return any(_able(kinds, relaxed, bound, total) for bound in _bounds(ask))

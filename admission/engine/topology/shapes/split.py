@@ -51,16 +51,16 @@ class Splitter:
         return [-part for part in found]
 
     def _ways(self, kind: Kind, order: Sequence[Kind], share: int) -> list[tuple[int, list[int]]]:
-        law = kind.law
+        rule = kind.rule
         shift = self._shifts[kind.level + 1]
         ways = []
         for plan in self.plans(kind, share):
             plan = self._narrowed(kind, plan)
             costs = {
-                kid: {size: ((law.price(size) << shift) + self.cost(kid, size)) if size else 0 for size in sizes}
+                kid: {size: ((rule.price(size) << shift) + self.cost(kid, size)) if size else 0 for size in sizes}
                 for kid, sizes in plan.options.items()
             }
-            extra = law.missing(plan.parts) << shift if plan.parts is not None else 0
+            extra = rule.missing(plan.parts) << shift if plan.parts is not None else 0
             cost, shares = self._way(plan, order, costs, share)
             ways.append((cost + extra, [-part for part in shares]))
         return ways

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node
-from admission.engine.topology.booked.usage import Books, Columns, Nodes, Vector
+from admission.engine.topology.allocation.usage import Books, Columns, Nodes, Vector
 from admission.engine.topology.tree.level import Ints, Level, grown
 from admission.engine.topology.tree.match import Matcher
 

@@ -24,7 +24,7 @@ from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.together import with_verdict
 from admission.controllers.pods.views import pod_keys
 from admission.controllers.situation import Situation, blocker
-from admission.engine import intake, model
+from admission.engine import convert, model
 from admission.engine.books import Books
 from admission.engine.cycle.deciding import decide
 from admission.engine.decision import Admit, Evict, Preempt
@@ -78,13 +78,13 @@ class World:
     def shrink(self, cpus: int) -> None:
         """There is less from now on."""
         self.cpus, self._queue = cpus, _queue(cpus)
-        self.books.apply(intake.cluster_queue(self._queue))
+        self.books.apply(convert.cluster_queue(self._queue))
 
     def restart(self) -> None:
         """Another controller comes, and knows what is written."""
         self.books = Books(Ledger(), PendingQueues())
         self.books.apply(model.Flavor("flat", {}))
-        self.books.apply(intake.cluster_queue(self._queue))
+        self.books.apply(convert.cluster_queue(self._queue))
         self._seen: dict[str, Workload] = {}
 
     # ---- what happens to pods
@@ -293,7 +293,7 @@ class World:
         situation = self._situation(workload)
         reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)
         self.books.apply(
-            intake.workload(
+            convert.workload(
                 workload,
                 cluster_queue="q",
                 blocked=None if reserved else blocker(workload, situation),
@@ -307,7 +307,7 @@ class World:
 
     def _admit(self, decision: Admit) -> None:
         workload = self.workloads[decision.workload]
-        status = conditions.reserved(workload.status, intake.admission(decision.admission), self.now)
+        status = conditions.reserved(workload.status, convert.admission(decision.admission), self.now)
         status = conditions.with_checks(status, own_checks(workload), self.now)
         self._status(decision.workload, conditions.synced_admitted(status, self.now))
 

@@ -34,7 +34,7 @@ from admission.engine.model import (
 from admission.engine.preemption.candidates import Candidate, Question, Right, find
 from admission.engine.preemption.preemptor import needed
 from admission.engine.quota.cohorts import Node as QuotaNode
-from admission.engine.topology.booked.shares import Booking
+from admission.engine.topology.allocation.shares import Booking
 from tests.admission.engine.making import CPU, HOST, RACK, group, host, racks
 
 NOW = 10_000.0

@@ -11,23 +11,23 @@ amounts = st.lists(st.integers(0, 9), max_size=9)
 
 
 @given(amounts, st.integers(-3, 40), st.integers(1, 9))
-def test_so_many_are_needed_at_least(values: list[int], lack: int, most: int) -> None:
+def test_so_many_are_needed_at_least(values: list[int], deficit: int, most: int) -> None:
     largest = Largest(values, most)
     for start in range(len(values) + 1):
-        exact = fewest(values[start:], lack)
-        told = largest.needed(start, lack)
+        exact = fewest(values[start:], deficit)
+        told = largest.needed(start, deficit)
         assert told == (exact if exact in (0, IMPOSSIBLE) or exact <= most else most + 1)
 
 
 @given(amounts, st.integers(0, 40))
-def test_fewest_is_the_smallest_number_that_reaches_the_lack(values: list[int], lack: int) -> None:
-    count = fewest(values, lack)
+def test_fewest_is_the_smallest_number_that_reaches_the_lack(values: list[int], deficit: int) -> None:
+    count = fewest(values, deficit)
     best = sorted(values, reverse=True)
     if count == IMPOSSIBLE:
-        assert sum(values) < lack
+        assert sum(values) < deficit
     else:
-        assert sum(best[:count]) >= lack
-        assert count == 0 or sum(best[: count - 1]) < lack
+        assert sum(best[:count]) >= deficit
+        assert count == 0 or sum(best[: count - 1]) < deficit
 
 
 @given(amounts, st.integers(0, 9))

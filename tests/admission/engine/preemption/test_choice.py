@@ -13,8 +13,8 @@ from admission.engine.preemption.cheapest import cheapest
 from admission.engine.preemption.classical import attempts, classical
 from admission.engine.preemption.cost import FREE, Cost, cost_of
 from admission.engine.preemption.fair import fair
-from admission.engine.preemption.hole import Taken
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.preemption.removal import Taken
 from admission.engine.quota.fairness import FairSharing, FairStrategy
 from tests.admission.engine.dump import dump
 from tests.admission.engine.preemption.scenes import NOW, Scene, scenes
@@ -70,14 +70,14 @@ def test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers(scene: S
     choice = cheapest(scene.ledger, scene.question(), AMPLE)
     assert dump(scene.ledger) == before
     assert scene.ledger.audit() == []
-    peers = classical(scene.ledger, scene.question())
+    kueue_choice = classical(scene.ledger, scene.question())
     if choice.taken:
         check(scene, choice.taken)
         assert choice.certificate.cost == cost(choice.taken)
-        if peers:
-            assert cost(choice.taken) <= cost(peers)
+        if kueue_choice:
+            assert cost(choice.taken) <= cost(kueue_choice)
     else:
-        assert not peers
+        assert not kueue_choice
 
 
 def cost(taken: list[Taken] | tuple[Taken, ...]) -> Cost:

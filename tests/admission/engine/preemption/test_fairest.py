@@ -1,4 +1,5 @@
-"""Fair sharing where the hole must have a shape: somebody allowed is found wherever there is a set that makes room."""
+"""Fair sharing where placement needs the freed room in one domain: somebody allowed is found wherever there is a set that
+makes room."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from admission.engine.preemption.candidates import Question, find_for_fairness
 from admission.engine.preemption.cost import Cost, cost_of
 from admission.engine.preemption.fair import fair, told_of
 from admission.engine.preemption.fairest import fairest
-from admission.engine.preemption.hole import Hole, Taken
 from admission.engine.preemption.preemptor import needed
+from admission.engine.preemption.removal import Removal, Taken
 from admission.engine.quota.fairness import FairSharing, FairStrategy
 from tests.admission.engine.dump import dump
 from tests.admission.engine.making import CPU
@@ -123,8 +124,8 @@ class Gang:
         for count in range(len(staying) + 1):
             for some in combinations(staying, count):
                 told = [one for one in candidates if one.workload.evicted or one in some]
-                with Hole(self.ledger, self.question, None) as hole:
-                    if found := told_of(told, hole, self.question, self.sharing):
+                with Removal(self.ledger, self.question, None) as removal:
+                    if found := told_of(told, removal, self.question, self.sharing):
                         yield found
 
 

@@ -71,18 +71,18 @@ def proved(result: PlacementResult) -> Certificate:
 # ---- the reference: every way to share out, judged by the rules as they are written
 
 
-def cost_of(rooms: Rooms, laws: Mapping[int, LevelConstraint], shares: Shares) -> tuple[int, ...]:
+def cost_of(rooms: Rooms, rules: Mapping[int, LevelConstraint], shares: Shares) -> tuple[int, ...]:
     """Three figures a level, then the stranded slots."""
     figures: list[int] = []
     total = sum(shares.values())
     for level in range(len(LEVELS)):
-        law = laws.get(level, LevelConstraint(""))
-        packs = law.spreading is PACK and law.partitions is None
+        rule = rules.get(level, LevelConstraint(""))
+        packs = rule.spreading is PACK and rule.partitions is None
         outside = middle = pairs = 0
         for family in families(shares, level):
-            outside += sum(_outside(law, share) for share in family)
+            outside += sum(_outside(rule, share) for share in family)
             pairs += sum(share * (share - 1) // 2 for share in family)
-            middle += len(family) if packs else abs(len(family) - law.partitions) if law.partitions else 0
+            middle += len(family) if packs else abs(len(family) - rule.partitions) if rule.partitions else 0
         figures += [outside, middle, total * (total - 1) // 2 - pairs if packs else pairs]
     return (*figures, sum(rooms[path] for path in shares) - total)
 
@@ -98,32 +98,32 @@ def families(shares: Shares, level: int) -> list[list[int]]:
     return list(found.values())
 
 
-def _outside(law: LevelConstraint, share: int) -> int:
+def _outside(rule: LevelConstraint, share: int) -> int:
     out = 0
-    if (law.minimum is not None and share < law.minimum) or (law.maximum is not None and share > law.maximum):
+    if (rule.minimum is not None and share < rule.minimum) or (rule.maximum is not None and share > rule.maximum):
         out = share
-    return out + (share % law.factor if law.factor else 0)
+    return out + (share % rule.factor if rule.factor else 0)
 
 
-def lawful(laws: Mapping[int, LevelConstraint], shares: Shares, sizes: Mapping[int, int] | None = None) -> bool:
+def lawful(rules: Mapping[int, LevelConstraint], shares: Shares, sizes: Mapping[int, int] | None = None) -> bool:
     """Whether every hard constraint holds, and every slice is whole."""
     for level in range(len(LEVELS)):
-        law, size = laws.get(level, LevelConstraint("")), (sizes or {}).get(level, 1)
+        rule, size = rules.get(level, LevelConstraint("")), (sizes or {}).get(level, 1)
         for family in families(shares, level):
             if any(share % size for share in family):
                 return False
-            if law.hard and not _holds(law, family, size):
+            if rule.hard and not _holds(rule, family, size):
                 return False
     return True
 
 
-def _holds(law: LevelConstraint, family: list[int], size: int) -> bool:
-    if any(_outside(law, share) for share in family):
+def _holds(rule: LevelConstraint, family: list[int], size: int) -> bool:
+    if any(_outside(rule, share) for share in family):
         return False
-    if law.partitions is None and law.spreading is PACK:
-        return len(family) == 1 or law.minimum is not None or law.maximum is not None or law.factor is not None
-    step = next(step for step in range(size, 10**6, size) if step % (law.factor or 1) == 0)
-    return max(family) - min(family) <= step and law.partitions in (None, len(family))
+    if rule.partitions is None and rule.spreading is PACK:
+        return len(family) == 1 or rule.minimum is not None or rule.maximum is not None or rule.factor is not None
+    step = next(step for step in range(size, 10**6, size) if step % (rule.factor or 1) == 0)
+    return max(family) - min(family) <= step and rule.partitions in (None, len(family))
 
 
 def everything(rooms: Rooms, count: int) -> Iterator[Shares]:
@@ -137,7 +137,7 @@ def everything(rooms: Rooms, count: int) -> Iterator[Shares]:
 def best(
     rooms: Rooms,
     bound: str,
-    laws: Mapping[int, LevelConstraint],
+    rules: Mapping[int, LevelConstraint],
     count: int,
     sizes: Mapping[int, int] | None = None,
     kept: Shares | None = None,
@@ -148,12 +148,12 @@ def best(
     allowed = [
         shares
         for shares in everything(rooms, count)
-        if lawful(laws, shares, sizes) and all(shares.get(path, 0) >= some for path, some in (kept or {}).items())
+        if lawful(rules, shares, sizes) and all(shares.get(path, 0) >= some for path, some in (kept or {}).items())
     ]
     for depth in (at,) if word == "required" else range(at, -2, -1):
         inside = [shares for shares in allowed if len({path[: depth + 1] for path in shares}) == 1]
         if inside:
-            return min(cost_of(rooms, laws, shares) for shares in inside)
+            return min(cost_of(rooms, rules, shares) for shares in inside)
     return None
 
 

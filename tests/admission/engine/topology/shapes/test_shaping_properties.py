@@ -62,25 +62,25 @@ def constraints(draw: st.DrawFn, level: str) -> LevelConstraint:
 def cases(draw: st.DrawFn) -> Case:
     """A cluster and what is asked of it; with the level of pairs, where slices of two are asked for."""
     levels = draw(st.sets(st.integers(0, 2), max_size=3))
-    laws = {level: draw(constraints(LEVELS[level])) for level in sorted(levels)} or {2: LevelConstraint(LEVELS[2])}
+    rules = {level: draw(constraints(LEVELS[level])) for level in sorted(levels)} or {2: LevelConstraint(LEVELS[2])}
     sliced = draw(st.none() | st.none() | st.integers(0, 2))
     bounds = [one for one in BOUNDS if sliced is None or one in ("unconstrained", "required block", "preferred block")]
-    return draw(rooms()), draw(st.sampled_from(bounds)), laws, draw(st.integers(1, 8)), sliced
+    return draw(rooms()), draw(st.sampled_from(bounds)), rules, draw(st.integers(1, 8)), sliced
 
 
 def _agrees(case: Case, random: Random) -> None:
     """The whole contract, on one case."""
-    hosts, bound, laws, count, sliced = case
+    hosts, bound, rules, count, sliced = case
     slices = () if sliced is None else (SliceLayer(LEVELS[sliced], 2),)
     sizes = {} if sliced is None else {sliced: 2}
     pods = count if sliced is None else count // 2 * 2
-    ask = asked(bound, list(laws.values()), slices)
+    ask = asked(bound, list(rules.values()), slices)
     result = place(cluster(hosts), ask, count)
     mixed = place(cluster(hosts, names=random.sample(sorted(hosts), len(hosts))), ask, count)
     assert (mixed.assignments, mixed.certificates) == (result.assignments, result.certificates)
     if pods == 0:
         return
-    wanted = best(hosts, bound, laws, pods, sizes)
+    wanted = best(hosts, bound, rules, pods, sizes)
     certificate = proved(result)
     if wanted is None:
         assert not result.fits
@@ -90,22 +90,22 @@ def _agrees(case: Case, random: Random) -> None:
     assert certificate.proof is Proof.OPTIMAL
     assert certificate.cost == wanted
     shares = shares_of(result)
-    assert cost_of(hosts, laws, shares) == wanted
+    assert cost_of(hosts, rules, shares) == wanted
     assert sum(shares.values()) == pods
     assert all(0 < share <= hosts[path] for path, share in shares.items())
-    assert lawful(laws, shares, sizes)
+    assert lawful(rules, shares, sizes)
 
 
 def _sound(case: Case, pods: int, sizes: dict[int, int], cost: tuple[int, ...]) -> None:
     """With the budget spent at once: whole, lawful, no better than the optimum, and the bound no worse than it."""
-    hosts, bound, laws, count, sliced = case
+    hosts, bound, rules, count, sliced = case
     slices = () if sliced is None else (SliceLayer(LEVELS[sliced], 2),)
-    rough = place(cluster(hosts, budget=1), asked(bound, list(laws.values()), slices), count)
+    rough = place(cluster(hosts, budget=1), asked(bound, list(rules.values()), slices), count)
     shares = shares_of(rough)
     assert sum(shares.values()) == pods
     assert all(0 < share <= hosts[path] for path, share in shares.items())
-    assert lawful(laws, shares, sizes)
-    assert proved(rough).cost == cost_of(hosts, laws, shares) >= cost
+    assert lawful(rules, shares, sizes)
+    assert proved(rough).cost == cost_of(hosts, rules, shares) >= cost
     assert proved(rough).bound <= cost
     if bound.startswith("required"):
         at = LEVELS.index(next(level for level in LEVELS if bound.split()[1] in level or level.endswith("hostname")))
@@ -127,9 +127,9 @@ def test_equals_trying_everything_long(case: Case, random: Random) -> None:
 
 def _replaces(case: Case, data: st.DataObject) -> None:
     """A node fails: with what stays, the lost pods come as near to the constraints as any way to place them."""
-    hosts, bound, laws, count, sliced = case
+    hosts, bound, rules, count, sliced = case
     slices = () if sliced is None else (SliceLayer(LEVELS[sliced], 2),)
-    ask = asked(bound, list(laws.values()), slices)
+    ask = asked(bound, list(rules.values()), slices)
     before = place(cluster(hosts), ask, count)
     if not before.fits or not before.assignments["main"].domains:
         return
@@ -144,15 +144,15 @@ def _replaces(case: Case, data: st.DataObject) -> None:
     kept = {path: share for path, share in shares.items() if path != failed}
     rooms_left = {path: room for path, room in hosts.items() if path != failed}
     sizes = {} if sliced is None else {sliced: 2}
-    wanted = best(rooms_left, bound, laws, sum(shares.values()), sizes, kept)
+    wanted = best(rooms_left, bound, rules, sum(shares.values()), sizes, kept)
     assert after.fits == (wanted is not None)
     if wanted is not None:
         now = shares_of(after)
         assert all(now.get(path, 0) >= share for path, share in kept.items())
-        assert lawful(laws, now, sizes)
+        assert lawful(rules, now, sizes)
         assert sum(now.values()) == sum(shares.values())
         assert all(share <= rooms_left[path] for path, share in now.items())
-        assert cost_of(hosts, laws, now) == wanted if budget > 1 else cost_of(hosts, laws, now) >= wanted
+        assert cost_of(hosts, rules, now) == wanted if budget > 1 else cost_of(hosts, rules, now) >= wanted
 
 
 @settings(max_examples=200, deadline=None)
@@ -171,12 +171,12 @@ def test_replaced_pods_fit_in_with_those_that_stay_long(case: Case, data: st.Dat
 @settings(max_examples=200, deadline=None)
 @given(cases(), st.data())
 def test_a_relaxed_constraint_never_makes_a_feasible_case_infeasible(case: Case, data: st.DataObject) -> None:
-    hosts, bound, laws, count, _ = case
+    hosts, bound, rules, count, _ = case
     book = cluster(hosts)
-    if not place(book, asked(bound, list(laws.values())), count).fits:
+    if not place(book, asked(bound, list(rules.values())), count).fits:
         return
-    level = data.draw(st.sampled_from(sorted(laws)))
-    softer = [softened(law) if at == level else law for at, law in laws.items()]
-    fewer = [law for at, law in laws.items() if at != level]
+    level = data.draw(st.sampled_from(sorted(rules)))
+    softer = [softened(rule) if at == level else rule for at, rule in rules.items()]
+    fewer = [rule for at, rule in rules.items() if at != level]
     assert place(book, asked(bound, softer), count).fits
     assert place(book, asked(bound, fewer), count).fits

@@ -32,7 +32,7 @@ def rooms(random: Random) -> Rooms:
     return {(f"b{at % 3}", f"r{at // 3 % 4}", f"h{at}"): random.choice(sizes) for at in range(40)}
 
 
-def laws(random: Random) -> dict[int, LevelConstraint]:
+def rules(random: Random) -> dict[int, LevelConstraint]:
     """One constraint or more."""
     found = {}
     for level in random.sample(range(3), random.randint(1, 3)):
@@ -53,7 +53,7 @@ def laws(random: Random) -> dict[int, LevelConstraint]:
 @pytest.mark.parametrize("seed", range(60))
 def test_short_ways_lead_where_tables_lead(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
-    hosts, constraints, count = rooms(random), laws(random), random.choice([7, 12, 24, 36])
+    hosts, constraints, count = rooms(random), rules(random), random.choice([7, 12, 24, 36])
     bound = random.choice(["unconstrained", "required block", "preferred rack"])
     book, ask = cluster(hosts, budget=PLENTY), asked(bound, list(constraints.values()))
     short = place(book, ask, count)

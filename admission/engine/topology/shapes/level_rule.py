@@ -15,7 +15,7 @@ from admission.engine.topology.constraints import Layer
 
 
 @dataclass(frozen=True)
-class Law:
+class LevelRule:
     """One level's constraint for a gang of `total` pods; `slices`: shares are multiples of it in any case.
 
     Not slotted: it keeps what it has worked out.
@@ -165,13 +165,15 @@ def _multiples(low: int, high: int, step: int) -> int:
     return sum(1 << share for share in range(-(-low // step) * step, high + 1, step))
 
 
-def laws_of(shaped: Mapping[int, LevelConstraint], layers: Iterable[Layer], depth: int, total: int) -> tuple[Law, ...]:
-    """The law of each level, widest first. A slice stays in one domain, so shares at its level are multiples of its size."""
+def rules_of(
+    shaped: Mapping[int, LevelConstraint], layers: Iterable[Layer], depth: int, total: int
+) -> tuple[LevelRule, ...]:
+    """The rule of each level, widest first. A slice stays in one domain, so shares at its level are multiples of its size."""
     sizes = {layer.level: layer.size for layer in layers}
     found = []
     for level in range(depth):
         asked = shaped.get(level, LevelConstraint(""))
-        law = Law(
+        rule = LevelRule(
             total,
             asked.spreading,
             asked.partitions,
@@ -181,5 +183,5 @@ def laws_of(shaped: Mapping[int, LevelConstraint], layers: Iterable[Layer], dept
             asked.hard,
             sizes.get(level, 1),
         )
-        found.append(law)
+        found.append(rule)
     return tuple(found)

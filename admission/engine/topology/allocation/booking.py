@@ -7,7 +7,7 @@ again, they are covered again. What a covered pod takes beyond its pod set's req
 foreign. So no pod is ever charged twice and none goes uncharged.
 
 Where nodes are counted one by one under a wider lowest level, each covered pod is charged on its own node, and those that
-are not bound yet are held room for by shadows.py. Called by ledger.py; audited by bookings_audit.py.
+are not bound yet are held room for by assumed.py. Called by ledger.py; audited by bookings_audit.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from admission.engine.model import Admission, BoundPod, Flavor, PodSetAdmission, Workload
-from admission.engine.topology.booked.capacity import Capacity, Kind, Spot
-from admission.engine.topology.booked.shadows import Shadows
-from admission.engine.topology.booked.shares import Booking, Share, Slot, by_host, held
-from admission.engine.topology.booked.usage import Vector, times
+from admission.engine.topology.allocation.assumed import AssumedPods
+from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
+from admission.engine.topology.allocation.shares import Booking, Share, Slot, by_host, held
+from admission.engine.topology.allocation.usage import Vector, times
 from admission.engine.topology.constraints import pod_amounts, wants_of
 from admission.engine.topology.tree.tree import Values
 from admission.engine.trial import Journal
@@ -40,7 +40,7 @@ class Bookings:
         self.slot_of: dict[str, Slot] = {}
         self._apart: dict[str, set[str]] = {}
         self._excess_of: dict[str, Slot] = {}
-        self.shadows = Shadows(capacity, self.share_of, journal)
+        self.assumed = AssumedPods(capacity, self.share_of, journal)
 
     # ---- admissions
 
@@ -56,7 +56,7 @@ class Bookings:
             self._unsettle(pod)
             self._settle(pod)
         for share in booking.shares.values():
-            self.shadows.pack(share)
+            self.assumed.pack(share)
 
     def claimed(self, workload: Workload, admission: Admission) -> list[tuple[Spot, Vector]] | None:
         """What `charge` would take; None where that depends on what is free, or pods of the workload are bound already."""
@@ -77,7 +77,7 @@ class Bookings:
         if booking is None:
             return None
         for share in booking.shares.values():
-            self.shadows.clear(share)
+            self.assumed.clear(share)
         pods = sorted(self._pods_of.get(key, ()))
         for pod in pods:
             self._unsettle(pod)
@@ -89,7 +89,7 @@ class Bookings:
             if not share.by_node:
                 self._capacity.charge(share.spot, share.vector, -share.count)
         for share in booking.shares.values():
-            self.shadows.house(share.domain)
+            self.assumed.house(share.domain)
         return booking.admission
 
     def _shares(self, workload: Workload, admission: Admission) -> Iterator[tuple[tuple[str, Values], Share]]:
@@ -123,17 +123,17 @@ class Bookings:
     def rooms(self) -> dict[Slot, dict[str, int]]:
         """Entry to node to the number of its pods that are not bound yet and that have their room there."""
         shares = (share for _, booking in sorted(self.by_workload.items()) for share in booking.shares.values())
-        return {share.slot: dict(sorted(share.shadows.items())) for share in shares if share.shadows}
+        return {share.slot: dict(sorted(share.assumed.items())) for share in shares if share.assumed}
 
     def set_rooms(self, rooms: Mapping[Slot, Mapping[str, int]]) -> None:
-        """Move the shadows to where these say."""
+        """Move the assumed pods to where these say."""
         shares = [share for booking in self.by_workload.values() for share in booking.shares.values() if share.by_node]
         for share in shares:
-            self.shadows.clear(share)
+            self.assumed.clear(share)
         for share in shares:
             for node, count in rooms.get(share.slot, {}).items():
-                self.shadows.shift(share, node, count)
-            self.shadows.count_homeless(share)
+                self.assumed.shift(share, node, count)
+            self.assumed.count_homeless(share)
 
     # ---- bound pods
 
@@ -173,7 +173,7 @@ class Bookings:
         self._journal.drop(self.pods, key)
         if slot is not None:
             self._refill(slot)
-        self.shadows.house_at(pod.node)
+        self.assumed.house_at(pod.node)
 
     def _leave(self, index: dict[str, set[str]], at: str, key: str) -> None:
         self._journal.discard(index[at], key)
@@ -181,7 +181,7 @@ class Bookings:
             del index[at]
 
     def _refill(self, slot: Slot) -> None:
-        """A covered pod is gone: one in excess takes its place, or else a shadow does."""
+        """A covered pod is gone: one in excess takes its place, or else an assumed pod does."""
         share = self.share_of(slot)
         if share is None:
             return
@@ -189,7 +189,7 @@ class Bookings:
             pod = min(share.excess)
             self._unsettle(pod)
             self._settle(pod)
-        self.shadows.pack(share)
+        self.assumed.pack(share)
 
     def share_of(self, slot: Slot) -> Share | None:
         """The entry in force, if it is."""
@@ -209,21 +209,21 @@ class Bookings:
             self._journal.put(self._excess_of, key, slot)
         self._set_apart(pod, True)
         self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)))
-        self.shadows.relieve(pod.node)
+        self.assumed.relieve(pod.node)
 
     def _cover(self, slot: Slot, share: Share, pod: BoundPod) -> None:
         self._journal.put(self.slot_of, pod.key, slot)
         self._journal.add(share.covered, pod.key)
-        self.shadows.give_way(share, pod.node)
+        self.assumed.give_way(share, pod.node)
         self._charge_covered(share, pod, +1)
-        self.shadows.relieve(pod.node)
+        self.assumed.relieve(pod.node)
 
     def _charge_covered(self, share: Share, pod: BoundPod, count: int) -> None:
         """Node by node the pod is charged where it is, as it is; else only what its entry has not charged already."""
         if share.by_node:
             taken = self._capacity.columns.vector(held(pod))
             self._capacity.charge(Spot(Kind.NODE, share.flavor, (pod.node,)), taken, count)
-            self.shadows.count_homeless(share)
+            self.assumed.count_homeless(share)
         elif surplus := self.surplus(share, pod):
             self._set_apart(pod, count > 0)
             self._capacity.add_foreign(pod.node, surplus, count)
@@ -286,7 +286,7 @@ class Bookings:
     # ---- nodes
 
     def node_moved(self, name: str) -> None:
-        """The node came, went, or its labels changed: its pods may stand in another domain now, shadows must move."""
+        """The node came, went, or its labels changed: its pods may stand in another domain now, assumed pods must move."""
         pods = sorted(self._pods_on.get(name, ()))
         slots = {slot for pod in pods if (slot := self.slot_of.get(pod)) is not None}
         for pod in pods:
@@ -295,14 +295,14 @@ class Bookings:
             self._settle(pod)
         for slot in sorted(slots):
             self._refill(slot)
-        self.shadows.leave(name)
-        self.shadows.house_at(name)
+        self.assumed.leave(name)
+        self.assumed.house_at(name)
 
     def node_changed(self, name: str) -> None:
         """The node offers other amounts."""
-        self.shadows.relieve(name)
-        self.shadows.house_at(name)
+        self.assumed.relieve(name)
+        self.assumed.house_at(name)
 
     def flavor_planted(self) -> None:
         """A flavor's tree was built anew: it may have room for what had none."""
-        self.shadows.house_all()
+        self.assumed.house_all()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine import intake, model
+from admission.engine import convert, model
 from admission.engine.quota.charging import ResourceRules, Transformation
 from api import pods, queues, topology, workloads
 from api.errors import InvalidObject
@@ -55,7 +55,7 @@ def test_a_workload_with_all_that_the_engine_reads() -> None:
         "name": "main", "count": 3, "minCount": 2, "template": template(spec, cpu="1500m", memory="1Gi"),
         "topologyRequest": request,
     }  # fmt: skip
-    got = intake.workload(
+    got = convert.workload(
         wire_workload(pod_set, priority=7), cluster_queue="cq", blocked=("Suspended", "why"), not_before=9.0
     )
     assert got == model.Workload(
@@ -116,7 +116,7 @@ def test_a_workload_with_all_that_the_engine_reads() -> None:
 )  # fmt: skip
 def test_topology_requests(request_: dict[str, Any], ask: model.TopologyAsk) -> None:
     pod_set = {"name": "main", "count": 1, "template": template(), "topologyRequest": request_}
-    assert intake.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology == ask
+    assert convert.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology == ask
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_topology_requests(request_: dict[str, Any], ask: model.TopologyAsk) -> 
     ],
 )
 def test_since_when_it_queues(conditions: list[dict[str, Any]], queued: float, evicted: bool) -> None:
-    got = intake.workload(wire_workload(status={"conditions": conditions}), cluster_queue="cq")
+    got = convert.workload(wire_workload(status={"conditions": conditions}), cluster_queue="cq")
     assert (got.queued, got.evicted) == (queued, evicted)
 
 
@@ -157,14 +157,14 @@ ADMITTED = model.Admission(
 
 
 def test_an_admission_reads_back_as_it_was_decided() -> None:
-    wire = intake.admission(ADMITTED).to_wire()
+    wire = convert.admission(ADMITTED).to_wire()
     first = wire["podSetAssignments"][0]
     assert (first["resourceUsage"], first["count"]) == ({"cpu": "4500m", "memory": "3Gi"}, 3)
     assert "topologyAssignment" not in wire["podSetAssignments"][1]
     status = {"conditions": [condition(QUOTA_RESERVED)], "admission": wire}
-    assert intake.workload(wire_workload(status=status), cluster_queue="cq").admission == ADMITTED
+    assert convert.workload(wire_workload(status=status), cluster_queue="cq").admission == ADMITTED
     lost = {"conditions": [condition(QUOTA_RESERVED, "False")], "admission": wire}
-    assert intake.workload(wire_workload(status=lost), cluster_queue="cq").admission is None
+    assert convert.workload(wire_workload(status=lost), cluster_queue="cq").admission is None
 
 
 amounts = st.dictionaries(
@@ -180,15 +180,15 @@ def test_any_admission_reads_back(usage: dict[str, int], places: list[tuple[str,
         "main", dict.fromkeys(usage, "f"), usage, 1, model.Assignment(("block", "rack"), domains)
     )
     decided = model.Admission("cq", (pod_set,))
-    wire = intake.admission(decided).to_wire()
+    wire = convert.admission(decided).to_wire()
     status = {"conditions": [condition(QUOTA_RESERVED)], "admission": wire}
-    assert intake.workload(wire_workload(status=status), cluster_queue="cq").admission == decided
+    assert convert.workload(wire_workload(status=status), cluster_queue="cq").admission == decided
 
 
 def test_pods_that_are_done_are_asked_for_no_more() -> None:
     pod_set = {"name": "main", "count": 5, "minCount": 1, "template": template(cpu="1")}
     status = {"reclaimablePods": [{"name": "main", "count": 2}, {"name": "other", "count": 9}]}
-    [got] = intake.workload(wire_workload(pod_set, status=status), cluster_queue="cq").pod_sets
+    [got] = convert.workload(wire_workload(pod_set, status=status), cluster_queue="cq").pod_sets
     assert (got.count, got.min_count) == (3, 1)
 
 
@@ -206,7 +206,7 @@ def test_pods_that_are_done_give_quota_back_and_keep_their_places() -> None:
         "reclaimablePods": [{"name": "main", "count": 3}],
     }
     pod_set = {"name": "main", "count": 5, "template": template(cpu="1500m")}
-    taken = intake.workload(wire_workload(pod_set, status=status), cluster_queue="cq")
+    taken = convert.workload(wire_workload(pod_set, status=status), cluster_queue="cq")
     assert taken.admission is not None
     assert taken.admission.usage() == {("f", "cpu"): 1500}
     [placed] = taken.admission.pod_sets
@@ -218,7 +218,7 @@ def test_what_quota_counts_is_not_what_the_nodes_give() -> None:
     rules = ResourceRules(("net.",), (Transformation("gpu", {"credits": Fraction(3)}, retain=False),))
     asked = template({"containers": [{"resources": {"requests": {"cpu": "1", "gpu": "2", "net.fast": "1"}}}]})
     pod_set = {"name": "main", "count": 1, "template": asked}
-    [got] = intake.workload(wire_workload(pod_set), cluster_queue="cq", rules=rules).pod_sets
+    [got] = convert.workload(wire_workload(pod_set), cluster_queue="cq", rules=rules).pod_sets
     assert got.requests == {"cpu": 1000, "gpu": 2, "net.fast": 1}
     assert got.charged == {"cpu": 1000, "credits": 6}
 
@@ -230,7 +230,7 @@ def test_what_quota_counts_is_not_what_the_nodes_give() -> None:
 )
 def test_only_a_weight_of_nothing_is_nothing(given: str | int | None, weight: int) -> None:
     wire = queues.Cohort.from_wire({"metadata": {"name": "c"}, "spec": {"fairSharing": {"weight": given}}})
-    assert intake.cohort(wire).weight_milli == weight
+    assert convert.cohort(wire).weight_milli == weight
 
 
 def test_a_cluster_queue() -> None:
@@ -262,7 +262,7 @@ def test_a_cluster_queue() -> None:
     }
     wire = queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec})
     quotas = {"cpu": model.Quota(1500, 1000, 0), "memory": model.Quota(1 << 30)}
-    assert intake.cluster_queue(wire, inactive="is stopped") == model.ClusterQueue(
+    assert convert.cluster_queue(wire, inactive="is stopped") == model.ClusterQueue(
         "cq",
         (model.ResourceGroup(("cpu", "memory"), (model.FlavorQuotas("f", quotas),)),),
         "team",
@@ -274,7 +274,7 @@ def test_a_cluster_queue() -> None:
         ("check",),
         "is stopped",
     )
-    empty = intake.cluster_queue(queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}}))
+    empty = convert.cluster_queue(queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}}))
     assert empty == model.ClusterQueue("cq")
 
 
@@ -286,7 +286,7 @@ def test_a_cohort() -> None:
     wire = queues.Cohort.from_wire(
         {"metadata": {"name": "c"}, "spec": {"parentName": "root", "resourceGroups": [group]}}
     )
-    assert intake.cohort(wire) == model.Cohort("c", "root", {("f", "cpu"): model.Quota(2000)})
+    assert convert.cohort(wire) == model.Cohort("c", "root", {("f", "cpu"): model.Quota(2000)})
 
 
 LEVELS = topology.Topology.from_wire(
@@ -306,7 +306,7 @@ LEVELS = topology.Topology.from_wire(
 def test_the_topology_of_a_flavor(
     spec: dict[str, Any], named: topology.Topology | None, name: str | None, levels: tuple[str, ...] | None
 ) -> None:
-    got = intake.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), named)
+    got = convert.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), named)
     assert (got.name, got.topology, got.levels) == ("f", name, levels)
 
 
@@ -316,7 +316,7 @@ def test_a_flavors_nodes() -> None:
         "nodeTaints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
         "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 3}],
     }
-    got = intake.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), None)
+    got = convert.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), None)
     assert got.node_labels == {"pool": "p"}
     assert got.taints == (model.Taint(key="k", value="v", effect="NoSchedule"),)
     assert got.tolerations == (model.Toleration(key="k", operator="Exists", toleration_seconds=3),)
@@ -343,7 +343,7 @@ def node(ready: str, **spec: Any) -> pods.Node:
     ],
 )
 def test_a_node(given_node: pods.Node, usable: bool) -> None:
-    assert intake.node(given_node) == model.Node("n", {"rack": "r"}, {"cpu": 3900, "pods": 110}, (), usable)
+    assert convert.node(given_node) == model.Node("n", {"rack": "r"}, {"cpu": 3900, "pods": 110}, (), usable)
 
 
 def pod(phase: str = "Running", node_name: str = "n", **annotations: str) -> pods.Pod:
@@ -365,14 +365,14 @@ def pod(phase: str = "Running", node_name: str = "n", **annotations: str) -> pod
     ],
 )
 def test_a_bound_pod(given_pod: pods.Pod, workload: str | None) -> None:
-    assert intake.bound_pod(given_pod) == model.BoundPod("ns/p", "n", {"cpu": 1000}, workload, "main")
+    assert convert.bound_pod(given_pod) == model.BoundPod("ns/p", "n", {"cpu": 1000}, workload, "main")
 
 
 @pytest.mark.parametrize(
     "gone", [pod("Succeeded"), pod("Failed"), pod(node_name="")], ids=["done", "failed", "unbound"]
 )
 def test_a_pod_that_holds_no_node(gone: pods.Pod) -> None:
-    assert intake.bound_pod(gone) is None
+    assert convert.bound_pod(gone) is None
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_a_pod_that_holds_no_node(gone: pods.Pod) -> None:
 )
 def test_a_bad_pod_set_is_named_with_its_workload(pod_set: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidObject) as caught:
-        intake.workload(wire_workload({"name": "main", "count": 1, **pod_set}), cluster_queue="cq")
+        convert.workload(wire_workload({"name": "main", "count": 1, **pod_set}), cluster_queue="cq")
     assert (caught.value.obj, caught.value.field) == ("Workload ns/w", field)
 
 
@@ -394,7 +394,7 @@ def test_a_bad_quota_is_named_with_its_queue() -> None:
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "f", "resources": resources}]}
     wire = queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": {"resourceGroups": [group]}})
     with pytest.raises(InvalidObject) as caught:
-        intake.cluster_queue(wire)
+        convert.cluster_queue(wire)
     assert str(caught.value) == (
         "ClusterQueue cq: spec.resourceGroups[0].flavors[0].resources[1].lendingLimit: '-1': "
         "must be greater than or equal to 0"
@@ -404,10 +404,10 @@ def test_a_bad_quota_is_named_with_its_queue() -> None:
 def test_a_bad_node_and_a_bad_pod_are_named() -> None:
     bad = msgspec.convert({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "x"}}}, pods.Node)
     with pytest.raises(InvalidObject, match=r"^Node n: status\.allocatable\[cpu\]: 'x'"):
-        intake.node(bad)
+        convert.node(bad)
     spec = {"nodeName": "n", "overhead": {"cpu": "x"}}
     with pytest.raises(InvalidObject, match=r"^Pod ns/p: spec: overhead\[cpu\]: 'x'"):
-        intake.bound_pod(msgspec.convert({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}, pods.Pod))
+        convert.bound_pod(msgspec.convert({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}, pods.Pod))
 
 
 # ---- placement: constraints, relaxation, profile
@@ -418,7 +418,7 @@ def asking(count: int = 8, **request: Any) -> dict[str, Any]:
 
 
 def ask_of(pod_set: dict[str, Any]) -> model.TopologyAsk:
-    ask = intake.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology
+    ask = convert.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology
     assert ask is not None
     return ask
 
@@ -464,12 +464,12 @@ def test_the_profile_is_the_annotation_of_workload_and_queue(profile: model.Prof
     annotations = {PLACEMENT_PROFILE: profile.value}
     given = wire_workload(asking())
     given = given.model_copy(update={"metadata": given.metadata.model_copy(update={"annotations": annotations})})
-    assert intake.workload(given, cluster_queue="cq").profile is profile
+    assert convert.workload(given, cluster_queue="cq").profile is profile
     queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}})
-    assert intake.cluster_queue(queue).profile is profile
+    assert convert.cluster_queue(queue).profile is profile
 
 
 def test_no_other_profile_is_taken() -> None:
     queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": {PLACEMENT_PROFILE: "Best"}}})
     with pytest.raises(InvalidObject, match=r"ClusterQueue cq: .*'Best': must be one of Exact, Compatible, LeastFree"):
-        intake.cluster_queue(queue)
+        convert.cluster_queue(queue)

@@ -1,12 +1,14 @@
-"""The ledger without some of its workloads: what would fit then. Lives inside one trial and leaves no trace.
+"""Remove victims from the ledger, ask what fits then, and reprieve the victims that are not needed.
+
+All of it happens inside one trial, so the ledger is the same afterwards.
 
 Quota moves at once, since every step of a search asks for it. Whether the gang would find its place is counted where that is
 exact (relief.py); else amounts on nodes move when a placement is asked for, and a placement once found is kept: as long as it
 still has room nothing is placed anew. In both cases what comes out was placed for real at the end.
 
-`dig` takes candidates out, one by one, until the workload fits: quota is asked after each, a placement that is not just
-counted in ever longer strides and then back by halves, as more room never makes a place impossible. `fill` puts back whom it
-can do without.
+`remove_until_fit` removes candidates one by one until the workload fits. It checks quota after each of them. A placement that
+cannot just be counted is checked in strides that double, then by bisection, since more room never makes a placement impossible.
+`reprieve` puts back the victims that the workload fits beside; `reprieve_and_place` also places the workload at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, Question
 from admission.engine.quota.cohorts import Node, use
-from admission.engine.topology.booked.lift import Standing
+from admission.engine.topology.allocation.lift import Standing
 from admission.engine.topology.relief import Relief, Site
 
 
@@ -38,7 +40,7 @@ class Taken:
         return Victim(self.candidate.key, self.claim)
 
 
-class Hole:
+class Removal:
     """A context: opens a trial of the ledger; what was taken out is put back at its end.
 
     `borrowing`: whether the preemptor may use more than its queue's own quota. `room`: of the question's candidates, as of
@@ -58,7 +60,7 @@ class Hole:
         self._site: Site | None = None
         self._trial = ledger.trial()
 
-    def __enter__(self) -> Hole:
+    def __enter__(self) -> Removal:
         self._trial.__enter__()
         return self
 
@@ -76,14 +78,14 @@ class Hole:
     # ---- in and out
 
     def take(self, candidate: Candidate) -> None:
-        """The workload is gone."""
+        """Remove the workload."""
         _charge(candidate.node, candidate.usage, -1)
         self._out[candidate.key] = candidate
         if (room := self._site or self.room) is not None:
             room.leave(candidate.key)
 
     def put_back(self, candidate: Candidate) -> None:
-        """It is there again."""
+        """Put the workload back."""
         _charge(candidate.node, candidate.usage, +1)
         del self._out[candidate.key]
         if candidate.key in self._lifted:
@@ -93,7 +95,7 @@ class Hole:
             room.come(candidate.key)
 
     def restore(self) -> None:
-        """All are there again."""
+        """Put all removed workloads back."""
         for candidate in list(self._out.values()):
             self.put_back(candidate)
 
@@ -128,17 +130,17 @@ class Hole:
             return False
         return self._ledger.quota.fits(self._question.queue.name, usage)
 
-    def quota_lacks(self) -> list[tuple[FlavorResource, int]]:
+    def quota_shortages(self) -> list[tuple[FlavorResource, int]]:
         """By how much quotas are short, of those that are."""
         quota, node, name = self._ledger.quota, self._question.node, self._question.queue.name
-        lacks = []
+        missing = []
         for fr, amount in self._question.usage.items():
-            lack = amount - quota.available(name, fr)
+            deficit = amount - quota.available(name, fr)
             if not self._borrowing:
-                lack = max(lack, _beyond(node, fr, amount))
-            if lack > 0:
-                lacks.append((fr, lack))
-        return lacks
+                deficit = max(deficit, _beyond(node, fr, amount))
+            if deficit > 0:
+                missing.append((fr, deficit))
+        return missing
 
     @property
     def placement_is_cheap(self) -> bool:
@@ -150,7 +152,7 @@ class Hole:
         if not self._requests:
             return True
         if self.room is not None:
-            enough = self.room.enough if self._site is None else not self._site.lacks
+            enough = self.room.enough if self._site is None else not self._site.missing
             if self.room.exact or not enough:
                 return enough
         return self.places()
@@ -175,8 +177,8 @@ class Hole:
 
     # ---- searching
 
-    def dig(self, sequence: Iterable[Taken]) -> list[Taken]:
-        """Take out of the sequence until the workload fits; none if it never does. Who is returned is out, no one else."""
+    def remove_until_fit(self, sequence: Iterable[Taken]) -> list[Taken]:
+        """Remove from the sequence until the workload fits; none if it never does. Exactly the returned ones stay removed."""
         out: list[Taken] = []
         short, stride = 0, 1
         for one in sequence:
@@ -210,13 +212,13 @@ class Hole:
         for one in out[to:at]:
             self.put_back(one.candidate)
 
-    def fill(self, out: Sequence[Taken]) -> list[Taken]:
-        """The same as `thin`; none where the workload has no place after all."""
-        kept = self.thin(out)
+    def reprieve_and_place(self, out: Sequence[Taken]) -> list[Taken]:
+        """The same as `reprieve`; none where no placement is found for the workload after all."""
+        kept = self.reprieve(out)
         return kept if self.places() else []
 
-    def thin(self, out: Sequence[Taken]) -> list[Taken]:
-        """Put back, last but one first, whom the workload fits beside. Order as Kueue's: the last one fills the gap."""
+    def reprieve(self, out: Sequence[Taken]) -> list[Taken]:
+        """Put back each victim that the workload fits beside, last but one first. As in Kueue the last one fills the gap."""
         kept = list(out)
         for index in range(len(kept) - 2, -1, -1):
             candidate = kept[index].candidate

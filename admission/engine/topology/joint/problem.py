@@ -1,12 +1,12 @@
-"""The parties that compete for one flavor's nodes, and which of them fit into a domain together.
+"""The joint problem: the group items that compete for one flavor's nodes, and which of them fit into a domain together.
 
-A party is a group as the joint search sees it: its pod sets as items, the level at which it wants one domain, and how many
+A group item is a group as the joint search sees it: its pod sets as items, the level at which it wants one domain, and how many
 slices of its largest pod set each domain of that level holds while nobody else stands there. A request that places pods by
 rules of its own (placement constraints) is an item like any other here: what is impossible for its bare pods is impossible
 for it as well, but an answer must come from its own solver.
 
-`holds` says whether a set of parties fits into a domain together. It is remembered by what matters: equal domains (the
-same hosts, in the same domains where anybody cares) and equal parties share an answer. Built by joint.py for one question;
+`holds` says whether a set of group items fits into a domain together. It is remembered by what matters: equal domains (the
+same hosts, in the same domains where anybody cares) and equal items share an answer. Built by joint.py for one question;
 read by assigning.py.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from admission.engine.topology import count
 from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.joint.beside import beside
-from admission.engine.topology.joint.ground import Ground, Look, Place, free_of
+from admission.engine.topology.joint.capacity_view import CapacityView, Look, Place, free_of
 from admission.engine.topology.joint.limits import Item, Row, Vec
 from admission.engine.topology.joint.packing import Budget, Counts, No, pack
 from admission.engine.topology.tree.level import Ints
@@ -46,12 +46,12 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class GroupItem:
     """A group in the search. `items`: numbers of its pod sets' items. `bound`: must have one domain of the level.
 
     `alone`: by slot of the level, slices of the largest pod set that fit; `need` of them. `domains`: slots that hold each
     member alone, by name; `possible`: that hold a pod of any member. `least`: no fewer domains of the level can hold it,
-    None if all together cannot. `kind`: equal for parties that could be exchanged. `own_rules`: only its own solver may
+    None if all together cannot. `kind`: equal for items that could be exchanged. `own_rules`: only its own solver may
     place it.
     """
 
@@ -70,8 +70,8 @@ class Party:
 
 
 Choice = tuple[int, ...]
-"""Slots of the party's level."""
-Chosen = tuple[Party, Choice]
+"""Slots of the group item's level."""
+Chosen = tuple[GroupItem, Choice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class _Two:
     most: Sequence[int]
 
 
-class Arena:
-    """One flavor's tree at one moment, and the parties."""
+class JointProblem:
+    """One flavor's tree at one moment, and the group items."""
 
     def __init__(self, tree: Tree, groups: Sequence[tuple[Group, Sequence[Member]]], *, simulate_empty: bool) -> None:
         self._tree = tree
@@ -95,30 +95,30 @@ class Arena:
         levels = {some[0].ask.level for _, some in groups}
         cared = levels | {level for item in self._items for level, _ in item.layers}
         free = free_of(tree, names, simulate_empty)
-        self.ground = Ground(tree, free, [item.vector for item in self._items], masks, cared)
+        self.capacity_view = CapacityView(tree, free, [item.vector for item in self._items], masks, cared)
         self._kinds: dict[object, int] = {}
         self._verdicts: dict[object, bool | None] = {}
         self._twos: dict[object, _Two | None] = {}
         self._capacities: dict[Place, Vec] = {}
         self._pods: list[Ints] = []
-        self.parties = self._parties(groups, simulate_empty)
-        self.demands = [self._demand(party) for party in self.parties]
+        self.group_items = self._group_items(groups, simulate_empty)
+        self.demands = [self._demand(group_item) for group_item in self.group_items]
         self.level = max(levels)
         self.flat = len(levels) == 1
 
-    # ---- parties
+    # ---- group items
 
-    def _parties(self, groups: Sequence[tuple[Group, Sequence[Member]]], simulate_empty: bool) -> list[Party]:
+    def _group_items(self, groups: Sequence[tuple[Group, Sequence[Member]]], simulate_empty: bool) -> list[GroupItem]:
         found, first = [], 0
         for index, (group, members) in enumerate(groups):
             items = tuple(range(first, first + len(members)))
             first += len(members)
-            found.append(self._party(index, group, members, items, simulate_empty))
+            found.append(self._group_item(index, group, members, items, simulate_empty))
         return found
 
-    def _party(
+    def _group_item(
         self, index: int, group: Group, members: Sequence[Member], items: tuple[int, ...], simulate_empty: bool
-    ) -> Party:
+    ) -> GroupItem:
         speaker, level = members[0].ask, members[0].ask.level
         counts = [count.Counter(self._tree, m.ask, simulate_empty=simulate_empty).levels()[level] for m in members]
         self._pods += [fits.pod for fits in counts]
@@ -129,8 +129,8 @@ class Arena:
             some |= fits.pod > 0
         alone = [(fits.slice, member.ask.need) for fits, member in zip(counts, members, strict=True)]
         least = [_least(slices, need) for slices, need in alone]
-        kind = (level, speaker.required, tuple((self._items[item], self.ground.look_of[item]) for item in items))
-        return Party(
+        kind = (level, speaker.required, tuple((self._items[item], self.capacity_view.look_of[item]) for item in items))
+        return GroupItem(
             index=index,
             group=group,
             items=items,
@@ -145,32 +145,35 @@ class Arena:
             own_rules=any(member.ask.shaped for member in members),
         )
 
-    def _demand(self, party: Party) -> Vec:
+    def _demand(self, group_item: GroupItem) -> Vec:
         """In the units of `capacity`."""
-        items = [self._items[item] for item in party.items]
+        items = [self._items[item] for item in group_item.items]
         total = [sum(item.count * item.vector[r] for item in items) for r in range(self._resources)]
-        for look in self.ground.looks:
-            alike = [item for item in party.items if _within(self.ground.look_of[item], look)]
+        for look in self.capacity_view.looks:
+            alike = [item for item in group_item.items if _within(self.capacity_view.look_of[item], look)]
             total.append(sum(self._items[item].count for item in alike))
         return tuple(total)
 
     def fewest(self) -> int:
-        """No answer opens fewer domains of the asked levels, summed over the parties (each of which has a `least`).
+        """No answer opens fewer domains of the asked levels, summed over the items (each of which has a `least`).
 
         Each its least; and those of one level together at least as many as it takes to hold all their pods, counted as
         pods of a look that is at most as large.
         """
         return sum(
-            self._fewest_of([p for p in self.parties if p.level == level]) for level in {p.level for p in self.parties}
+            self._fewest_of([p for p in self.group_items if p.level == level])
+            for level in {p.level for p in self.group_items}
         )
 
-    def _fewest_of(self, parties: Sequence[Party]) -> int:
-        best = sum(party.least or 0 for party in parties)
-        plain = [item for party in parties for item in party.items if not self._items[item].layers]
-        for item in {self.ground.look_of[item]: item for item in plain}.values():
-            number = self._resources + self.ground.looks.index(self.ground.look_of[item])
-            pods = sum(self.demands[party.index][number] for party in parties)
-            others = sum(party.least or 0 for party in parties if not self.demands[party.index][number])
+    def _fewest_of(self, group_items: Sequence[GroupItem]) -> int:
+        best = sum(group_item.least or 0 for group_item in group_items)
+        plain = [item for group_item in group_items for item in group_item.items if not self._items[item].layers]
+        for item in {self.capacity_view.look_of[item]: item for item in plain}.values():
+            number = self._resources + self.capacity_view.looks.index(self.capacity_view.look_of[item])
+            pods = sum(self.demands[group_item.index][number] for group_item in group_items)
+            others = sum(
+                group_item.least or 0 for group_item in group_items if not self.demands[group_item.index][number]
+            )
             best = max(best, others + (_least(self._pods[item], pods) or 0))
         return best
 
@@ -188,9 +191,11 @@ class Arena:
     def _verdict(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
         """By their numbers where all pods that may stand anywhere in the domain are of one look or two; else by trying."""
         pods: Counter[Look] = Counter()
-        for item in (item for party, _ in chosen for item in party.items):
-            pods[self.ground.look_of[item]] += self._items[item].count
-        if _whole(place, chosen) and not any(self._items[item].layers for party, _ in chosen for item in party.items):
+        for item in (item for group_item, _ in chosen for item in group_item.items):
+            pods[self.capacity_view.look_of[item]] += self._items[item].count
+        if _whole(place, chosen) and not any(
+            self._items[item].layers for group_item, _ in chosen for item in group_item.items
+        ):
             if len(pods) == 1:
                 return True
             if len(pods) == 2 and (room := self._room_for_two(place, (*pods,), budget)) is not None:
@@ -200,13 +205,13 @@ class Arena:
 
     def _room_for_two(self, place: Place, both: Sequence[Look], budget: Budget) -> _Two | None:
         """How many of two looks fit beside each other; None: too many to count."""
-        numbers = [self._resources + self.ground.looks.index(look) for look in both]
-        pods = [self.ground.capacity(place)[number] for number in numbers]
+        numbers = [self._resources + self.capacity_view.looks.index(look) for look in both]
+        pods = [self.capacity_view.capacity(place)[number] for number in numbers]
         looks = (both[0], both[1]) if pods <= pods[::-1] else (both[1], both[0])
-        key = self.ground.sign(place), looks
+        key = self.capacity_view.sign(place), looks
         if key not in self._twos:
-            items = [self.ground.look_of.index(look) for look in looks]
-            rows = [self.ground.row(number) for number in self.ground.rows(place)]
+            items = [self.capacity_view.look_of.index(look) for look in looks]
+            rows = [self.capacity_view.row(number) for number in self.capacity_view.rows(place)]
             spots = [(row.free, row.allowed[items[0]], row.allowed[items[1]]) for row in rows]
             most, (first, second) = min(pods), (look[0] for look in looks)
             small = (most + len(rows)) * (most + 1) <= _MOST_CELLS
@@ -217,8 +222,8 @@ class Arena:
     def exceeds(self, place: Place, chosen: Sequence[Chosen]) -> bool:
         """Whether together they ask for more of something than there is."""
         return any(
-            sum([self.demands[party.index][number] for party, _ in chosen]) > have
-            for number, have in enumerate(self.ground.capacity(place))
+            sum([self.demands[group_item.index][number] for group_item, _ in chosen]) > have
+            for number, have in enumerate(self.capacity_view.capacity(place))
         )
 
     def _tried(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
@@ -227,19 +232,19 @@ class Arena:
 
     def _key(self, place: Place, chosen: Sequence[Chosen]) -> object:
         if _whole(place, chosen):
-            return self.ground.sign(place), tuple(sorted([party.kind for party, _ in chosen]))
-        return place, tuple(sorted([(party.index, choice) for party, choice in chosen]))
+            return self.capacity_view.sign(place), tuple(sorted([group_item.kind for group_item, _ in chosen]))
+        return place, tuple(sorted([(group_item.index, choice) for group_item, choice in chosen]))
 
     def packed(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> Packing | No:
-        """Rows of the domain that somebody chose, and for each the pods of each item of the parties in their order."""
-        order = [item for party, _ in chosen for item in party.items]
+        """Rows of the domain that somebody chose, and for each the pods of each item of the group items in their order."""
+        order = [item for group_item, _ in chosen for item in group_item.items]
         numbers = self._rows_of(place, chosen)
         budget.left -= len(numbers) // 8
         if budget.left <= 0 or len(numbers) > _MOST_ROWS:
             return No.UNKNOWN
-        choices = [(party.level, set(choice)) for party, choice in chosen for _ in party.items]
+        choices = [(group_item.level, set(choice)) for group_item, choice in chosen for _ in group_item.items]
         rows, whole = [], _whole(place, chosen)
-        for row in map(self.ground.row, numbers):
+        for row in map(self.capacity_view.row, numbers):
             allowed = tuple([row.allowed[item] for item in order])
             if not whole:
                 inside = [row.path[level] in slots for level, slots in choices]
@@ -254,16 +259,16 @@ class Arena:
     def _rows_of(self, place: Place, chosen: Sequence[Chosen]) -> list[int]:
         """In the order of the tree."""
         if _whole(place, chosen):
-            return self.ground.rows(place)
-        chains = {(party.level, slot) for party, choice in chosen for slot in choice}
-        return self._tree.rows.in_order({row for one in chains for row in self.ground.rows(one)})
+            return self.capacity_view.rows(place)
+        chains = {(group_item.level, slot) for group_item, choice in chosen for slot in choice}
+        return self._tree.rows.in_order({row for one in chains for row in self.capacity_view.rows(one)})
 
     def spread(self, chosen: Sequence[Chosen], packing: Packing) -> Mapping[int, Mapping[int, int]]:
         """A packing's pods by item and slot of the lowest level."""
-        order = [item for party, _ in chosen for item in party.items]
+        order = [item for group_item, _ in chosen for item in group_item.items]
         found: dict[int, dict[int, int]] = {item: {} for item in order}
         for number, pattern in zip(*packing, strict=True):
-            domain = self.ground.row(number).path[-1]
+            domain = self.capacity_view.row(number).path[-1]
             for item, pods in zip(order, pattern, strict=True):
                 if pods:
                     found[item][domain] = found[item].get(domain, 0) + pods
@@ -273,7 +278,7 @@ class Arena:
 def _whole(place: Place, chosen: Sequence[Chosen]) -> bool:
     """Whether each of them chose the whole domain."""
     level, slot = place
-    return all(party.level == level and choice == (slot,) for party, choice in chosen)
+    return all(group_item.level == level and choice == (slot,) for group_item, choice in chosen)
 
 
 def _within(one: Look, other: Look) -> bool:

@@ -1,4 +1,4 @@
-"""The sets of candidates that make room in one domain, the cheapest of them. Called by cheapest.py, whose terms it uses.
+"""Branch and bound for the cheapest set of candidates that makes room in one domain. Terms and caller: cheapest.py.
 
 `floor` is what none of them can cost less than. A greedy set is found quickly: of whom the floor must touch anyway, those
 that give most first, and then without those that are not needed after all. Then all that could be better are gone through.
@@ -20,7 +20,7 @@ MOST = 64
 """Sets that must be larger are not gone through, and not looked at beyond twice as many: a proof is out of reach."""
 
 
-class Dive:
+class BranchAndBound:
     """One domain's search. `site` None: nothing is known of the room, or none is asked for.
 
     `inside`: who takes room in the domain (without a site: everybody), in Kueue's order. `givers`: keys of those who give
@@ -47,29 +47,29 @@ class Dive:
 
         Each figure holds for the sets that have the figures before it, no more: so costs are compared.
         """
-        lacks = 0 if self._site is None else self._site.lacks
-        quota = self._attempt.hole.quota_lacks()
-        if not (lacks or quota or self._givers):
+        missing = 0 if self._site is None else self._site.missing
+        quota = self._attempt.removal.quota_shortages()
+        if not (missing or quota or self._givers):
             return FREE, True
         members = self._attempt.open if self._givers else self._inside
-        least = max(top_by_quota, _top_by_room([(c.workload.priority, self._gain(c)) for c in self._inside], lacks))
+        least = max(top_by_quota, _top_by_room([(c.workload.priority, self._gain(c)) for c in self._inside], missing))
         for top in sorted({c.workload.priority for c in members}):
-            if top >= least and (cost := self._cheapest_up_to(top, lacks, quota)) is not None:
+            if top >= least and (cost := self._cheapest_up_to(top, missing, quota)) is not None:
                 return cost, True
         return FREE, False
 
-    def _cheapest_up_to(self, top: int, lacks: int, quota: Sequence[tuple[FlavorResource, int]]) -> Cost | None:
+    def _cheapest_up_to(self, top: int, missing: int, quota: Sequence[tuple[FlavorResource, int]]) -> Cost | None:
         """What a set of this top costs at least, None where there is none."""
         room = Pool.of(self._attempt, self._inside, top)
         pool = self._attempt.everybody(top) if self._givers else room
-        shares = [(pool, _giving(fr), lack) for fr, lack in quota] + [(room, self._gain, lacks)]
-        needed = [1, *(each.important(share, lack) for each, share, lack in shares)]
+        shares = [(pool, _giving(fr), deficit) for fr, deficit in quota] + [(room, self._gain, missing)]
+        needed = [1, *(each.important(share, deficit) for each, share, deficit in shares)]
         important = max(needed)
         if important > len(pool.at_top) or needed[-1] > len(room.at_top):
             return None
-        need = max(each.with_important(share, lack, important) for each, share, lack in shares)
+        need = max(each.with_important(share, deficit, important) for each, share, deficit in shares)
         if self._givers:
-            need = max(need, fewest([self._gain(c) for c in self._inside], lacks) + 1)
+            need = max(need, fewest([self._gain(c) for c in self._inside], missing) + 1)
         return pool.cost(important, need)
 
     @cached_property
@@ -86,7 +86,7 @@ class Dive:
     def search(self) -> None:
         """Leave the best in `best`; `cut` tells whether the budget ended the search."""
         best = self._attempt.best
-        with self._attempt.hole.only(self._site):
+        with self._attempt.removal.only(self._site):
             if not best.spent:
                 self._attempt.look_at_all(self._members)
                 if self._site is not None or not self._attempt.asks_for_room:
@@ -104,29 +104,29 @@ class Dive:
         best = self._attempt.best
         chosen = self._gathered()
         for candidate in sorted(chosen, key=self._dear, reverse=True):
-            self._attempt.hole.put_back(candidate)
+            self._attempt.removal.put_back(candidate)
             if self._short():
-                self._attempt.hole.take(candidate)
+                self._attempt.removal.take(candidate)
             else:
                 chosen.remove(candidate)
         cost = self._cost(chosen)
         if not self._short() and best.beaten_by(cost) and self._lawful(chosen):
             self._attempt.accept(cost, chosen)
         for candidate in chosen:
-            self._attempt.hole.put_back(candidate)
+            self._attempt.removal.put_back(candidate)
 
     def _gathered(self) -> list[Candidate]:
         chosen: list[Candidate] = []
         for candidate in self._by_worth():
-            lacks = self._attempt.hole.quota_lacks()
-            room = self._site is not None and self._site.lacks > 0
-            if not (lacks or room):
+            missing = self._attempt.removal.quota_shortages()
+            room = self._site is not None and self._site.missing > 0
+            if not (missing or room):
                 break
             self._attempt.best.expanded += 1
             if (
-                (room and self._gain(candidate)) or any(candidate.usage.get(fr, 0) for fr, _ in lacks)
+                (room and self._gain(candidate)) or any(candidate.usage.get(fr, 0) for fr, _ in missing)
             ) and self._attempt.may_go(candidate):
-                self._attempt.hole.take(candidate)
+                self._attempt.removal.take(candidate)
                 chosen.append(candidate)
         return chosen
 
@@ -141,10 +141,10 @@ class Dive:
     def _lawful(self, chosen: Sequence[Candidate]) -> bool:
         """Whether they may go in Kueue's order; they are out, and are again afterwards."""
         for candidate in chosen:
-            self._attempt.hole.put_back(candidate)
+            self._attempt.removal.put_back(candidate)
         lawful = self._attempt.lawful(chosen)
         for candidate in chosen:
-            self._attempt.hole.take(candidate)
+            self._attempt.removal.take(candidate)
         return lawful
 
     def _cost(self, chosen: Sequence[Candidate]) -> Cost:
@@ -169,7 +169,8 @@ class Dive:
         self._low_priorities, self._low_lost = Smallest(self._priorities, most), Smallest(self._lost, most)
         self._room = Largest([self._gain(c) for c in members], most)
         self._quota = {
-            fr: Largest([c.usage.get(fr, 0) for c in members], most) for fr, _ in self._attempt.hole.quota_lacks()
+            fr: Largest([c.usage.get(fr, 0) for c in members], most)
+            for fr, _ in self._attempt.removal.quota_shortages()
         }
         self._go_on(0, FREE)
 
@@ -178,30 +179,30 @@ class Dive:
         if len(self._chosen) > 2 * MOST:
             self.cut = True
             return
-        lacks = [(self._quota[fr], lack) for fr, lack in self._attempt.hole.quota_lacks()]
-        if self._site is not None and self._site.lacks:
-            lacks.append((self._room, self._site.lacks))
-        if not lacks and (not best.beaten_by(cost) or self._attempt.accept(cost, self._chosen)):
+        missing = [(self._quota[fr], deficit) for fr, deficit in self._attempt.removal.quota_shortages()]
+        if self._site is not None and self._site.missing:
+            missing.append((self._room, self._site.missing))
+        if not missing and (not best.beaten_by(cost) or self._attempt.accept(cost, self._chosen)):
             return
         for index in range(start, len(self._line)):
             best.expanded += 1
             self.cut = self.cut or best.spent
-            need = max((largest.needed(index, lack) for largest, lack in lacks), default=1)
+            need = max((largest.needed(index, deficit) for largest, deficit in missing), default=1)
             if self.cut or need >= IMPOSSIBLE or not best.beaten_by(self._with_more(cost, index, need)):
                 return
             child = with_one(cost, self._priorities[index], self._lost[index])
             after = max(
-                (largest.needed(index + 1, lack - largest.amounts[index]) for largest, lack in lacks), default=0
+                (largest.needed(index + 1, deficit - largest.amounts[index]) for largest, deficit in missing), default=0
             )
             if after >= IMPOSSIBLE or not best.beaten_by(self._with_more(child, index + 1, after) if after else child):
                 continue
             candidate = self._line[index]
             if self._attempt.may_go(candidate):
-                self._attempt.hole.take(candidate)
+                self._attempt.removal.take(candidate)
                 self._chosen.append(candidate)
                 self._go_on(index + 1, child)
                 self._chosen.pop()
-                self._attempt.hole.put_back(candidate)
+                self._attempt.removal.put_back(candidate)
 
     def _with_more(self, cost: Cost, start: int, need: int) -> Cost:
         """What the cost becomes at least with so many more of those from `start` on."""
@@ -218,7 +219,7 @@ class Dive:
         )
 
     def _short(self) -> bool:
-        return (self._site is not None and self._site.lacks > 0) or not self._attempt.hole.quota_fits()
+        return (self._site is not None and self._site.missing > 0) or not self._attempt.removal.quota_fits()
 
 
 def _giving(fr: FlavorResource) -> Share:
@@ -228,12 +229,12 @@ def _giving(fr: FlavorResource) -> Share:
     return share
 
 
-def _top_by_room(shares: Sequence[tuple[int, int]], lacks: int) -> int:
+def _top_by_room(shares: Sequence[tuple[int, int]], missing: int) -> int:
     """The lowest priority so that room could do if all up to it went; the shares are (priority, room)."""
     top = FREE.top
     for priority, gain in sorted(shares):
-        if lacks <= 0:
+        if missing <= 0:
             break
         top = priority
-        lacks -= gain
+        missing -= gain
     return top

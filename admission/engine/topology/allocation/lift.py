@@ -3,7 +3,7 @@
 A release proper makes the pods that are still bound foreign until they have ended; a question what an eviction would bring
 wants to know how it will be when they have. So here only amounts move: bookings stay as they are, which is why this is done
 inside a trial, and audited by nobody before the trial ends. Pods of others that are homeless under a wider lowest level
-(shadows.py) do not move into the room. Called by ledger.py for the preemption engine.
+(assumed.py) do not move into the room. Called by ledger.py for the preemption engine.
 
 `Standing` answers quickly whether a placement found a moment ago still has room.
 """
@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from admission.engine.model import Assignment, PlacementRequest
-from admission.engine.topology.booked.booking import Bookings
-from admission.engine.topology.booked.capacity import Capacity, Kind, Spot
-from admission.engine.topology.booked.shares import Share, held
-from admission.engine.topology.booked.usage import Vector, times
+from admission.engine.topology.allocation.booking import Bookings
+from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
+from admission.engine.topology.allocation.shares import Share, held
+from admission.engine.topology.allocation.usage import Vector, times
 from admission.engine.topology.constraints import pod_amounts
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
@@ -45,7 +45,7 @@ def _charged(bookings: Bookings, capacity: Capacity, share: Share) -> Iterator[t
     if not share.by_node:
         yield share.spot, times(share.vector, share.count)
         return
-    for node, count in share.shadows.items():
+    for node, count in share.assumed.items():
         yield Spot(Kind.NODE, share.flavor, (node,)), times(share.vector, count)
     for pod in (bookings.pods[key] for key in share.covered):
         yield Spot(Kind.NODE, share.flavor, (pod.node,)), capacity.columns.vector(held(pod))

@@ -1,7 +1,7 @@
-"""The ground that parties compete for: domains and the rows (hosts) in them, as small tuples, read when first needed.
+"""The capacity that group items compete for: domains and the rows (hosts) in them, as small tuples, read when first needed.
 
 A row is known by what is free there and by which items may stand on it; a domain by its rows, by what it can hold at most
-(`capacity`) and by `sign`: equal for domains that are as good as each other. Says nothing of who stands where: arena.py.
+(`capacity`) and by `sign`: equal for domains that are as good as each other. Says nothing of who stands where: problem.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Lists:
     parents: list[list[int]]
 
 
-class Ground:
+class CapacityView:
     """One flavor's tree at one moment. `cared`: the levels whose domains matter to somebody."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """What the bookings should have charged, computed from the kept admissions and pods, against what the books say.
 
-Called by Ledger.audit. Where a shadow lies is history and cannot be computed anew; that all pods of an entry are somewhere,
-and that the books hold just what the entries say, can.
+Called by Ledger.audit. Where an assumed pod lies is history and cannot be computed anew; that all pods of an entry are
+somewhere, and that the books hold just what the entries say, can.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from admission.engine.model import BoundPod
-from admission.engine.topology.booked.booking import Bookings
-from admission.engine.topology.booked.capacity import Capacity, Kind, Spot, book_key
-from admission.engine.topology.booked.shares import Share, held
-from admission.engine.topology.booked.usage import Book, Vector, book_add, times
+from admission.engine.topology.allocation.booking import Bookings
+from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot, book_key
+from admission.engine.topology.allocation.shares import Share, held
+from admission.engine.topology.allocation.usage import Book, Vector, book_add, times
 
 
 def differences(bookings: Bookings, capacity: Capacity) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _charged(bookings: Bookings, capacity: Capacity, share: Share) -> Iterator[t
     if not share.by_node:
         yield share.spot, times(share.vector, share.count)
         return
-    for node, count in share.shadows.items():
+    for node, count in share.assumed.items():
         yield Spot(Kind.NODE, share.flavor, (node,)), times(share.vector, count)
     for pod in (bookings.pods[key] for key in share.covered):
         yield Spot(Kind.NODE, share.flavor, (pod.node,)), capacity.columns.vector(held(pod))

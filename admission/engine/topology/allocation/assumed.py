@@ -1,8 +1,8 @@
 """Pods that are admitted but not bound yet, where nodes are counted one by one under a wider lowest level.
 
-The assignment only names a domain, so nobody knows which node will get the pod. Until it is bound its room is held by a
-shadow, packed onto the domain's nodes first-fit by name; a shadow gives way as soon as the pod is bound, or its node goes or
-is needed by pods that are really there. Entries whose pods find no node at all are kept in mind and tried again where room
+The assignment only names a domain, so the pod's node is not known yet. Until the pod is bound, an
+assumed pod holds its room on one of the domain's nodes (first fit by name). It gives way when the pod is bound, when its node
+goes, or when bound pods need the node. Entries whose pods find no node at all are kept in mind and tried again where room
 may have come. Called by booking.py.
 """
 
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from admission.engine.topology.booked.capacity import Capacity, Kind, Spot
-from admission.engine.topology.booked.shares import Domain, Share, Slot, nodes_with_room
+from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
+from admission.engine.topology.allocation.shares import Domain, Share, Slot, nodes_with_room
 from admission.engine.trial import Journal
 
 
-class Shadows:
+class AssumedPods:
     """Which node holds room for which entry's unbound pods (the counts are in the shares)."""
 
     def __init__(self, capacity: Capacity, share_of: Callable[[Slot], Share | None], journal: Journal) -> None:
@@ -46,12 +46,12 @@ class Shadows:
 
     def shift(self, share: Share, node: str, count: int) -> None:
         """`count` shadows of the entry come to the node (negative: leave)."""
-        total = share.shadows.get(node, 0) + count
+        total = share.assumed.get(node, 0) + count
         if total:
-            self._journal.put(share.shadows, node, total)
+            self._journal.put(share.assumed, node, total)
             self._journal.add(self._on.setdefault(node, set()), share.slot)
         else:
-            self._journal.drop(share.shadows, node)
+            self._journal.drop(share.assumed, node)
             self._journal.discard(self._on.setdefault(node, set()), share.slot)
         self._capacity.charge(Spot(Kind.NODE, share.flavor, (node,)), share.vector, count)
 
@@ -81,25 +81,25 @@ class Shadows:
             self.house(domain)
 
     def leave(self, node: str) -> None:
-        """Nothing that is not there may count on this node any more: its shadows go elsewhere."""
+        """Nothing that is not there may count on this node any more: its assumed pods go elsewhere."""
         for slot in sorted(self._on.get(node, ())):
             self._with(slot, partial(self._move, node))
 
     def _move(self, node: str, share: Share) -> None:
-        self.shift(share, node, -share.shadows[node])
+        self.shift(share, node, -share.assumed[node])
         self.pack(share)
 
     def clear(self, share: Share) -> None:
         """The entry is no more."""
-        for node in sorted(share.shadows):
-            self.shift(share, node, -share.shadows[node])
+        for node in sorted(share.assumed):
+            self.shift(share, node, -share.assumed[node])
         if share.domain in self._homeless:
             self._journal.discard(self._homeless[share.domain], share.slot)
 
     def give_way(self, share: Share, node: str) -> None:
-        """A pod of the entry is bound to this node: one shadow less, there if there is one."""
+        """A pod of the entry is bound to this node: one assumed pod less, there if there is one."""
         if share.unplaced < 0:
-            self.shift(share, node if node in share.shadows else max(share.shadows), -1)
+            self.shift(share, node if node in share.assumed else max(share.assumed), -1)
 
     def _with(self, slot: Slot, act: Callable[[Share], None]) -> None:
         share = self._share_of(slot)
@@ -107,12 +107,12 @@ class Shadows:
             act(share)
 
     def relieve(self, name: str) -> None:
-        """The node may hold more than it has: shadows on it give way."""
+        """The node may hold more than it has: assumed pods on it give way."""
         for slot in sorted(self._on.get(name, ()), reverse=True):
             self._with(slot, partial(self._thin, name))
 
     def _thin(self, name: str, share: Share) -> None:
-        while share.shadows.get(name) and self._overfull(name, share):
+        while share.assumed.get(name) and self._overfull(name, share):
             self.shift(share, name, -1)
             self.pack(share)
 

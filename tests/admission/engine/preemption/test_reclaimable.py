@@ -26,7 +26,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
-from admission.engine.preemption.reach import within_reach
+from admission.engine.preemption.reclaimable import reclaimable_bound
 from admission.engine.queue.queues import PendingQueues
 from tests.admission.engine.making import BEST, CPU, STRICT, Cluster, queue, racks, workload
 
@@ -87,15 +87,15 @@ def test_nobody_gets_what_is_beyond_reach(
             assert spec is not None
             found = Nominator(ledger, Preemptor(ledger, 10.0), 10.0).nominate(asks, spec)
             if found.starts:
-                assert within_reach(ledger, name, CPUS, priority) >= cpus * CPU
+                assert reclaimable_bound(ledger, name, CPUS, priority) >= cpus * CPU
 
 
 def test_a_change_of_priority_counts_at_once() -> None:
     lower = PreemptionPolicy(within_cluster_queue="LowerPriority")
     ledger = Cluster(racks(), replace(queue("a", tas=4), preemption=lower), booked("ns/r", "a", 3, 2, 0)).ledger
-    assert within_reach(ledger, "a", CPUS, 2) == CPU
+    assert reclaimable_bound(ledger, "a", CPUS, 2) == CPU
     ledger.apply(booked("ns/r", "a", 3, 1, 0))
-    assert within_reach(ledger, "a", CPUS, 2) == 4 * CPU
+    assert reclaimable_bound(ledger, "a", CPUS, 2) == 4 * CPU
     assert ledger.audit() == []
 
 

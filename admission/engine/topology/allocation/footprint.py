@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admission.engine.topology.booked.capacity import Capacity, Spot
-from admission.engine.topology.booked.usage import Vector
+from admission.engine.topology.allocation.capacity import Capacity, Spot
+from admission.engine.topology.allocation.usage import Vector
 from admission.engine.topology.tree.level import Ints
 
 

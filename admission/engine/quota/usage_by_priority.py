@@ -1,7 +1,7 @@
-"""How much of a queue's usage is of workloads of which priority: what could be had by evicting those below one.
+"""A queue's usage by the priority of its workloads: what evicting all workloads below one priority would free.
 
 Kept by the ledger beside the cohort tree, with every booking; a change of an admitted workload's priority shifts its share.
-Zeros are not stored. Asked by preemption/reach.py.
+Zeros are not stored. Asked by preemption/reclaimable.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from admission.engine.model import FlavorResource
 from admission.engine.trial import Journal
 
 
-class Ranks:
+class UsageByPriority:
     """Sums by queue, (flavor, resource) and priority."""
 
     def __init__(self, journal: Journal) -> None:

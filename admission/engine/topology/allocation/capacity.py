@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from admission.engine.model import HOSTNAME_LABEL, Amounts, Counting, Flavor, Node, PlacementOptions
-from admission.engine.topology.booked.usage import Book, Books, Columns, NodeBook, Vector, add, book_add, times
+from admission.engine.topology.allocation.usage import Book, Books, Columns, NodeBook, Vector, add, book_add, times
 from admission.engine.topology.tree.tree import Shape, Tree, Values
 from admission.engine.trial import Journal
 

@@ -1,4 +1,4 @@
-"""A group of three and more pod sets, all in one domain of the group's level: the plain way.
+"""A colocated group of three and more pod sets, all in one domain of the group's level.
 
 Its largest pod set speaks for all: where its request is required, each domain of that level that holds every member alone
 is tried, the tightest first, its members one after the other, largest first. Where it is preferred, so on the levels above,

@@ -18,7 +18,7 @@ from admission.engine.model import LARGEST, ClusterQueue, FlavorResource
 from admission.engine.quota.cohorts import Node
 
 
-def within_reach(ledger: Ledger, queue: str, fr: FlavorResource, priority: int | None) -> int:
+def reclaimable_bound(ledger: Ledger, queue: str, fr: FlavorResource, priority: int | None) -> int:
     """What is free for the queue now; with a priority: or might be, if all had gone whom such a workload may ever evict."""
     free = ledger.quota.available(queue, fr)
     spec, node = ledger.quota.spec(queue), ledger.quota.node(queue)
@@ -47,8 +47,8 @@ def _own(ledger: Ledger, spec: ClusterQueue, fr: FlavorResource, priority: int) 
         case "Never":
             return 0
         case "LowerPriority":
-            return ledger.ranks.below(spec.name, fr, priority)
+            return ledger.usage_by_priority.below(spec.name, fr, priority)
         case "LowerOrNewerEqualPriority":
-            return ledger.ranks.below(spec.name, fr, priority + 1)
+            return ledger.usage_by_priority.below(spec.name, fr, priority + 1)
         case _:
             return ledger.quota.usage(spec.name).get(fr, 0)

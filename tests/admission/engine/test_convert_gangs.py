@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from admission.engine import intake, model
+from admission.engine import convert, model
 from admission.engine.queue.line import order_of
 from api.errors import InvalidObject
 from api.meta import parse_time
@@ -27,7 +27,7 @@ def workload(*conditions: dict[str, str], **annotations: str) -> Workload:
 
 
 def taken(given: Workload) -> model.Workload:
-    return intake.workload(given, cluster_queue="q")
+    return convert.workload(given, cluster_queue="q")
 
 
 def test_a_gang_stands_where_its_first_pod_came_and_starts_with_its_group() -> None:
@@ -87,4 +87,4 @@ def test_what_cannot_be_read_is_named_with_the_workload(key: str, text: str) -> 
 
 def test_the_queue_of_gangs_that_name_none_counts_only_pods() -> None:
     made = ClusterQueue.from_wire({"metadata": {"name": "gangs", "labels": {GANG_MADE: "true"}}, "spec": {}})
-    assert intake.cluster_queue(made).ignores_uncovered
+    assert convert.cluster_queue(made).ignores_uncovered

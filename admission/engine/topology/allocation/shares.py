@@ -1,6 +1,6 @@
 """What an admission takes, entry by entry of its assignments, and where each entry is charged.
 
-Records and arithmetic; what happens to them over time is in booking.py and shadows.py. place.py uses `spots` to assume what
+Records and arithmetic; what happens to them over time is in booking.py and assumed.py. place.py uses `spots` to assume what
 pod sets take that are placed in the same question.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.model import HOSTNAME_LABEL, PODS, Admission, Assignment, BoundPod, Workload
-from admission.engine.topology.booked.capacity import Capacity, Kind, Spot
-from admission.engine.topology.booked.usage import Vector
+from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
+from admission.engine.topology.allocation.usage import Vector
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.tree import Tree, Values
 
@@ -26,7 +26,7 @@ Domain = tuple[tuple[str, ...], Values]
 class Share:
     """What one entry of an assignment takes: `count` pods of `vector` in one domain.
 
-    `covered`: bound pods that are among them; `excess`: bound pods beyond the count, charged as foreign. `shadows`: by
+    `covered`: bound pods that are among them; `excess`: bound pods beyond the count, charged as foreign. `assumed`: by
     node, the pods that are not bound yet (only where the domain's nodes are charged one by one).
     """
 
@@ -39,7 +39,7 @@ class Share:
     wants: Wants
     covered: set[str] = field(default_factory=set)
     excess: set[str] = field(default_factory=set)
-    shadows: dict[str, int] = field(default_factory=dict)
+    assumed: dict[str, int] = field(default_factory=dict)
 
     @property
     def values(self) -> Values:
@@ -59,7 +59,7 @@ class Share:
     @property
     def unplaced(self) -> int:
         """Pods that are on no node: neither bound nor shadowed."""
-        return self.count - len(self.covered) - sum(self.shadows.values())
+        return self.count - len(self.covered) - sum(self.assumed.values())
 
 
 @dataclass(frozen=True, slots=True)

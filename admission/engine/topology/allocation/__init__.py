@@ -1,0 +1,1 @@
+"""What is allocated where: nodes, foreign pods and admitted workloads on the trees."""
