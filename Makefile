@@ -43,7 +43,7 @@ check: $(STAMP)           ## format, lint, types, import contracts, generated fi
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m hack.crds --check
 	@$(BIN)/python -m hack.reference --check
-	@$(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(STAMP)
 	@$(BIN)/ruff format .
@@ -65,7 +65,7 @@ reference: $(STAMP)       ## writes docs/reference anew from the code
 	@$(BIN)/python -m hack.reference
 
 docs: $(STAMP)            ## builds the documentation into site/; a broken link fails
-	@$(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lock: $(STAMP)            ## resolves the dependencies anew
 	@$(BIN)/python -m hack.lock
