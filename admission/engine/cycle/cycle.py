@@ -58,7 +58,7 @@ from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.outlook import reclaimable_beside
-from admission.engine.queue.evictions import TIMES, WITHIN
+from admission.engine.queue.evictions import TIMES
 from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Lack
 from admission.engine.queue.pending import Promise
 from admission.engine.queue.queues import Notice, PendingQueues
@@ -461,7 +461,8 @@ class _Cycle:
         preemptor, told = evicts_as(head.workload), self._queues.evictions
         found = told.too_often(preemptor, stay, self._now)
         if found is not None:
-            times = f"had {found[0]} evicted {TIMES} times within {WITHIN / 60:.0f} minutes"
+            minutes = told.pause(preemptor, found[0]) / 60
+            times = f"had {found[0]} evicted {TIMES} times within {minutes:.0f} minutes"
             return self._refrains(head, queue, times, found[1])
         others = {key: evicts_as(one) for key in sorted(stay) if (one := self._ledger.workload(key)) is not None}
         gang = head.workload.gang

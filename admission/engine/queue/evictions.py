@@ -80,6 +80,10 @@ class Evictions:
             pair = self._pairs[preemptor, victim]
             self._pairs[preemptor, victim] = replace(pair, leaving=False)
 
+    def pause(self, preemptor: str, victim: str) -> float:
+        """For how long (seconds) the preemptor's evictions of this victim keep it back; of a pair that is known."""
+        return self._pairs[preemptor, victim].pause
+
     def too_often(self, preemptor: str, victims: Collection[str], now: float) -> tuple[str, float] | None:
         """The victim that the preemptor may not have evicted once more now, and until when (epoch seconds); None: it may.
 
