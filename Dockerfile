@@ -5,9 +5,8 @@
 # each with /healthz, /readyz and /metrics on 8081. It needs no writable file but below /tmp, and no rights of its own.
 # Built by `make image`; every package is pinned by requirements.lock with its hashes.
 
-# The base by its digest (make image BASE=python:3.12-slim@sha256:...): a tag alone may be another image tomorrow. There is no
-# default, so that nobody builds from one without meaning to.
-ARG BASE
+# The base by its digest: a tag alone may be another image tomorrow. Another base: make image BASE=python:3.12-slim@sha256:...
+ARG BASE=python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf565ae1ac9b536e184ea
 FROM ${BASE} AS build
 ARG BASE
 RUN case "${BASE}" in *@sha256:*) ;; *) echo "BASE=${BASE}: must name its digest (...@sha256:...)" >&2; exit 1 ;; esac

@@ -129,15 +129,18 @@ class NodeController:
             return None
         if (wait := patience(host, self._rules, self._now())) is not None:
             return wait
+        unbound = await self._unbound(name) if host.troubled else ()
+        # A new node bears the taint not-ready for some milliseconds. A workload may be admitted onto it while the list is
+        # in flight, so what was seen before the request decides nothing after it.
+        host = self._find_host(name)
         pods = self._bound(host)
-        if host.troubled:
-            for pod in await self._unbound(name):
-                pods[pod.workload or ""].append(pod)
+        for pod in unbound:
+            pods[pod.workload or ""].append(pod)
         affected = unhealthy | self._holders(name) | pods.keys()
         for key in sorted(affected):
             workload = self._views.workloads.objects.get(key)
             if workload is not None:
-                now = self._now()
+                now, host = self._now(), self._find_host(name)
                 found = find(workload, host, pods.get(key, ()), self._views.flavors.objects, self._rules, now)
                 if workload.of_one_pod:
                     # Nothing replaces its pod, so another place would stay empty.

@@ -1,0 +1,74 @@
+"""Node failures as they reach the controller while its own requests are in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from admission.controllers.evictor import Evictor
+from admission.controllers.nodes import NodeController
+from admission.controllers.views import Views
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.events import EventRecorder
+from tests.admission.controllers.full import RELEASED, RESERVED, Cluster
+from tests.builders import NOW
+
+
+class Server:
+    """Stands for the API server: `meanwhile` happens between a list and its answer."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self.meanwhile, self.listed, self.written = meanwhile, asyncio.Event(), list[Any]()
+
+    async def list(self, *_: Any, **__: Any) -> Any:
+        self.meanwhile()
+        self.listed.set()
+        return SimpleNamespace(items=[], continue_=None)
+
+    async def patch(self, _: Any, name: str, *__: Any, **___: Any) -> Any:
+        self.written.append(name)
+        raise NotFound(f"{name} is gone")
+
+
+async def idle(nodes: NodeController) -> None:
+    while not nodes.reconciler.queue.idle:  # noqa: ASYNC110 - the queue tells nobody
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("after", [True, False], ids=["ready-by-then", "still-not-ready"])
+async def test_a_workload_admitted_while_a_new_node_becomes_ready_keeps_its_place(after: bool) -> None:
+    """A new node is not ready for some milliseconds. What was seen of it before a request does not decide after it."""
+    cluster = Cluster()
+    cluster.low(RELEASED)
+    cluster.node(False)
+    for number in range(4):
+        cluster.pod(number, "Failed")
+
+    def admitted() -> None:
+        cluster.node(after)
+        cluster.low(RESERVED)
+
+    server = Server(admitted)
+    sight: Any = cluster.objects.sight
+    nodes = NodeController(
+        cast("Kube", server),
+        cast("Views", sight),
+        cluster.world.ledger,
+        cast("Evictor", None),
+        cast("EventRecorder", None),
+        lambda: NOW,
+    )
+    nodes.reconciler.add("n1")
+    running = asyncio.create_task(nodes.reconciler.run())
+    try:
+        async with asyncio.timeout(10):
+            await server.listed.wait()
+            await idle(nodes)
+    finally:
+        running.cancel()
+    assert set(server.written) == (set() if after else {"low"})
