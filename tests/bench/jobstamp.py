@@ -89,7 +89,7 @@ async def _start(kube: Kube, waiting: asyncio.Queue[dict[str, Any]], hosts: Iter
         workload = Workload.from_wire(await kube.create(WORKLOADS, made))
         status = conditions.reserved(workload.status, _admission(workload, next(hosts)), 0.0, 1)
         workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1))
-        patch = _KIND.start(job, pod_set_infos(workload, {"gpu": _FLAVOR}, JobOptions()))
+        patch = _KIND.start(job, pod_set_infos(workload, {"gpu": _FLAVOR}, JobOptions(open_templates=True)))
         patch.pop("metadata", None)  # the Job controller has said Suspended meanwhile
         meta = job["metadata"]
         await kube.patch(JOBS, meta["name"], patch, meta["namespace"], kind=PatchKind.MERGE)

@@ -32,7 +32,7 @@ class Server:
 
     async def patch(self, _: Any, name: str, *__: Any, **___: Any) -> Any:
         self.written.append(name)
-        raise NotFound(f"{name} is gone")
+        raise NotFound(404, "NotFound", f"{name} is gone")
 
 
 async def idle(nodes: NodeController) -> None:
