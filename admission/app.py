@@ -229,7 +229,7 @@ class _Controller:
         """Has all that wait looked at anew."""
 
         def wake() -> None:
-            self._books.wake_all()
+            self._books.requeue_all()
             woken.set()
 
         return wake

@@ -131,7 +131,7 @@ class Feed:
         """Flavors, topologies, checks and cohorts change seldom: every queue is looked at anew."""
         for queue in self._views.cluster_queues.objects.values():
             self._set_cluster_queue(queue)
-        self._books.wake_all()
+        self._books.requeue_all()
         self._wake()
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:

@@ -17,7 +17,7 @@ from prometheus_client import Gauge
 from admission import queuemetrics as metrics
 from admission.controllers.activity import Activity
 from admission.controllers.tally import NO_RESERVATION, Tally, Why
-from admission.engine.queue.standing import Standing
+from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.cohorts import Node
 from api.names import Waiting
 from api.quantity import CPU, to_int
@@ -72,7 +72,7 @@ class QueueFigures:
     queue: ClusterQueue
     activity: Activity
     tally: Tally
-    standing: Standing
+    standing: PendingCounts
     locals: Sequence[Tally]
     cohorts: Sequence[str] = ()
     share: int | None = None

@@ -173,7 +173,7 @@ class QueueController:
         await self._write(CLUSTER_QUEUES, queue, status)
         await self._hold(self._views.cluster_queues, queue, used=bool(tally.reserving))
         locals_ = [self._tallies.local_queue(q.key) for q in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name)]
-        standing, above = self._pending.standing(name), self._above(name)
+        standing, above = self._pending.pending_counts(name), self._above(name)
         figures = QueueFigures(queue, activity, tally, standing, locals_, above, share, self._shown.resources)
         self._sheet.show(f"cluster queue {name}", figures.table())
 

@@ -169,7 +169,7 @@ class Removals:
 
     def _look_again(self, removal: Removal) -> None:
         pending = filter(None, map(self._queues.workload, removal.for_whom))
-        self._queues.wake(sorted({workload.cluster_queue for workload in pending}))
+        self._queues.requeue(sorted({workload.cluster_queue for workload in pending}))
         self._woken.set()
 
 

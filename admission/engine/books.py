@@ -47,7 +47,7 @@ class Books:
                 return before is not None and before != event and self._wake_if_room()
             case Flavor() | Cohort():
                 self.ledger.apply(event)
-                return self.wake_all()
+                return self.requeue_all()
             case ClusterQueue():
                 return self._set_queue(event)
             case Workload():
@@ -55,9 +55,9 @@ class Books:
             case Gone():
                 return self._gone(event)
 
-    def wake_all(self) -> bool:
+    def requeue_all(self) -> bool:
         """Something changed that any queue may depend on."""
-        self.queues.wake(self._known)
+        self.queues.requeue(self._known)
         return True
 
     def _set_queue(self, queue: ClusterQueue) -> bool:
@@ -65,7 +65,7 @@ class Books:
         left = self.ledger.quota.relatives(queue.name)
         self.ledger.apply(queue)
         self.queues.set_queue(queue)
-        self.queues.wake(left | self.ledger.quota.relatives(queue.name))
+        self.queues.requeue(left | self.ledger.quota.relatives(queue.name))
         return True
 
     def _set_workload(self, workload: Workload) -> bool:
@@ -79,7 +79,7 @@ class Books:
             less = before is not None and self._wake_if_less(before, workload.admission)
             weaker = known is not None and workload.priority < known.priority
             if weaker:  # those who could not evict it may now
-                self.queues.wake(self.ledger.quota.relatives(workload.admission.cluster_queue))
+                self.queues.requeue(self.ledger.quota.relatives(workload.admission.cluster_queue))
             return stays or less or weaker
         self.release(workload.key)
         self.queues.put(workload)
@@ -119,7 +119,7 @@ class Books:
                 return False
             case Removed.FLAVOR | Removed.COHORT:
                 self.ledger.apply(gone)
-                return self.wake_all()
+                return self.requeue_all()
             case Removed.POD:
                 self.ledger.apply(gone)
                 return self._wake_if_room()
@@ -136,5 +136,5 @@ class Books:
                 self._generations[name] = generation
                 grown.append(name)
         if grown:
-            self.queues.room_came(grown, self._beside)
+            self.queues.capacity_freed(grown, self._beside)
         return bool(grown)

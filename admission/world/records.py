@@ -11,8 +11,8 @@ import msgspec
 
 from admission.engine.decision import Reason
 from admission.engine.model import Admission, Cohort, FlavorResource, Quota, Workload
-from admission.engine.queue.lacks import Lack
-from admission.engine.queue.pending import Promise, Reservation
+from admission.engine.queue.pending import CapacityReservation, StartReservation
+from admission.engine.queue.queueing_hints import QueueingHint
 
 
 class CohortQuota(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class CohortRecord(msgspec.Struct, frozen=True):
     weight_milli: int
 
 
-class Lacking(msgspec.Struct, frozen=True):
+class HintRecord(msgspec.Struct, frozen=True):
     """What a refused workload waits for; as Lack has it (engine/queue/lacks.py), in order."""
 
     quota: tuple[tuple[FlavorResource, int], ...] | None = None
@@ -46,7 +46,7 @@ class Refusal(msgspec.Struct, frozen=True):
     workload: str
     reason: Reason
     again: float | None = None
-    lack: Lacking | None = None
+    lack: HintRecord | None = None
 
 
 class Short(msgspec.Struct, frozen=True):
@@ -54,10 +54,10 @@ class Short(msgspec.Struct, frozen=True):
 
     workload: str
     reason: Reason
-    lack: Lacking
+    lack: HintRecord
 
 
-class Promised(msgspec.Struct, frozen=True):
+class ReservationRecord(msgspec.Struct, frozen=True):
     """What a pending workload gets when its victims have left, how far it borrows then, and what others get with it.
 
     `lack`: of which quota there is too little for it to start before; none: anything that changes may let it. `evicted`: all
@@ -69,12 +69,12 @@ class Promised(msgspec.Struct, frozen=True):
     admission: Admission
     level: int = 0
     beside: tuple[tuple[str, Admission], ...] = ()
-    lack: Lacking | None = None
+    lack: HintRecord | None = None
     evicted: tuple[str, ...] = ()
     since: float = 0.0
 
 
-class Reserved(msgspec.Struct, frozen=True):
+class StartRecord(msgspec.Struct, frozen=True):
     """When the head of a queue with backfill starts at the latest (epoch seconds), what it gets, how far it borrows then."""
 
     workload: str
@@ -93,7 +93,7 @@ class KeptRecord(msgspec.Struct, frozen=True):
     level: int = 0
 
 
-class Room(msgspec.Struct, frozen=True):
+class HeldCapacityRecord(msgspec.Struct, frozen=True):
     """Pods of one entry of an assignment that are not bound yet, by the node that holds room for them."""
 
     workload: str
@@ -103,47 +103,47 @@ class Room(msgspec.Struct, frozen=True):
 
 
 @overload
-def lacking(lack: Lack) -> Lacking: ...
+def hint_record(hint: QueueingHint) -> HintRecord: ...
 
 
 @overload
-def lacking(lack: None) -> None: ...
+def hint_record(hint: None) -> None: ...
 
 
-def lacking(lack: Lack | None) -> Lacking | None:
+def hint_record(hint: QueueingHint | None) -> HintRecord | None:
     """As a record."""
-    if lack is None:
+    if hint is None:
         return None
-    rooms = None if lack.rooms is None else tuple(sorted(lack.rooms))
-    return Lacking(lack.quota, rooms, lack.priority)
+    rooms = None if hint.capacity is None else tuple(sorted(hint.capacity))
+    return HintRecord(hint.quota, rooms, hint.priority)
 
 
-def lack_of(record: Lacking) -> Lack:
+def hint_of(record: HintRecord) -> QueueingHint:
     """From its record."""
     rooms = None if record.rooms is None else frozenset(record.rooms)
-    return Lack(record.quota, rooms, record.priority)
+    return QueueingHint(record.quota, rooms, record.priority)
 
 
-def promised(key: str, promise: Promise) -> Promised:
+def reservation_record(key: str, reservation: CapacityReservation) -> ReservationRecord:
     """As a record; `key`: the workload's."""
-    victims, evicted = tuple(sorted(promise.victims)), tuple(sorted(promise.evicted))
-    p = promise
-    return Promised(key, victims, p.admission, p.level, p.beside, lacking(p.lack), evicted, p.since)
+    victims, evicted = tuple(sorted(reservation.victims)), tuple(sorted(reservation.evicted))
+    p = reservation
+    return ReservationRecord(key, victims, p.admission, p.level, p.beside, hint_record(p.hint), evicted, p.since)
 
 
-def promise_of(record: Promised) -> Promise:
+def reservation_of(record: ReservationRecord) -> CapacityReservation:
     """From its record."""
-    lack = None if record.lack is None else lack_of(record.lack)
+    hint = None if record.lack is None else hint_of(record.lack)
     evicted = frozenset(record.evicted)
-    return Promise(
-        record.admission, frozenset(record.victims), record.level, record.beside, lack, evicted, record.since
+    return CapacityReservation(
+        record.admission, frozenset(record.victims), record.level, record.beside, hint, evicted, record.since
     )
 
 
-def reserved(workload: Workload, reservation: Reservation) -> Reserved:
+def start_record(workload: Workload, reservation: StartReservation) -> StartRecord:
     """As a record."""
     r = reservation
-    return Reserved(workload.key, r.start, r.admission, r.level, r.found, r.firm)
+    return StartRecord(workload.key, r.start, r.admission, r.level, r.found, r.firm)
 
 
 def cohort_record(cohort: Cohort) -> CohortRecord:

@@ -34,23 +34,23 @@ from admission.engine.model import (
 from admission.engine.queue.evictions import EvictedPair
 from admission.engine.queue.line import order_of
 from admission.engine.queue.memory import Memory
-from admission.engine.queue.pending import Kept, Reservation
+from admission.engine.queue.pending import Kept, StartReservation
 from admission.engine.quota.fairness import FairSharing
 from admission.world.records import (
     CohortRecord,
+    HeldCapacityRecord,
     KeptRecord,
-    Promised,
     Refusal,
-    Reserved,
-    Room,
+    ReservationRecord,
     Short,
+    StartRecord,
     cohort_of,
     cohort_record,
-    lack_of,
-    lacking,
-    promise_of,
-    promised,
-    reserved,
+    hint_of,
+    hint_record,
+    reservation_of,
+    reservation_record,
+    start_record,
 )
 from admission.world.world import About, Arrival, World
 from api.errors import InvalidObject
@@ -86,13 +86,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     short: tuple[Short, ...] = ()
     untold: tuple[str, ...] = ()
     returning: tuple[str, ...] = ()
-    promised: tuple[Promised, ...] = ()
-    claims: tuple[Promised, ...] = ()
-    reserved: tuple[Reserved, ...] = ()
+    promised: tuple[ReservationRecord, ...] = ()
+    claims: tuple[ReservationRecord, ...] = ()
+    reserved: tuple[StartRecord, ...] = ()
     unforeseen: tuple[str, ...] = ()
     kept: tuple[KeptRecord, ...] = ()
     evictions: tuple[EvictedPair, ...] = ()
-    rooms: tuple[Room, ...] = ()
+    rooms: tuple[HeldCapacityRecord, ...] = ()
     failed: dict[str, tuple[str, ...]] = {}
     one_by_one: bool = False
     unready: tuple[str, ...] = ()
@@ -166,24 +166,27 @@ def capture(
         pods=found.get(BoundPod, ()),
         pending=tuple(_finite(w) for w in sorted(books.queues.workloads(), key=order_of)),
         refused=tuple(
-            Refusal(key, *why, lacking(memory.lacks.get(key))) for key, why in sorted(books.queues.refusals().items())
+            Refusal(key, *why, hint_record(memory.hints.get(key)))
+            for key, why in sorted(books.queues.refusals().items())
         ),
-        short=tuple(Short(key, why, lacking(lack)) for key, (why, lack) in sorted(memory.short.items())),
-        untold=tuple(sorted(memory.untold)),
+        short=tuple(Short(key, why, hint_record(hint)) for key, (why, hint) in sorted(memory.short.items())),
+        untold=tuple(sorted(memory.unevaluated)),
         returning=tuple(sorted(memory.returning)),
         promised=tuple(
-            promised(one.key, promise)
-            for one, promise in sorted(books.queues.promises(), key=lambda one: order_of(one[0]))
+            reservation_record(one.key, reservation)
+            for one, reservation in sorted(books.queues.capacity_reservations(), key=lambda one: order_of(one[0]))
         ),
-        claims=tuple(promised(*one) for one in sorted(books.queues.claims.items())),
-        reserved=tuple(reserved(*one) for one in sorted(books.queues.reservations(), key=lambda one: order_of(one[0]))),
+        claims=tuple(reservation_record(*one) for one in sorted(books.queues.claims.items())),
+        reserved=tuple(
+            start_record(*one) for one in sorted(books.queues.start_reservations(), key=lambda one: order_of(one[0]))
+        ),
         unforeseen=tuple(sorted(memory.unforeseen)),
         kept=tuple(
             KeptRecord(one.key, kept.admission, kept.level)
             for one, kept in sorted(books.queues.kept(), key=lambda each: order_of(each[0]))
         ),
         evictions=books.queues.evictions.pairs(),
-        rooms=tuple(Room(*slot, nodes) for slot, nodes in rooms),
+        rooms=tuple(HeldCapacityRecord(*slot, nodes) for slot, nodes in rooms),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
         unready=tuple(sorted(unready or ())),
@@ -217,18 +220,20 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.apply(_endless(workload))
     world.queues.due(snapshot.at)  # whose backoff is over may have been refused since
     for held in snapshot.reserved:
-        world.queues.reserve(held.workload, Reservation(held.start, held.admission, held.level, held.found, held.firm))
+        world.queues.reserve_start(
+            held.workload, StartReservation(held.start, held.admission, held.level, held.found, held.firm)
+        )
     for refusal in snapshot.refused:
         waits = world.queues.workload(refusal.workload)
-        overtaken = waits is not None and world.queues.reservation(waits.cluster_queue) is not None
-        lack = None if refusal.lack is None else lack_of(refusal.lack)
-        world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, lack=lack)
+        overtaken = waits is not None and world.queues.start_reservation(waits.cluster_queue) is not None
+        hint = None if refusal.lack is None else hint_of(refusal.lack)
+        world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, hint=hint)
     for keeper in snapshot.kept:
         world.queues.keep(keeper.workload, Kept(keeper.admission, keeper.level))
     for one in reversed(snapshot.promised):  # the foremost of a StrictFIFO line last: it is the one that parks it
-        world.queues.promise(one.workload, promise_of(one))
-    world.queues.claims.update((one.workload, promise_of(one)) for one in snapshot.claims)
-    short = {one.workload: (one.reason, lack_of(one.lack)) for one in snapshot.short}
+        world.queues.reserve_capacity(one.workload, reservation_of(one))
+    world.queues.claims.update((one.workload, reservation_of(one)) for one in snapshot.claims)
+    short = {one.workload: (one.reason, hint_of(one.lack)) for one in snapshot.short}
     world.queues.recall(
         Memory({}, short, frozenset(snapshot.untold), frozenset(snapshot.returning), frozenset(snapshot.unforeseen))
     )

@@ -114,7 +114,7 @@ def large(size: dict[str, Any]) -> None:
         one.append(timed(lambda: reports.append(next(cycles(books)))))
         admitted += [decision.workload for decision in reports[-1].decisions if isinstance(decision, Admit)]
         admitted.remove(leaver)
-        books.wake_all()
+        books.requeue_all()
         vain.append(timed(lambda: next(cycles(books))))
     slow = "  OVER THE LIMIT" if max(*one, *vain) > size["limit_ms"] else ""
     print(

@@ -1,35 +1,35 @@
-"""Backfill with reservation: who may start before the head of a queue that waits for room, so that it does not wait longer.
+"""Aggressive (EASY) backfill with reservation: workloads that may start before a waiting head without delaying it.
 
-A queue that asks for it gives a reservation to its *head*, the foremost of its workloads that does not fit: the earliest
-moment at which it would, were nobody else let in and did everybody who runs end at the limit of its time
-(`Workload.ends`; a workload without a limit never ends). Others start before it only if that moment does not move:
+A queue with backfill gives a reservation to its *head*, the first of its workloads that does not fit: the earliest moment at
+which it would fit if no other workload were admitted and every running workload ended at its time limit (`Workload.ends`; a
+workload without a limit never ends). Another workload starts before the head only if that moment does not move:
 
-- they end before it, by their own limit; or
-- with them booked, and those gone who will have ended by then, the head still fits: they do not touch what it needs, or
-  leave it something else. Quota and nodes both count: it is searched for as it will be when its turn comes.
+- it ends before that moment, by its own limit; or
+- the head still fits at that moment with the other workload charged and all workloads removed that end by then. Quota and nodes
+  both count.
 
-Where nobody can tell when the head starts, since those who run have no limits, nothing is reserved in its queue: a moment told
-to one behind it would be broken, since the head may start first and take the room.
+If the start of the head is unknown, because running workloads have no limits, nothing is reserved in its queue: a moment given
+to a workload behind it would not hold, since the head may start first and take the capacity.
 
-So the cluster does not idle behind a large head, and a stream of small workloads does not starve it. This is the classical
-aggressive backfill: one reservation a queue, so the second in line may be overtaken at its cost.
+So the cluster does not idle behind a large head, and a stream of small workloads does not starve it. There is one reservation
+per queue, so the second workload of a queue may be delayed.
 
-A reservation binds the workloads after the head: all behind it in its own queue, and of other queues that use a flavor of its
-those whose turn comes later in a cycle (turns.py); under fair sharing all of these. Who comes before it may take its room; the
-head is then given another moment. A head that another reservation binds is reckoned to find that one's place taken always.
+A reservation binds the workloads after the head: all behind it in its own queue and, in other queues that use one of its
+flavors, those later in the order of the cycle (head_order.py); under fair sharing all of them. A workload before the head may
+take its capacity; the head then gets another moment. A head that is bound by another reservation never counts on its capacity.
 
-The moment is searched for among the ends of those who run (future.py): first as far behind the moment of the last head of its
-shape as that was behind the one before it, then in growing strides on that side where it must be, then by bisection. Most heads
-need two placements each. More room never hurts the exact placement; under the other profiles the moment may not be the
-very earliest one. It is searched for when the head is refused, which happens once until something that could help it changes
-(queue/queues.py), and is kept meanwhile. If everybody keeps his limit the head starts no later than at the first moment it was
-given: those gone by then are at least those that were reckoned with, and each admission since was tested against it.
+The moment is searched among the ends of running workloads (future.py): first at the same distance from the moment of the last
+head of this shape as that one had from the one before it, then in growing steps in the direction where it must be, then by
+bisection. Most heads need two placements. More free capacity never hurts the exact placement; under the other profiles the
+moment may not be the earliest one. The search runs when the head is refused, which happens once until something changes that
+could help it (queue/queues.py). If every workload keeps its limit, the head starts no later than at its first moment: at least
+the workloads counted on have ended by then, and every admission since was checked against the moment.
 
-A moment that was found is kept for `_KEPT` seconds though it might have come nearer since. A workload that takes of none of the
-places that are kept for the head, and of no quota that it needs then, is let in without a look at the nodes; a search for other
-places for the head is made for `_SEARCHES` of the others in one cycle, and the rest wait even if they would not delay it.
+A moment is kept for `_KEPT` seconds even if an earlier one became possible. A workload that uses none of the head's nodes and
+none of the quota that it needs starts without a placement check; other nodes for the head are searched for `_SEARCHES`
+workloads per cycle, and the rest wait even if they would not delay it.
 
-Nothing is changed but the reservations. Called by cycle.py.
+Only the reservations change. Called by cycle.py.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
 from admission.engine.queue.line import order_of, shape_of
-from admission.engine.queue.pending import Reservation
+from admission.engine.queue.pending import StartReservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.allocation.footprint import Footprint
 
 BEHIND = Reason.PENDING_EVALUATION
-"""Why a workload that would delay a head waits: others come first."""
+"""The reason of a workload that waits because it would delay a head."""
 
 _MAY_PASS = (Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, BEHIND)
 
@@ -69,15 +69,15 @@ def moment(start: float) -> str:
 
 
 def expected(start: float) -> str:
-    """What a workload is told whose start (epoch seconds) is reserved."""
+    """The message for a workload whose start (epoch seconds) is reserved."""
     return f"expected to start at {moment(start)} or before"
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """Of a workload that was just refused: when it starts at the latest, where that is reserved for it.
+    """The latest start (epoch seconds) of a workload that was just refused, if it has a reservation.
 
-    `overtaken`: somebody of its queue has a reservation, so that those behind may be considered.
+    `overtaken`: a workload of its queue has a reservation, so those behind it may be evaluated.
     """
 
     start: float | None = None
@@ -88,14 +88,14 @@ class Prospect:
         return message if self.start is None else f"{message}; {expected(self.start)}"
 
     def look_again(self, again: float | None, now: float) -> float | None:
-        """When time alone makes it worth another look: at `again`, or when it is to start; that moment may be now already."""
+        """When time alone requeues it: at `again` or at its reserved start, whichever is first; possibly now."""
         if self.start is None or self.start <= now:
             return again
         return self.start if again is None else min(again, self.start)
 
 
 def running(workload: Workload, queue: ClusterQueue, now: float) -> Workload:
-    """The workload as it is booked when it is admitted now; where checks come first nobody knows when it will run."""
+    """The workload as charged when it is admitted now. With admission checks its start, and so its end, is unknown."""
     return workload if workload.time_limit is None or queue.checks else replace(workload, admitted=now)
 
 
@@ -113,21 +113,21 @@ class Backfill:
         self._searches = _SEARCHES
 
     def taken(self, workload: Workload, admission: Admission, level: int) -> bool:
-        """The workload, as it is booked, is admitted: the ends are others now. Whether it had the reservation of its queue.
+        """Record an admission, which changes the ends. Returns whether the workload had the reservation of its queue.
 
-        Nobody has asked whether one that comes before a head delays it: what it took of the quota may be missing then.
+        A workload that comes before a head was not checked against its reservation, so that reservation is no longer firm.
         """
         self._known = self._departures = None
         self._leaving.clear()
-        for head, reservation in tuple(self._queues.reservations()):
+        for head, reservation in tuple(self._queues.start_reservations()):
             if workload.ends is not None and workload.ends <= reservation.start:
                 continue
             if not reservation.firm or head.key == workload.key:
                 continue
             asked = self._binds(head, reservation, workload, level) or not self._related(head, workload)
             if not asked or not _apart(reservation.admission, admission):
-                self._queues.reserve(head.key, replace(reservation, firm=False))
-        held = self._queues.reservation(workload.cluster_queue)
+                self._queues.reserve_start(head.key, replace(reservation, firm=False))
+        held = self._queues.start_reservation(workload.cluster_queue)
         return held is not None and held[0].key == workload.key
 
     # ---- the head
@@ -135,38 +135,38 @@ class Backfill:
     def refused(
         self, workload: Workload, queue: ClusterQueue, reason: Reason, level: int, *, hopeless: bool = False
     ) -> Prospect:
-        """The workload of a queue that asks for backfill was just refused; it would borrow as far as `level`.
+        """Reserve a start for a refused workload of a backfill queue if it is the first that waits.
 
-        Is it the first of its queue, its start is reserved, where there is one. `hopeless`: no nodes would ever hold it.
+        `level`: how far it would borrow. `hopeless`: not even an empty cluster would hold it.
         """
-        held = self._queues.reservation(queue.name)
+        held = self._queues.start_reservation(queue.name)
         if held is not None and order_of(held[0]) < order_of(workload):
             return Prospect(overtaken=True)
         if held is not None and held[0].key == workload.key and self._stands(held[1]):
             return Prospect(held[1].start, overtaken=True)
         first = self._queues.unforeseen(queue.name)
         if first is not None and order_of(first) < order_of(workload):
-            self._queues.reserve(workload.key, None)
+            self._queues.reserve_start(workload.key, None)
             return Prospect()
         passing = reason in _MAY_PASS and not (hopeless and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
         found = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
         if found is None:
-            self._queues.reserve(workload.key, None)
+            self._queues.reserve_start(workload.key, None)
             if passing:
                 self._queues.foresee_none(workload.key)
                 return Prospect()
-            return Prospect(overtaken=self._queues.reservation(queue.name) is not None)
+            return Prospect(overtaken=self._queues.start_reservation(queue.name) is not None)
         start, nomination = found
         admission, borrows = nomination.admission(), nomination.assignment.level
-        self._queues.reserve(workload.key, Reservation(start, admission, borrows, self._now))
+        self._queues.reserve_start(workload.key, StartReservation(start, admission, borrows, self._now))
         return Prospect(start, overtaken=True)
 
-    def _stands(self, reservation: Reservation) -> bool:
-        """Whether the moment need not be looked for again."""
+    def _stands(self, reservation: StartReservation) -> bool:
+        """Whether the reservation still holds, so that no new search is needed."""
         return reservation.firm and reservation.start > self._now and self._now - reservation.found < _KEPT
 
     def _earliest(self, workload: Workload, queue: ClusterQueue, level: int) -> tuple[float, Nomination] | None:
-        """The first end after which it fits, and what it gets then."""
+        """The first end (epoch seconds) after which the workload fits, and what it gets then."""
         with self._future(workload, level) as future:
             search = _Search(future, lambda position: self._fit(workload, queue, future.time(position)))
             shape = shape_of(workload)
@@ -183,9 +183,9 @@ class Backfill:
     # ---- those behind
 
     def delays(self, queue: ClusterQueue, found: Nomination) -> str | None:
-        """Whose reservation would not hold if this one started now; None if all do."""
+        """The message that names the head this workload would delay if it started now; None if it delays none."""
         level = found.assignment.level
-        held = sorted(self._queues.reservations(), key=lambda each: (each[1].start, each[0].key))
+        held = sorted(self._queues.start_reservations(), key=lambda each: (each[1].start, each[0].key))
         for head, reservation in held:
             bound = self._binds(head, reservation, found.workload, level) and _meet(reservation, found)
             if bound and not self._holds(head, reservation, queue, found):
@@ -196,14 +196,14 @@ class Backfill:
         tree_of = self._ledger.quota.tree_of
         return tree_of(one.cluster_queue) == tree_of(other.cluster_queue)
 
-    def _binds(self, head: Workload, reservation: Reservation, workload: Workload, level: int) -> bool:
+    def _binds(self, head: Workload, reservation: StartReservation, workload: Workload, level: int) -> bool:
         if head.key == workload.key:
             return False
         if head.cluster_queue == workload.cluster_queue:
             return order_of(head) < order_of(workload)
         return self._fair or (reservation.level, order_of(head)) < (level, order_of(workload))
 
-    def _holds(self, head: Workload, reservation: Reservation, queue: ClusterQueue, found: Nomination) -> bool:
+    def _holds(self, head: Workload, reservation: StartReservation, queue: ClusterQueue, found: Nomination) -> bool:
         ends = running(found.workload, queue, self._now).ends
         if ends is not None and ends <= reservation.start:
             return True
@@ -227,13 +227,13 @@ class Backfill:
                 other = self._fit(head, target, reservation.start)
         if other is None:
             return False
-        self._queues.reserve(head.key, replace(reservation, admission=other.admission(), firm=True))
+        self._queues.reserve_start(head.key, replace(reservation, admission=other.admission(), firm=True))
         return True
 
     def _quota_suffices(
-        self, head: Workload, reservation: Reservation, admission: Admission, steps: Sequence[Step]
+        self, head: Workload, reservation: StartReservation, admission: Admission, steps: Sequence[Step]
     ) -> bool:
-        """Whether there is the quota that the head is to get, with this one in."""
+        """Whether the quota of the head's reservation is free at its start although `admission` is charged."""
         with self._ledger.trial():
             self._ledger.quota.add(admission.cluster_queue, admission.usage())
             for _, other in self._ahead(head, reservation.level):
@@ -244,11 +244,11 @@ class Backfill:
                 self._ledger.quota.remove(name, usage)
             return self._ledger.quota.fits(head.cluster_queue, reservation.admission.usage())
 
-    # ---- the book as it will be
+    # ---- the ledger at a later moment
 
     @contextmanager
     def _future(self, workload: Workload, level: int, besides: str = "") -> Iterator[Future]:
-        """As it will be for this workload: what is reserved for others that bind it is taken, until they end."""
+        """The ledger at later moments for this workload: the reservations that bind it are charged until they end."""
         tree = self._ledger.quota.tree_of(workload.cluster_queue)
         with self._ledger.trial():
             ahead = [each for each in self._ahead(workload, level) if each[0].key != besides]
@@ -257,7 +257,7 @@ class Backfill:
             with future.opened():
                 yield future
 
-    def _held_for(self, head: Workload, reservation: Reservation) -> Hold:
+    def _held_for(self, head: Workload, reservation: StartReservation) -> Hold:
         admission = reservation.admission
         known = self._claims.get(head.key)
         if known is None or known[0] is not admission:
@@ -269,12 +269,12 @@ class Backfill:
         self._ledger.hold(head, admission)
         return Hold(head.key, admission.cluster_queue, usage, self._ledger.footprint(head.key), True, end)
 
-    def _ahead(self, workload: Workload, level: int) -> list[tuple[Workload, Reservation]]:
-        held = sorted(self._queues.reservations(), key=lambda each: order_of(each[0]))
+    def _ahead(self, workload: Workload, level: int) -> list[tuple[Workload, StartReservation]]:
+        held = sorted(self._queues.start_reservations(), key=lambda each: order_of(each[0]))
         return [each for each in held if self._binds(*each, workload, level)]
 
     def _steps(self) -> list[Step]:
-        """Who ends when, first to end first; who should have ended ends now."""
+        """The workloads by their end, first to end first; an end in the past counts as now."""
         if self._known is None:
             at: dict[float, set[str]] = {}
             for key, booking in self._ledger.bookings.by_workload.items():
@@ -284,7 +284,7 @@ class Backfill:
         return self._known
 
     def _departing(self) -> Departures:
-        """Of all that are booked now; made anew when one of them has left since."""
+        """The departures of all admitted workloads; computed again when one of them has left."""
         if self._departures is None or not all(map(self._ledger.admissions.__contains__, self._departures.keys)):
             booked = self._ledger.admissions.keys()
             here = [(end, gone) for end, keys in self._steps() if (gone := keys & booked)]
@@ -301,7 +301,7 @@ class Backfill:
         return total
 
     def _fit(self, workload: Workload, queue: ClusterQueue, at: float) -> Nomination | None:
-        """What the workload would get in the book as it stands, evicting nobody; as cycle.py finds it."""
+        """What the workload would get in the ledger as it is, without preemption; as cycle.py computes it."""
         refused: dict[tuple[str, str], str] = {}
         nobody = NoPreemption(self._ledger.quota)
         while True:
@@ -320,13 +320,13 @@ class Backfill:
 
 
 class _Search:
-    """The least position at which something is found, taken that it is at all later ones. 0 is known not to be one."""
+    """The least position at which `found` returns a nomination; it is assumed monotone, and None at 0."""
 
     def __init__(self, future: Future, found: Callable[[int], Nomination | None]) -> None:
         self._future, self._found = future, found
 
     def run(self, guess: int) -> tuple[int, Nomination] | None:
-        """First asks at `guess`, then beside it, by strides each twice the last, and between the last two."""
+        """Galloping search from `guess`, then bisection."""
         high, end, stride = min(max(guess, 1), len(self._future)), len(self._future), 1
         if not end:
             return None
@@ -342,7 +342,7 @@ class _Search:
         return self._between(low, high, here)
 
     def _between(self, low: int, high: int, here: Nomination) -> tuple[int, Nomination]:
-        """Nothing is found at `low`, `here` is at `high`."""
+        """Bisection: None at `low`, `here` at `high`."""
         while high - low > 1:
             middle = (low + high) // 2
             earlier = self._at(middle)
@@ -362,7 +362,7 @@ def _keys(steps: Sequence[Step]) -> frozenset[str]:
 
 
 def _apart(one: Admission, other: Admission) -> bool:
-    """Whether the two have no place in common. Quota is another matter."""
+    """Whether the two have no topology domain in common. Ignores quota."""
     return _places(one).isdisjoint(_places(other))
 
 
@@ -380,6 +380,6 @@ def _flavors(admission: Admission) -> set[str]:
     return {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
 
 
-def _meet(reservation: Reservation, found: Nomination) -> bool:
-    """Whether both take of one flavor."""
+def _meet(reservation: StartReservation, found: Nomination) -> bool:
+    """Whether both use a common flavor."""
     return not _flavors(reservation.admission).isdisjoint(_flavors(found.admission()))

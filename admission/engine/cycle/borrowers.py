@@ -5,7 +5,7 @@ others might be evicted, keeps that flavor as long as what it asks for is still 
 than it did. What is free for a queue beyond its own part depends on its parent alone while the queue itself is not charged: for
 each parent and resource these heads stand in a heap, the most demanding first. So an admission costs as many steps as there are
 parents, plus those that no longer fit, however many heads borrow. All other heads are looked at anew after each admission, and
-so are all of a tree in which workloads are about to leave (promises.py). Called by turns.py.
+so are all of a tree in which workloads are about to leave (reservations.py). Called by head_order.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The steps, repeated until nothing more fits or the budget is used up:
 
 1. *heads*: the foremost workload of each queue that is worth considering (queue/).
-2. *order*: the head that borrows least, then has the highest priority, then is the oldest; or by fair shares (turns.py).
+2. *order*: the head that borrows least, then has the highest priority, then is the oldest; or by fair shares (head_order.py).
 3. *flavors* and *quota*: flavors/search.py. No fit: step 6.
 4. *place*: domains for its pod sets (ledger.place). No place: the flavor that failed is refused and step 3 tries the next
    one. Where even an empty cluster would not hold it, the message counts what an empty cluster would.
@@ -31,16 +31,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
+from admission.engine.cycle.gang_preemption import GangPreemption
 from admission.engine.cycle.gangfit import Refused
-from admission.engine.cycle.gangroom import Room
-from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, is_grouped, starting_together, turn_of
+from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, group_order, is_grouped, starting_together
+from admission.engine.cycle.head_hints import HeadHints
+from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
 from admission.engine.cycle.kept import KeptQuota, keeps
-from admission.engine.cycle.lacking import Lacking
-from admission.engine.cycle.late import beside_its_gang
+from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nominate import DEFERRED, Nomination, Nominator
-from admission.engine.cycle.promises import Promises
 from admission.engine.cycle.requests import next_step, placement_requests, relaxation, relaxed
-from admission.engine.cycle.turns import FairTurns, Head, LazyTurns, Turns
+from admission.engine.cycle.reservations import Reservations
 from admission.engine.decision import (
     PREEMPTION_GATED,
     Admit,
@@ -59,8 +59,8 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.outlook import reclaimable_beside
 from admission.engine.queue.evictions import TIMES
-from admission.engine.queue.lacks import NOTHING_HELPS, USAGE_MAY_HELP, Lack
-from admission.engine.queue.pending import Promise
+from admission.engine.queue.pending import CapacityReservation
+from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
 from admission.engine.queue.queues import Notice, PendingQueues
 
 FURTHEST = sys.maxsize
@@ -125,19 +125,19 @@ class _Cycle:
         startable: int | None,
     ) -> None:
         self._ledger, self._queues, self._now, self._preemptions = ledger, queues, now, preemptions
-        self._fair, self._startable, self._woke = fair, startable, False
+        self._fair, self._startable, self._requeued = fair, startable, False
         self._nobody = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
-        self._promises = Promises(ledger, queues)
+        self._reservations = Reservations(ledger, queues)
         self._kept = KeptQuota(ledger, queues, fair=fair)
-        leaving = self._promises.outlook.concerns
-        self._turns: Turns = FairTurns(ledger, self._look) if fair else LazyTurns(ledger, leaving)
-        self._lacking = Lacking(ledger, self._promises, preemptions, fair=fair)
+        leaving = self._reservations.outlook.concerns
+        self._order: HeadOrder = FairOrder(ledger, self._look) if fair else ClassicalOrder(ledger, leaving)
+        self._hints = HeadHints(ledger, self._reservations, preemptions, fair=fair)
         self._backfill = Backfill(ledger, queues, now, fair=fair)
         if fair:
-            self._promises.keep_all()
+            self._reservations.keep_all()
         self._groups = GangGroups(
-            ledger, queues, now, self._closed, self._promises, self._backfill.delays, self._preemptions, fair=fair
+            ledger, queues, now, self._closed, self._reservations, self._backfill.delays, self._preemptions, fair=fair
         )
         self._with_it: list[Decision] = []
         self.undecided: list[tuple[Workload, Exception]] = []
@@ -146,19 +146,19 @@ class _Cycle:
             self._enter(workload)
 
     def more(self) -> bool:
-        return len(self._turns) > 0 or self._woke
+        return len(self._order) > 0 or self._requeued
 
     def run(self, budget: int) -> list[Decision]:
         decisions: list[Decision] = []
         try:
-            while len(decisions) < budget and (head := self._turns.next()) is not None:
-                self._promises.keep_until(head.level, head.order)
+            while len(decisions) < budget and (head := self._order.next()) is not None:
+                self._reservations.keep_until(head.level, head.order)
                 # The room of a claim was made before a head of its cohort began to keep quota.
                 if head.first is None and (names := self._kept.hold_until(head.level, head.order)):
                     head.assignment = None
                     for name in names:
-                        self._turns.taken(name)
-                self._promises.keep_from(head.workload)
+                        self._order.taken(name)
+                self._reservations.keep_from(head.workload)
                 try:
                     decision = self._consider(head)
                 except Exception as error:  # noqa: BLE001 - whatever one workload causes, the others are decided on
@@ -168,10 +168,10 @@ class _Cycle:
                     decisions += (decision, *self._with_it)
                     self._with_it.clear()
         finally:
-            self._promises.end()
+            self._reservations.end()
             self._kept.end()
             for relatives in {self._ledger.quota.relatives(name) for name in self._borrowers}:
-                self._woke |= self._queues.quota_taken(relatives, partial(reclaimable_beside, self._ledger))
+                self._requeued |= self._queues.quota_taken(relatives, partial(reclaimable_beside, self._ledger))
         return decisions
 
     def _give_up(self, head: Head, error: Exception) -> None:
@@ -185,7 +185,7 @@ class _Cycle:
     def _settle(self, head: Head) -> None:
         """The next workload of its queue takes its place."""
         head.settled = True
-        self._turns.leave(head)
+        self._order.leave(head)
         if (workload := self._queues.head(head.queue)) is not None:
             self._enter(workload)
 
@@ -193,9 +193,9 @@ class _Cycle:
         self._kept.drop(workload.key)
         head = Head.of(beside_its_gang(workload, self._ledger))
         if is_grouped(workload):
-            head.order = turn_of(workload, self._queues)
+            head.order = group_order(workload, self._queues)
         head.first = self._first(workload)
-        self._turns.enter(head)
+        self._order.enter(head)
 
     def _first(self, workload: Workload) -> int | None:
         """Up to which level of borrowing it comes before others, since those that were evicted for it have all left.
@@ -211,11 +211,11 @@ class _Cycle:
             owner = self._queues.workload(key)
             if owner is None or self._ledger.quota.tree_of(owner.cluster_queue) != tree:
                 continue
-            if workload.priority > owner.priority and not self._promises.bars(owner, claim, workload):
+            if workload.priority > owner.priority and not self._reservations.bars(owner, claim, workload):
                 return claim.level
         return None
 
-    def _free_claim(self, workload: Workload) -> Promise | None:
+    def _free_claim(self, workload: Workload) -> CapacityReservation | None:
         """Its claim, or that of its group, if nobody whom it had evicted is still to leave."""
         claims = self._queues.claims
         claim = next((claims[key] for key in starting_together(workload) if key in claims), None)
@@ -226,10 +226,10 @@ class _Cycle:
     def _consider(self, head: Head) -> Decision | None:
         """The decision on a head whose turn it may be; None if it turns out that others come first."""
         workload = head.workload
-        self._promises.drop(workload.key)  # a head is promised nothing: it was broken, maybe in this cycle
+        self._reservations.drop(workload.key)  # a head is promised nothing: it was broken, maybe in this cycle
         for key in starting_together(workload):
-            if not self._queues.promised(key):
-                self._promises.drop(key)  # what the claim of one of its group keeps is the group's
+            if not self._queues.holds_reservation(key):
+                self._reservations.drop(key)  # what the claim of one of its group keeps is the group's
         if self._ledger.admission(workload.key) is not None:
             self._queues.remove(workload.key)
             self._settle(head)
@@ -238,16 +238,16 @@ class _Cycle:
         if queue is None:
             return self._wait(head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
         if (closed := self._closed(workload, queue)) is not None:
-            return self._wait(head, queue, *closed, lack=NOTHING_HELPS)
+            return self._wait(head, queue, *closed, hint=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
-        if self._queues.sleeps_on(workload.key, self._lacking.free(queue)):
+        if self._queues.stays_inadmissible(workload.key, self._hints.free(queue)):
             self._settle(head)
             return None
         assignment = self._assign(head, queue)
-        if assignment.mode < Mode.FIT or not self._promises.leave_quota_for(queue.name, assignment):
+        if assignment.mode < Mode.FIT or not self._reservations.leave_quota_for(queue.name, assignment):
             return self._make_room(head, queue, assignment)
-        if self._turns.yields(head, assignment.level):
+        if self._order.yields(head, assignment.level):
             return None
         return self._place(head, queue, assignment)
 
@@ -269,7 +269,7 @@ class _Cycle:
                 self._assign(head, queue)
 
     def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:
-        """Its flavors in the ledger as it stands. Kept until its turn comes or `Turns.taken` drops it."""
+        """Its flavors in the ledger as it stands. Kept until its turn comes or `HeadOrder.taken` drops it."""
         if head.assignment is None:
             oracle = self._preemptions.about(head.workload) if _evicts(queue) else self._nobody
             search = FlavorSearch(
@@ -292,7 +292,7 @@ class _Cycle:
             if (failure := result.failures.get(name)) is not None:
                 head.refused[name, request.flavor] = empty.failures.get(name, failure).message
         head.assignment = None
-        self._turns.again(head)
+        self._order.again(head)
         return None
 
     # ---- step 5: admit
@@ -314,7 +314,7 @@ class _Cycle:
         with self._ledger.trial() as trial:  # all of it or nothing
             self._ledger.charge(booked, admission)
             trial.keep()
-        self._woke |= self._backfill.taken(booked, admission, found.assignment.level)
+        self._requeued |= self._backfill.taken(booked, admission, found.assignment.level)
         self._queues.keep(workload.key, None)
         self._queues.remove(workload.key)
         self._settle(head)
@@ -324,7 +324,7 @@ class _Cycle:
 
     def _taken(self, found: Nomination) -> None:
         """Who borrows makes itself, and others of its queue, somebody whom relatives may evict."""
-        self._turns.taken(found.workload.cluster_queue)
+        self._order.taken(found.workload.cluster_queue)
         if found.assignment.level:
             self._borrowers.add(found.workload.cluster_queue)
 
@@ -334,14 +334,14 @@ class _Cycle:
         if self._startable is not None and self._startable <= 0:
             return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         found = self._groups.start(head.workload)
-        if isinstance(found, Room | Refused) and self._free_claim(head.workload) is not None:
+        if isinstance(found, GangPreemption | Refused) and self._free_claim(head.workload) is not None:
             self._disclaim(head.workload)
-        if isinstance(found, Room) and (why := self._too_often(head, queue, found.victims)) is not None:
+        if isinstance(found, GangPreemption) and (why := self._too_often(head, queue, found.victims)) is not None:
             return why
         if isinstance(found, Refused):
             self._with_it += (Evict(one, INCOMPLETE, found.told_to(one)) for one in found.stranded)
             return self._wait(head, queue, found.reason, found.told_to(key))
-        if isinstance(found, Room):
+        if isinstance(found, GangPreemption):
             return self._preempt_together(head, queue, found)
         if self._startable is not None:
             self._startable -= 1  # together they are one
@@ -349,28 +349,28 @@ class _Cycle:
         self._with_it += (admit for other, admit in admits.items() if other != key)
         return admits[key]
 
-    def _preempt_together(self, head: Head, queue: ClusterQueue, room: Room) -> Decision:
+    def _preempt_together(self, head: Head, queue: ClusterQueue, preemption: GangPreemption) -> Decision:
         """What all members get is kept for them; the others hear of it when they have their turn."""
         key = head.workload.key
-        own, *others = sorted(room.nominations, key=lambda each: each.workload.key != key)
-        victims = frozenset(victim.workload for victim in room.victims)
-        self._promise(head, own, victims or self._promises.leaving, others, evicts=bool(victims))
+        own, *others = sorted(preemption.nominations, key=lambda each: each.workload.key != key)
+        victims = frozenset(victim.workload for victim in preemption.victims)
+        self._reserve_capacity(head, own, victims or self._reservations.leaving, others, evicts=bool(victims))
         asked = requested(head.workload, queue)
-        if not room.victims:
+        if not preemption.victims:
             return Wait(key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, asked)
-        message = f"{room.message}. Pending the preemption of {len(room.victims)} workload(s)"
-        return Preempt(key, room.victims, message, asked)
+        message = f"{preemption.message}. Pending the preemption of {len(preemption.victims)} workload(s)"
+        return Preempt(key, preemption.victims, message, asked)
 
     def _fetched(self, found: Nomination) -> Admit:
         """It starts, from wherever it stood in its line; it is charged already."""
         workload, name = found.workload, found.workload.cluster_queue
         if (queue := self._ledger.quota.spec(name)) is not None:
             booked = running(workload, queue, self._now)
-            self._woke |= self._backfill.taken(booked, found.admission(), found.assignment.level)
+            self._requeued |= self._backfill.taken(booked, found.admission(), found.assignment.level)
         first = self._queues.head(name)
         self._queues.remove(workload.key)
         if first is not None and first.key == workload.key:
-            self._turns.leave(Head.of(workload))
+            self._order.leave(Head.of(workload))
         if first is None or first.key == workload.key:
             following = self._queues.head(name)
             if following is not None:
@@ -388,31 +388,31 @@ class _Cycle:
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
         may_help = _evicts(queue) and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:
-            lack = self._lacking.of(workload, queue, assignment) or (USAGE_MAY_HELP if _evicts(queue) else None)
+            hint = self._hints.of(workload, queue, assignment) or (USAGE_MAY_HELP if _evicts(queue) else None)
             keep = self._quota_alone(head, queue, assignment)
-            return self._wait(head, queue, assignment.reason, assignment.message(), lack=lack, keep=keep)
+            return self._wait(head, queue, assignment.reason, assignment.message(), hint=hint, keep=keep)
         known, beyond = None, False
         if _evicts(queue) and not head.refused:
-            known, beyond = self._lacking.beside_promises(workload, queue, assignment)
+            known, beyond = self._hints.beside_reservations(workload, queue, assignment)
         found = self._nominator.at_once(workload, queue, known) if known is not None else None
         if found is None:
-            with self._promises.afterwards(queue.name, nodes=fewer or not beyond):
+            with self._reservations.afterwards(queue.name, nodes=fewer or not beyond):
                 found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
         if not found.starts:
             told = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
             reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else told.reason
-            lack = None
+            hint = None
             if known is not None and not fewer and not found.homeless:
-                lack = self._lacking.in_vain(workload, queue, known, beyond)
+                hint = self._hints.in_vain(workload, queue, known, beyond)
             keep = None if found.homeless else self._quota_alone(head, queue, assignment)
-            return self._wait(head, queue, reason, told.message(), lack=lack, keep=keep)
-        if self._turns.yields(head, found.assignment.level):
+            return self._wait(head, queue, reason, told.message(), hint=hint, keep=keep)
+        if self._order.yields(head, found.assignment.level):
             return None
-        needs = None if head.refused or fewer else self._lacking.until_then(queue, assignment)
+        needs = None if head.refused or fewer else self._hints.until_then(queue, assignment)
         if found.victims:
             return self._preempt(head, queue, found, needs)
-        if self._promises.must_wait(found):
-            self._promise(head, found, self._promises.leaving, needs=needs)
+        if self._reservations.must_wait(found):
+            self._reserve_capacity(head, found, self._reservations.leaving, needs=needs)
             return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
         return self._start(head, queue, found)
 
@@ -421,9 +421,9 @@ class _Cycle:
         if self._free_claim(head.workload) is None:
             return None
         nominator = Nominator(self._ledger, self._nobody, self._now, thorough=True)
-        with self._promises.afterwards(queue.name):
+        with self._reservations.afterwards(queue.name):
             found = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
-        if not found.starts or self._promises.must_wait(found):
+        if not found.starts or self._reservations.must_wait(found):
             self._disclaim(head.workload)
             return None
         return self._start(head, queue, found)
@@ -442,7 +442,7 @@ class _Cycle:
         search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._nobody, Scope(fair=self._fair))
         return search.assign(head.workload)
 
-    def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: Lack | None) -> Decision:
+    def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:
             return self._wait(head, queue, BEHIND, why)
         if head.workload.gated:
@@ -450,13 +450,13 @@ class _Cycle:
         if (repeated := self._too_often(head, queue, found.victims)) is not None:
             return repeated
         victims = frozenset(victim.workload for victim in found.victims)
-        self._promise(head, found, victims, needs=needs, evicts=True)
+        self._reserve_capacity(head, found, victims, needs=needs, evicts=True)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
     def _too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
         """It had one of the victims evicted too often of late; else these are remembered, but those that leave already."""
-        stay = {victim.workload for victim in victims} - self._promises.leaving
+        stay = {victim.workload for victim in victims} - self._reservations.leaving
         stay = {key for key in stay if (booked := self._ledger.workload(key)) is not None and not booked.evicted}
         preemptor, told = evicts_as(head.workload), self._queues.evictions
         found = told.too_often(preemptor, stay, self._now)
@@ -476,13 +476,13 @@ class _Cycle:
         message = f"{why}; may evict it at {moment(until)}"
         return self._wait(head, queue, Reason.REPEATED_PREEMPTION, message, until=until)
 
-    def _promise(
+    def _reserve_capacity(
         self,
         head: Head,
         found: Nomination,
         victims: frozenset[str],
         others: Sequence[Nomination] = (),
-        needs: Lack | None = None,
+        needs: QueueingHint | None = None,
         *,
         evicts: bool = False,
     ) -> None:
@@ -491,9 +491,9 @@ class _Cycle:
         `needs`: quota without which it cannot start while they are there. `evicts`: they leave for it, not for others.
         """
         evicted = victims if evicts else frozenset()
-        self._promises.make(head.workload.key, found, victims, others, needs, evicted, self._now)
+        self._reservations.make(head.workload.key, found, victims, others, needs, evicted, self._now)
         self._settle(head)
-        self._turns.taken(head.queue)
+        self._order.taken(head.queue)
 
     def _wait(
         self,
@@ -502,7 +502,7 @@ class _Cycle:
         reason: Reason,
         message: str,
         *,
-        lack: Lack | None = None,
+        hint: QueueingHint | None = None,
         until: float | None = None,
         keep: FlavorAssignment | None = None,
     ) -> Wait:
@@ -518,7 +518,7 @@ class _Cycle:
             level = 0 if head.assignment is None else head.assignment.level
             expected = self._backfill.refused(workload, queue, reason, level, hopeless=head.hopeless)
             message, again = expected.told(message), expected.look_again(again, self._now)
-            lack = None  # its expected start moves with everything that ends
+            hint = None  # its expected start moves with everything that ends
             overtaken = expected.overtaken
         kept = self._queues.keeps(workload.key)
         self._queues.keep(workload.key, None)
@@ -526,15 +526,15 @@ class _Cycle:
             self._kept.keep(workload, queue, keep)
         if self._queues.lapsed(workload.key) or (kept and not self._queues.keeps(workload.key)):
             self._free_again(workload.cluster_queue)
-        stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, lack=lack)
+        stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, hint=hint)
         self._settle(head)
         never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
 
     def _free_again(self, name: str) -> None:
         """Its reservation is free: requeue the workloads that were refused because of it."""
-        self._queues.wake_others(name)
-        self._woke = True
+        self._queues.requeue_others(name)
+        self._requeued = True
 
 
 def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:

@@ -4,7 +4,7 @@ Flavors and quota are found member by member, each seeing what those before it t
 as one request, so that they are one joint placement, and those that bear the same `podset-group-name` lie in one domain,
 whatever member they are of. Where the nodes do not hold a pod set, its flavor is refused to its member and the search goes on.
 Who finds no room goes first in the next try, as long as somebody else is left to blame: what a member takes may be what only
-another one can use. Nothing is changed but in the trial of `charged`. Called by gangs.py and gangroom.py.
+another one can use. Nothing is changed but in the trial of `charged`. Called by gangs.py and gang_preemption.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LeavesQuota = Callable[[str, FlavorAssignment], bool]
 Delays = Callable[[ClusterQueue, Nomination], str | None]
 Fitting = tuple[Nomination, ...]
 
-_PROMISED = "others were promised the quota that it needs"
+_RESERVED = "others were promised the quota that it needs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class GroupFit:
                 if got.mode < Mode.FIT:
                     return Refused(member.key, got.reason, got.message())
                 if spare and not self._leaves_quota(queue.name, got):
-                    return Refused(member.key, Reason.WAITING_FOR_QUOTA, _PROMISED)
+                    return Refused(member.key, Reason.WAITING_FOR_QUOTA, _RESERVED)
                 self._ledger.quota.add(queue.name, got.usage)
                 _settle(member, got, homes)
                 found.append((member, got))

@@ -1,18 +1,17 @@
 """GangGroups: workloads that start in one cycle or not at all, whatever their namespaces and queues.
 
-Each of them names the whole group (`Gang.together`, by keys, itself among them). The group's turn is that of the last of its
-members in the order of the cycle, so that none of them overtakes anybody; at that turn the others are fetched from wherever
-they stand in their lines. So no two groups ever wait for each other: what a group needs is decided in one step, while it
-holds nothing.
+Each member names the whole group (`Gang.together`: keys, itself included). The group has the place of its last member in the
+order of the cycle, so no member overtakes another workload; then the other members are taken from anywhere in their queues. A
+group is decided in one step while it holds nothing, so two groups never wait for each other.
 
-1. *gathered*: every member is there, names the same group, and may be considered. Else the group waits and says for whom.
-2. *fitted*: all of them at once (gangfit.py), and charged to the ledger; or nothing of it remains.
-3. *room made*: where they do not fit and a queue of theirs may evict others: whom for all of them together (gangroom.py). What
-   each member gets then is promised to the group as a whole; until its victims have left none of its members is tried again.
+1. *gather*: every member exists, names the same group and may be evaluated. Else the group waits and says what is missing.
+2. *fit*: all members at once (gangfit.py); they are charged to the ledger together or not at all.
+3. *preempt*: if they do not fit and one of their queues may preempt, victims for all members together (gang_preemption.py). The
+   group as a whole gets a capacity reservation; no member is tried again until the victims have left.
 
-A member that has quota already and has not started is one whose fellows lost theirs (a write that failed, a crash half way).
-If the rest finds no room and makes none, its quota goes back: capacity is held by no gang that cannot start. Members that run
-count as there. Called by cycle.py, which writes the decisions.
+A member with quota that has not started has lost the rest of its group (a failed write, a crash half way). If the rest neither
+fits nor can preempt, the member loses its quota: no gang that cannot start holds capacity. Running members count as present.
+Called by cycle.py, which writes the decisions.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from admission.engine.cycle.gang_preemption import GangPreemption, GangPreemptor
 from admission.engine.cycle.gangfit import Delays, Fitting, GroupFit, Refused
-from admission.engine.cycle.gangroom import Room, RoomMaker
-from admission.engine.cycle.promises import Promises
+from admission.engine.cycle.reservations import Reservations
 from admission.engine.decision import Reason
 from admission.engine.flavors.assign import Preemptions
 from admission.engine.ledger import Ledger
@@ -38,7 +37,7 @@ _LEAVING = "others are still to leave for the whole group"
 
 
 def is_grouped(workload: Workload) -> bool:
-    """Whether it starts together with others."""
+    """Whether the workload starts together with others."""
     return workload.gang is not None and bool(workload.gang.together)
 
 
@@ -48,8 +47,8 @@ def starting_together(workload: Workload) -> tuple[str, ...]:
     return together if workload.key in together else (workload.key, *together)
 
 
-def turn_of(workload: Workload, queues: PendingQueues) -> Order:
-    """The workload's place in the order of a cycle: that of its group's last member."""
+def group_order(workload: Workload, queues: PendingQueues) -> Order:
+    """The workload's place in the order of a cycle: that of the last member of its group."""
     own = order_of(workload)
     if workload.gang is None:
         return own
@@ -66,28 +65,28 @@ class GangGroups:
         queues: PendingQueues,
         now: float,
         closed: Closed,
-        promises: Promises,
+        reservations: Reservations,
         delays: Delays,
         preemptions: Preemptions,
         *,
         fair: bool = False,
     ) -> None:
         self._ledger, self._queues, self._now = ledger, queues, now
-        self._closed, self._promises = closed, promises
-        self._fit = GroupFit(ledger, now, promises.leave_quota_for, delays, fair=fair)
-        self._rooms = RoomMaker(ledger, preemptions, now, self._afterwards, fair=fair)
+        self._closed, self._reservations = closed, reservations
+        self._fit = GroupFit(ledger, now, reservations.leave_quota_for, delays, fair=fair)
+        self._preemptor = GangPreemptor(ledger, preemptions, now, self._afterwards, fair=fair)
         self._refused: dict[tuple[str, ...], Refused] = {}
 
     def _afterwards(self, members: Sequence[Workload]) -> Fitting | Refused:
         return self._fit.charged(members, spare=False)
 
-    def start(self, workload: Workload) -> Fitting | Room | Refused:
-        """Start the group of a pending workload, or say whom to evict for it, or why it waits.
+    def start(self, workload: Workload) -> Fitting | GangPreemption | Refused:
+        """Charge the group of a pending workload to the ledger, or return its victims, or why it waits.
 
-        Usage only grows in a cycle: no group is tried twice.
+        Usage only grows in a cycle, so no group is tried twice.
         """
         together = workload.gang.together if workload.gang else ()
-        if (owner := next((key for key in together if self._queues.promised(key)), None)) is not None:
+        if (owner := next((key for key in together if self._queues.holds_reservation(key)), None)) is not None:
             return Refused(owner, Reason.WAITING_FOR_PREEMPTED, _LEAVING)
         pending, stranded = self._standing(together)
         if (missing := self._missing(workload, together)) is not None:
@@ -96,41 +95,44 @@ class GangGroups:
         if not isinstance(found, Refused):
             return found
         if together not in self._refused:
-            if (beside := self._beside_promises(pending)) is not None:
+            if (beside := self._beside_reservations(pending)) is not None:
                 return beside
             self._refused[together] = found
-            if (room := self._room(pending)) is not None:
-                return room
+            if (preemption := self._preemption(pending)) is not None:
+                return preemption
         return replace(found, stranded=stranded)
 
-    def _beside_promises(self, pending: list[Workload]) -> Fitting | None:
-        """What fits when everything that was promised is taken, if it fits now as well; charged to the ledger."""
-        if not self._promises:
+    def _beside_reservations(self, pending: list[Workload]) -> Fitting | None:
+        """What fits after all reservations are used, if it fits now as well; charged to the ledger."""
+        if not self._reservations:
             return None
-        with self._promises.afterwards(), self._ledger.trial():
+        with self._reservations.afterwards(), self._ledger.trial():
             found = self._afterwards(pending)
         if isinstance(found, Refused):
             return None
         with self._ledger.trial() as trial:
             for each in found:
-                if self._promises.must_wait(each):
+                if self._reservations.must_wait(each):
                     return None
                 self._ledger.charge(each.workload, each.admission())
             trial.keep()
         return found
 
-    def _room(self, pending: list[Workload]) -> Room | None:
-        """As things will stand when the victims of others have left and what those were promised is taken."""
+    def _preemption(self, pending: list[Workload]) -> GangPreemption | None:
+        """The victims for the group, after the victims of others have left and all reservations are used."""
         queues = (self._ledger.quota.spec(member.cluster_queue) for member in pending)
         if any(member.gated for member in pending) or not any(
             queue is not None and queue.preemption.evicts for queue in queues
         ):
             return None
-        with self._promises.afterwards():
-            return self._rooms.room(pending, others_leave=bool(self._promises.leaving))
+        with self._reservations.afterwards():
+            return self._preemptor.choose(pending, others_leave=bool(self._reservations.leaving))
 
     def _standing(self, together: tuple[str, ...]) -> tuple[list[Workload], tuple[str, ...]]:
-        """Who waits, and who has quota and has not started; one that names other gangs is none of these."""
+        """The pending members, and the keys of members that have quota but have not started.
+
+        A member that names other gangs is neither.
+        """
         pending, stranded = [], []
         for key in together:
             booked = self._ledger.workload(key) if self._ledger.admission(key) is not None else None

@@ -18,7 +18,7 @@ from admission.engine.model import TopologyAsk
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RelaxedAsk:
     """A request as it stands: `ask` is in force. `steps` were taken, so many periods ago at the least.
 
     `next_at`: seconds of waiting at which the next step comes, None after the last. `now` and `then`: the levels that are
@@ -45,22 +45,22 @@ class Standing:
         return text
 
 
-def standing(ask: TopologyAsk, levels: Sequence[str], waited: float) -> Standing:
+def relaxed_ask(ask: TopologyAsk, levels: Sequence[str], waited: float) -> RelaxedAsk:
     """The request after `waited` seconds on a topology with these levels, widest first.
 
     One that is not to be relaxed, or whose level is none of these, stands as it is.
     """
     period = ask.relax_after
     if period is None or ask.required is None or ask.required not in levels:
-        return Standing(ask, now=ask.required)
+        return RelaxedAsk(ask, now=ask.required)
     asked = levels.index(ask.required)
     last = asked + 1
     steps = min(last, max(0, int(waited // period)))
     now = _level(levels, asked - steps)
     if steps == last:
-        return Standing(replace(ask, required=None, preferred=levels[0]), steps)
+        return RelaxedAsk(replace(ask, required=None, preferred=levels[0]), steps)
     then = _level(levels, asked - steps - 1)
-    return Standing(replace(ask, required=now), steps, (steps + 1) * period, now, then)
+    return RelaxedAsk(replace(ask, required=now), steps, (steps + 1) * period, now, then)
 
 
 def _level(levels: Sequence[str], index: int) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from admission.engine.cycle.relax import Standing, standing
+from admission.engine.cycle.relax import RelaxedAsk, relaxed_ask
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, Workload
 
@@ -43,7 +43,7 @@ def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:
     ask, levels = pod_set.topology, None if flavor is None else flavor.levels
     if ask is None or ask.relax_after is None or levels is None:
         return pod_set
-    return replace(pod_set, topology=standing(ask, levels, waited).ask)
+    return replace(pod_set, topology=relaxed_ask(ask, levels, waited).ask)
 
 
 def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> str:
@@ -52,7 +52,7 @@ def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: f
     Told by the levels of the first flavor of the queue that has the level.
     """
     texts: dict[str, list[str]] = {}
-    for pod_set, found in _standings(workload, queue, flavors, now):
+    for pod_set, found in _relaxed_asks(workload, queue, flavors, now):
         if pod_set.topology is not None and (text := found.text(pod_set.topology)):
             texts.setdefault(pod_set.name, []).append(text)
     return "; ".join(f"pod set {name}: {each[0]}" for name, each in texts.items())
@@ -66,7 +66,7 @@ def relaxed(workload: Workload, queue: ClusterQueue, flavors: Flavors, found: Fl
         ask, flavor = pod_set.topology, flavors.get(placed.get(pod_set.name) or "")
         if ask is None or flavor is None or flavor.levels is None:
             continue
-        at = standing(ask, flavor.levels, now - workload.queued)
+        at = relaxed_ask(ask, flavor.levels, now - workload.queued)
         if at.steps:
             texts.append(f"pod set {pod_set.name}: {replace(at, next_at=None).text(ask)}")
     return "; ".join(texts)
@@ -74,14 +74,14 @@ def relaxed(workload: Workload, queue: ClusterQueue, flavors: Flavors, found: Fl
 
 def next_step(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> float | None:
     """When (epoch seconds) one of its required levels gives way next, on whichever flavor of the queue; None: never."""
-    steps = (found.next_at for _, found in _standings(workload, queue, flavors, now))
+    steps = (found.next_at for _, found in _relaxed_asks(workload, queue, flavors, now))
     first = min((at for at in steps if at is not None), default=None)
     return None if first is None else workload.queued + first
 
 
-def _standings(
+def _relaxed_asks(
     workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float
-) -> Iterator[tuple[PodSet, Standing]]:
+) -> Iterator[tuple[PodSet, RelaxedAsk]]:
     known = [flavor for name in queue.flavors if (flavor := flavors.get(name)) is not None]
     for pod_set in workload.pod_sets:
         ask = pod_set.topology
@@ -89,4 +89,4 @@ def _standings(
             continue
         for flavor in known:
             if flavor.levels is not None and ask.required in flavor.levels:
-                yield pod_set, standing(ask, flavor.levels, now - workload.queued)
+                yield pod_set, relaxed_ask(ask, flavor.levels, now - workload.queued)

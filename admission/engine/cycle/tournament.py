@@ -3,7 +3,7 @@
 Classical: who holds quota already (a second pass), then who borrows least far up, has the higher priority, is older. Fair:
 from the root of each cohort tree down, the child whose dominant share is smallest once its candidate has what it asks for
 wins; a subtree that stays within its quota of what is asked for comes before any that borrows. What was taken meanwhile
-counts, so each pick is a tournament of its own. Ties go by name. Called by round.py and turns.py.
+counts, so each pick is a tournament of its own. Ties go by name. Called by round.py and head_order.py.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from admission.engine.queue.line import Order, order_of
 from admission.engine.quota.cohorts import Node
 from admission.engine.quota.fairness import Share, dominant_share
 
-Standing = tuple[bool, Share, Order]
+Score = tuple[bool, Share, Order]
 """How a candidate does in a cohort; less is better: whether its subtree borrows what it asks for, its share, its age."""
 
 
 def classical(nominations: list[Nomination], by_priority: bool = True) -> Iterator[Nomination]:
     """All of them, first to be processed first. `by_priority`: between queues as well as within."""
 
-    def turn(each: Nomination) -> tuple[int, Order]:
+    def place(each: Nomination) -> tuple[int, Order]:
         priority, since, uid, key = order_of(each.workload)
         return each.assignment.level, (priority if by_priority else 0, since, uid, key)
 
-    yield from sorted(nominations, key=turn)
+    yield from sorted(nominations, key=place)
 
 
 def fair(nominations: list[Nomination], ledger: Ledger, nominal_first: bool = True) -> Iterator[Nomination]:
@@ -49,20 +49,20 @@ def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool =
     if node is None or node.parent is None:
         return left[first]
     root = node.root()
-    standings = {
-        (at.name, name): (nominal_first and standing[0], *standing[1:])
+    scores = {
+        (at.name, name): (nominal_first and score[0], *score[1:])
         for name, each in left.items()
         if (own := ledger.quota.node(name)) is not None and own.root() is root
-        for at, standing in _standings(own, each, ledger)
+        for at, score in _scores(own, each, ledger)
     }
-    found = _best(root, left, standings)
+    found = _best(root, left, scores)
     return found or left[first]
 
 
-def _standings(queue: Node, candidate: Nomination, ledger: Ledger) -> Iterator[tuple[Node, Standing]]:
+def _scores(queue: Node, candidate: Nomination, ledger: Ledger) -> Iterator[tuple[Node, Score]]:
     """The candidate's standing in each cohort above its queue, its usage added."""
     usage, order = candidate.assignment.usage, order_of(candidate.workload)
-    found: list[tuple[Node, Standing]] = []
+    found: list[tuple[Node, Score]] = []
     with ledger.trial():
         ledger.quota.add(queue.name, usage)
         node = queue
@@ -73,10 +73,8 @@ def _standings(queue: Node, candidate: Nomination, ledger: Ledger) -> Iterator[t
     yield from found
 
 
-def _best(
-    cohort: Node, left: Mapping[str, Nomination], standings: Mapping[tuple[str, str], Standing]
-) -> Nomination | None:
-    below = [_best(child, left, standings) for child in sorted(cohort.cohorts, key=lambda node: node.name)]
+def _best(cohort: Node, left: Mapping[str, Nomination], scores: Mapping[tuple[str, str], Score]) -> Nomination | None:
+    below = [_best(child, left, scores) for child in sorted(cohort.cohorts, key=lambda node: node.name)]
     queues = [left[node.name] for node in sorted(cohort.queues, key=lambda node: node.name) if node.name in left]
     candidates = [each for each in below if each is not None] + queues
-    return min(candidates, key=lambda each: standings[cohort.name, each.workload.cluster_queue], default=None)
+    return min(candidates, key=lambda each: scores[cohort.name, each.workload.cluster_queue], default=None)

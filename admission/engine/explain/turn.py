@@ -19,7 +19,7 @@ from admission.engine.decision import Admit, Decision, Preempt, Reason
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.line import order_of
-from admission.engine.queue.pending import Reservation
+from admission.engine.queue.pending import StartReservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharing
 
@@ -37,21 +37,21 @@ class Scene:
     sharing: FairSharing | None = None
     startable: int | None = None
 
-    def reservations(self, workload: Workload) -> list[tuple[Workload, Reservation]]:
+    def reservations(self, workload: Workload) -> list[tuple[Workload, StartReservation]]:
         """Those of others, the first to start first."""
-        held = [each for each in self.queues.reservations() if each[0].key != workload.key]
+        held = [each for each in self.queues.start_reservations() if each[0].key != workload.key]
         return sorted(held, key=lambda each: (each[1].start, each[0].key))
 
     def claimed(self, workload: Workload) -> bool:
         """Whether anything but the ledger may keep the workload from starting."""
-        promised = any(owner.key != workload.key for owner, _ in self.queues.promises())
+        waiting = any(owner.key != workload.key for owner, _ in self.queues.capacity_reservations())
         kept = any(owner.cluster_queue != workload.cluster_queue for owner, _ in self.queues.kept())
         together = workload.gang is not None and bool(workload.gang.together)
-        return promised or kept or together or self.startable is not None or bool(self.reservations(workload))
+        return waiting or kept or together or self.startable is not None or bool(self.reservations(workload))
 
-    def reservation(self, workload: Workload) -> Reservation | None:
+    def reservation(self, workload: Workload) -> StartReservation | None:
         """The workload's own."""
-        found = self.queues.reservation(workload.cluster_queue)
+        found = self.queues.start_reservation(workload.cluster_queue)
         return found[1] if found is not None and found[0].key == workload.key else None
 
 
@@ -71,7 +71,7 @@ def decided(
 
 def in_the_way(
     ledger: Ledger, workload: Workload, now: float, scene: Scene
-) -> tuple[tuple[Workload, Reservation], ...]:
+) -> tuple[tuple[Workload, StartReservation], ...]:
     """The reservations of which each alone keeps the workload from starting, the first to start first."""
     held = scene.reservations(workload)
     return tuple(
@@ -114,11 +114,11 @@ def _line(
 ) -> PendingQueues:
     """The workload beside those whose claims bind it. These have no turn of their own, but where `others` have one."""
     line, there = PendingQueues(), scene.queues
-    promises = [(owner, promise) for owner, promise in there.promises() if owner.key != workload.key]
+    owned = [(owner, capacity) for owner, capacity in there.capacity_reservations() if owner.key != workload.key]
     reservations = [each for each in scene.reservations(workload) if only is None or each[0].key in only]
-    fellows = {key for owner in (workload, *(owner for owner, _ in promises)) for key in _together(owner)}
+    fellows = {key for owner in (workload, *(owner for owner, _ in owned)) for key in _together(owner)}
     together = [found for key in sorted(fellows - {workload.key}) if (found := there.workload(key)) is not None]
-    owners = {owner.key for owner, _ in promises}
+    owners = {owner.key for owner, _ in owned}
     first = there.unforeseen(workload.cluster_queue)
     unforeseen = [] if first is None or first.key == workload.key else [first]
     heads = [*(head for head, _ in reservations), *unforeseen]
@@ -128,7 +128,7 @@ def _line(
     last = (one for one in (*together, *(others or ())) if one.key not in owners)
     keepers = {one.key: kept for one, kept in there.kept() if one.cluster_queue != workload.cluster_queue}
     waits = (replace(one, defect=_HELD) for one, _ in there.kept() if one.key in keepers)
-    known = {one.key: one for one in (*waits, *last, *(owner for owner, _ in promises), *heads, own)}
+    known = {one.key: one for one in (*waits, *last, *(owner for owner, _ in owned), *heads, own)}
     everybody = tuple(reversed(known.values()))
     for name in {one.cluster_queue for one in everybody}:
         if (spec := ledger.quota.spec(name)) is not None:
@@ -137,7 +137,7 @@ def _line(
         line.put(one)
     line.evictions.recall(there.evictions.pairs())
     for head, reservation in reservations:
-        line.reserve(head.key, reservation)
+        line.reserve_start(head.key, reservation)
         if others is None:
             line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
     for head in unforeseen:
@@ -148,10 +148,10 @@ def _line(
         if known[key].defect == _HELD:
             line.refuse(key, Reason.PENDING_EVALUATION)
             line.keep(key, kept)
-    for owner, promise in promises:
-        line.promise(owner.key, promise)
+    for owner, capacity in owned:
+        line.reserve_capacity(owner.key, capacity)
     if (mine := scene.reservation(workload)) is not None and workload.blocked is None:
-        line.reserve(workload.key, mine)
+        line.reserve_start(workload.key, mine)
     return line
 
 

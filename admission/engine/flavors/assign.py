@@ -101,7 +101,7 @@ _WORDS = {
 class Attempt:
     """How one flavor did for a pod set: `reasons` why it is less than a fit, `reason` what kind of lack that is.
 
-    `lack`: of which resource how much has to be free at least, where quota is short.
+    `needed_quota`: of which resource how much has to be free at least, where quota is short.
     """
 
     flavor: str
@@ -109,7 +109,7 @@ class Attempt:
     level: int = 0
     reasons: tuple[str, ...] = ()
     reason: Reason | None = None
-    lack: tuple[FlavorResource, int] | None = None
+    needed_quota: tuple[FlavorResource, int] | None = None
 
     def text(self) -> str:
         """As events word it."""

@@ -23,7 +23,7 @@ class Try:
     reasons: tuple[str, ...] = ()
     reason: Reason | None = None
     attempts: tuple[Attempt, ...] = ()
-    lack: tuple[FlavorResource, int] | None = None
+    needed_quota: tuple[FlavorResource, int] | None = None
 
     @classmethod
     def refusal(cls, text: str, reason: Reason) -> Try:

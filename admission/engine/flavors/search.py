@@ -164,7 +164,7 @@ class FlavorSearch:
         for index in range(self.scope.tried.get((members[0].name, resource), -1) + 1, last + 1):
             name = group.flavors[index].flavor
             tried = self._try(name, group, members, wanted, usage)
-            attempts.append(Attempt(name, tried.mode, tried.level, tried.reasons, tried.reason, tried.lack))
+            attempts.append(Attempt(name, tried.mode, tried.level, tried.reasons, tried.reason, tried.needed_quota))
             reasons += tried.reasons
             why = mildest((why, tried.reason))
             if search_ends(tried, policy):
@@ -212,16 +212,18 @@ class FlavorSearch:
         worst = Try(Mode.FIT)
         picks: dict[str, Pick] = {}
         reasons: list[str] = []
-        lack: tuple[FlavorResource, int] | None = None
+        needed_quota: tuple[FlavorResource, int] | None = None
         for resource, amount in wanted.items():
             one = self._fit((name, resource), amount, usage.get((name, resource), 0))
             reasons += one.reasons
             if rank(one, self.queue.fungibility) < rank(worst, self.queue.fungibility):
-                worst, lack = one, one.lack
+                worst, needed_quota = one, one.needed_quota
             if one.mode is Mode.NO_FIT:
-                return Try(Mode.NO_FIT, one.level, reasons=tuple(reasons), reason=one.reason, lack=one.lack)
+                return Try(
+                    Mode.NO_FIT, one.level, reasons=tuple(reasons), reason=one.reason, needed_quota=one.needed_quota
+                )
             picks[resource] = Pick(name, one.mode, one.level)
-        return Try(worst.mode, worst.level, picks, tuple(reasons), worst.reason, lack=lack)
+        return Try(worst.mode, worst.level, picks, tuple(reasons), worst.reason, needed_quota=needed_quota)
 
     def _fit(self, fr: FlavorResource, amount: int, assumed: int) -> Try:
         flavor, resource = fr
@@ -242,10 +244,14 @@ class FlavorSearch:
         text = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if not (self.quota.nominal(queue, fr) >= needed or borrowing.below_root or self._preempts_while_borrowing()):
             return Try(
-                Mode.NO_FIT, borrowing.level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA, lack=(fr, needed)
+                Mode.NO_FIT,
+                borrowing.level,
+                reasons=(text,),
+                reason=Reason.WAITING_FOR_QUOTA,
+                needed_quota=(fr, needed),
             )
         mode, level = self.oracle.simulate(queue, fr, needed)
-        return Try(mode, level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA, lack=(fr, needed))
+        return Try(mode, level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA, needed_quota=(fr, needed))
 
     def _preempts_while_borrowing(self) -> bool:
         policy = self.queue.preemption

@@ -1,8 +1,8 @@
 """Quota as it will be when all who are to leave have left, and what was promised is taken.
 
-A cycle keeps one of its promises (cycle/promises.py). Between cycles it tells how much those could have at most who sleep
+A cycle keeps one of its promises (cycle/reservations.py). Between cycles it tells how much those could have at most who sleep
 because of promises: what was promised to somebody who comes before them in any case, since it borrows nothing and has a higher
-priority, is not theirs; all else counts as free. Nodes are not asked. Called by books.py and cycle/promises.py.
+priority, is not theirs; all else counts as free. Nodes are not asked. Called by books.py and cycle/reservations.py.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, FlavorResource, Workload
 from admission.engine.preemption.reclaimable import reclaimable_bound
-from admission.engine.queue.lacks import FreeOf
-from admission.engine.queue.pending import Promise
+from admission.engine.queue.pending import CapacityReservation
+from admission.engine.queue.queueing_hints import FreeOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class Outlook:
             yield
 
 
-def reclaimable_beside(ledger: Ledger, promises: Iterable[tuple[Workload, Promise]]) -> FreeOf:
+def reclaimable_beside(ledger: Ledger, reservations: Iterable[tuple[Workload, CapacityReservation]]) -> FreeOf:
     """What is within reach of a queue's workloads beside these promises, as long as neither they nor the ledger change."""
-    kept = sorted(promises, key=lambda each: -each[0].priority)
+    kept = sorted(reservations, key=lambda each: -each[0].priority)
     found: dict[tuple[str, FlavorResource, int | None], int] = {}
     outlooks: dict[int, Outlook] = {}
 
@@ -92,10 +92,10 @@ def reclaimable_beside(ledger: Ledger, promises: Iterable[tuple[Workload, Promis
         first = [p for w, p in kept if w.priority > priority and p.level == 0 and not p.beside]
         if len(first) not in outlooks:
             made = outlooks[len(first)] = Outlook(ledger)
-            for _, promise in kept:
-                made.leave(promise.victims)
-            for promise in first:
-                made.take(promise.admission)
+            for _, reservation in kept:
+                made.leave(reservation.victims)
+            for reservation in first:
+                made.take(reservation.admission)
         return outlooks[len(first)]
 
     def free(queue: str, fr: FlavorResource, priority: int | None) -> int:

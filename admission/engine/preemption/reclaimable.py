@@ -1,14 +1,14 @@
 """How much quota a workload could have at most, by evicting whomever it may: less than it asks for, and nothing is to be found.
 
 It is an upper bound, for a moment, of what any search for victims in this package could make free, so that a workload that
-lacks more need not be looked at (queue/lacks.py). Theory: taking usage out of a queue frees as much for it, in all, and
-never more. Among its own workloads those may go that policy lets go by priority. Of relatives, without precedence and
+lacks more need not be evaluated (queue/queueing_hints.py). Theory: taking usage out of a queue frees as much for it, in all,
+and never more. Among its own workloads those may go that policy lets go by priority. Of relatives, without precedence and
 without borrowing while it evicts, the queue must stay within its own quota afterwards, with any victims; and it has
 precedence in its parent only if it stays within anyhow. Where precedence can come from a cohort further down, where it may
 evict and borrow, and where policy is elastic, nothing is counted: there anything is within reach. Fair sharing is not asked
 here: its lacks are not told.
 
-Called by outlook.py and cycle/lacking.py.
+Called by outlook.py and cycle/head_hints.py.
 """
 
 from __future__ import annotations

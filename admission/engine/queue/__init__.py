@@ -1,1 +1,1 @@
-"""Who waits, in which order, and what would be worth another look: the pending workloads of all ClusterQueues."""
+"""The pending workloads of all ClusterQueues: their order, which are inadmissible, and what requeues them."""

@@ -1,17 +1,20 @@
-"""Who had whom evicted, and when: a guard against evictions that never end.
+"""Recent evictions by preemptor and victim: a guard against endless preemption.
 
-Where a victim is admitted again before its preemptor, the preemptor would have it evicted again, and so on for ever. So the
-same preemptor may have the same victim evicted `TIMES` times within `WITHIN` seconds; then it waits. Some rules let workloads
-evict each other in turn, two or more of them (fair sharing does, between one's own queue and the cohort). There the one evicted
-waits: within that time it evicts neither its preemptor nor one that the preemptor had to leave for, and so on.
+If a victim is admitted again before its preemptor, the preemptor would evict it again without end. So a preemptor may evict the
+same victim `TIMES` times within `WITHIN` seconds, and then waits. Some policies let workloads evict each other in a circle
+(fair sharing does, between the own queue and the cohort). There the evicted workload waits: for the same time it may evict
+neither its preemptor nor any workload that the preemptor was evicted for, directly or through others.
 
-Each further eviction of the same victim makes the time `GROWTH` times as long, so that evictions that come back whenever the
-time is over end as well. Only a pause of `REMEMBERED` times as long makes the preemptor start anew.
+The n-th eviction of a victim extends the time to
 
-One eviction counts once, however often it is decided before the victim is pending again. The memory is bounded: of more than
-`MOST` pairs the oldest are forgotten. A pending workload whose priority changes is another one.
+    pause = WITHIN · GROWTH^min(max(0, n - TIMES), MOST_GROWTH)
 
-Kept by queues.py, told and asked by cycle/cycle.py.
+A pair is forgotten after REMEMBERED · pause without an eviction.
+
+An eviction counts once, however often it is decided before the victim is pending again. At most `MOST` pairs are kept; the
+oldest are dropped first. If the priority of a pending workload changes, its pairs are forgotten.
+
+queues.py holds it; cycle/cycle.py records and asks.
 """
 
 from __future__ import annotations
@@ -25,16 +28,15 @@ WITHIN = 600.0
 GROWTH = 4
 REMEMBERED = 8
 MOST_GROWTH = 10
-"""So often the time grows: then it is longer than any workload waits."""
+"""The largest exponent of the growth."""
 MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class EvictedPair:
-    """The last evictions of one workload for another, both by key.
+    """The recent evictions of `victim` for `preemptor` (keys).
 
-    `at`: when they were decided (epoch seconds); `leaving`: the victim of the last one is still to leave; `times`: how many
-    there were.
+    `at`: when they were decided (epoch seconds); `leaving`: the last eviction is not complete; `times`: how many there were.
     """
 
     preemptor: str
@@ -45,12 +47,12 @@ class EvictedPair:
 
     @property
     def pause(self) -> float:
-        """For how long (seconds) its evictions keep others back."""
+        """How long (seconds) the evictions count."""
         return WITHIN * float(GROWTH ** min(max(0, self.times - TIMES), MOST_GROWTH))
 
     @property
     def forgotten(self) -> float:
-        """When it does not matter any more (epoch seconds)."""
+        """When the pair is forgotten (epoch seconds)."""
         return self.at[-1] + REMEMBERED * self.pause
 
 
@@ -63,7 +65,7 @@ class Evictions:
         self._victims: dict[str, set[str]] = {}
 
     def evict(self, preemptor: str, victims: Iterable[str], now: float) -> None:
-        """The victims are to leave for the preemptor."""
+        """Record that the preemptor evicts these victims."""
         for victim in victims:
             known = self._pairs.pop((preemptor, victim), None)
             if known is None or (not known.leaving and known.forgotten <= now):
@@ -75,19 +77,19 @@ class Evictions:
             self._forget(self._oldest())
 
     def pending(self, victim: str) -> None:
-        """The victim has left: it waits as others do, and its next eviction is another one."""
+        """The victim is pending again: its next eviction counts as a new one."""
         for preemptor in sorted(self._leaving.pop(victim, ())):
             pair = self._pairs[preemptor, victim]
             self._pairs[preemptor, victim] = replace(pair, leaving=False)
 
     def pause(self, preemptor: str, victim: str) -> float:
-        """For how long (seconds) the preemptor's evictions of this victim keep it back; of a pair that is known."""
+        """How long (seconds) the preemptor's evictions of this victim count. KeyError if there are none."""
         return self._pairs[preemptor, victim].pause
 
     def too_often(self, preemptor: str, victims: Collection[str], now: float) -> tuple[str, float] | None:
-        """The victim that the preemptor may not have evicted once more now, and until when (epoch seconds); None: it may.
+        """The victim that the preemptor may not evict again yet, and until when (epoch seconds); None if it may evict all.
 
-        Of several victims the one that keeps it waiting longest.
+        Of several the one with the longest wait.
         """
         found = None
         for victim in sorted(victims):
@@ -100,9 +102,9 @@ class Evictions:
         return found
 
     def in_return(self, evicted: Collection[str], victims: Mapping[str, str], now: float) -> tuple[str, float] | None:
-        """The victim for which one of `evicted` had to go of late, directly or through others, and until when that counts.
+        """The victim for which one of `evicted` was recently evicted, directly or through others, and until when that counts.
 
-        `victims`: by key, under what key each of them evicts others. None: there is no such victim.
+        `victims`: by key, the key under which each of them evicts others. None: there is no such victim.
         """
         found = None
         for victim, preemptor in sorted(victims.items()):
@@ -112,7 +114,7 @@ class Evictions:
         return found
 
     def _since_evicted(self, preemptor: str, evicted: frozenset[str], now: float) -> float | None:
-        """Until when it counts that one of `evicted` left for the preemptor: the earliest end along the way there."""
+        """Until when it counts that one of `evicted` left for the preemptor: the earliest end along the chain of evictions."""
         ends, line = {preemptor: inf}, [preemptor]
         for one in line:
             for victim in sorted(self._victims.get(one, ())):
@@ -124,7 +126,7 @@ class Evictions:
         return max((ends[key] for key in evicted if key in ends and key != preemptor), default=None)
 
     def forget(self, key: str) -> None:
-        """Whom it evicted, and who evicted it, does not matter any more."""
+        """Forget all evictions by and of this workload."""
         for pair in [pair for pair in self._pairs.values() if key in (pair.preemptor, pair.victim)]:
             self._forget(pair)
 

@@ -1,6 +1,6 @@
-"""What the pending queues remember of answers given: who was refused, and what besides a snapshot has to keep.
+"""The results of earlier evaluations that a snapshot has to keep: refusals, queueing hints, who was never evaluated.
 
-Called by queues.py, which takes it back.
+Called by queues.py, whose `recall` restores them.
 """
 
 from __future__ import annotations
@@ -9,27 +9,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.decision import Reason
-from admission.engine.queue.lacks import Lack
-from admission.engine.queue.line import EqualClass, Line, order_of
+from admission.engine.queue.line import EquivalenceClass, Line, order_of
 from admission.engine.queue.pending import Item
+from admission.engine.queue.queueing_hints import QueueingHint
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """By key of workload. `lacks`: what those that were refused wait for; `short`: for want of how much quota those were last
-    refused that are to be considered again; `untold`: who never had an answer; `returning`: who waited for victims to leave,
-    and was not considered since; `unforeseen`: of whom nobody can tell when they start, so that none of their queue is told.
+    """By workload key.
+
+    `hints`: queueing hints of inadmissible workloads. `short`: reason and hint of active workloads that were last refused for
+    quota alone. `unevaluated`: workloads that were never evaluated. `returning`: workloads whose capacity reservation ended and
+    that were not evaluated since. `unforeseen`: heads of backfill queues whose start is unknown.
     """
 
-    lacks: Mapping[str, Lack] = field(default_factory=dict)
-    short: Mapping[str, tuple[Reason, Lack]] = field(default_factory=dict)
-    untold: frozenset[str] = frozenset()
+    hints: Mapping[str, QueueingHint] = field(default_factory=dict)
+    short: Mapping[str, tuple[Reason, QueueingHint]] = field(default_factory=dict)
+    unevaluated: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
     unforeseen: frozenset[str] = frozenset()
 
 
 def refusals(items: Mapping[str, Item], lines: Mapping[str, Line]) -> dict[str, tuple[Reason, float | None]]:
-    """Who sleeps, or parks its line: by key, why, and when it is worth another look by itself (epoch seconds)."""
+    """The inadmissible workloads by key: the reason, and when time alone requeues them (epoch seconds)."""
     found = {}
     for key, item in items.items():
         if item.group is not None and (reason := _refusal(item, item.group, lines)) is not None:
@@ -37,27 +39,27 @@ def refusals(items: Mapping[str, Item], lines: Mapping[str, Line]) -> dict[str, 
     return found
 
 
-def _refusal(item: Item, group: EqualClass, lines: Mapping[str, Line]) -> Reason | None:
-    parked = lines[item.workload.cluster_queue].parked
-    if parked is not None and parked[0] == order_of(item.workload):
-        return parked[1]
+def _refusal(item: Item, group: EquivalenceClass, lines: Mapping[str, Line]) -> Reason | None:
+    inadmissible_head = lines[item.workload.cluster_queue].inadmissible_head
+    if inadmissible_head is not None and inadmissible_head[0] == order_of(item.workload):
+        return inadmissible_head[1]
     return group.refused
 
 
 def remembered(items: Mapping[str, Item], lines: Mapping[str, Line]) -> Memory:
-    """What is remembered besides."""
-    lacks, short, untold = {}, {}, set[str]()
+    """Everything a snapshot keeps except `refusals`."""
+    hints, short, unevaluated = {}, {}, set[str]()
     for key, item in items.items():
         group, line = item.group, lines.get(item.workload.cluster_queue)
         if group is None or line is None:
             continue
-        parked = line.parked is not None and line.parked[0][-1] == key
-        lack = line.parked_lack if parked else group.lack
-        if lack is not None and (parked or group.refused is not None):
-            lacks[key] = lack
+        inadmissible_head = line.inadmissible_head is not None and line.inadmissible_head[0][-1] == key
+        hint = line.inadmissible_head_hint if inadmissible_head else group.hint
+        if hint is not None and (inadmissible_head or group.refused is not None):
+            hints[key] = hint
         elif group.short is not None:
             short[key] = group.short
-        if key in group.untold:
-            untold.add(key)
+        if key in group.unevaluated:
+            unevaluated.add(key)
     returning = frozenset(key for key, item in items.items() if item.lapsed)
-    return Memory(lacks, short, frozenset(untold), returning)
+    return Memory(hints, short, frozenset(unevaluated), returning)

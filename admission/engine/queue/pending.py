@@ -1,4 +1,4 @@
-"""One pending workload: what is kept of it beside its place in line. Called by queues.py, which moves it about."""
+"""One pending workload and what the queues store for it: its class, its reservations. Called by queues.py."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from admission.engine.model import Admission, Workload
-from admission.engine.queue.lacks import Lack
-from admission.engine.queue.line import EqualClass, order_of, shape_of
+from admission.engine.queue.line import EquivalenceClass, order_of, shape_of
+from admission.engine.queue.queueing_hints import QueueingHint
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """What a workload gets once its victims (by key) have left; `level` is how far it borrows then.
+class CapacityReservation:
+    """The quota and nodes reserved for a workload (the owner) until its victims (keys) have left.
 
-    `beside`: what others get then that start together with it, by their keys. `lack`: of which quota there is too little for it
-    to start while they are there; None: anything that changes may let it. `evicted`: all that are evicted for it, also
-    those that have left since; `since`: when the first of them was chosen (epoch seconds).
+    `level`: how far up the cohort tree it borrows. `beside`: admissions of workloads that start together with it, by key.
+    `hint`: the quota that would let it start before its victims leave; None: any change may let it. `evicted`: all workloads
+    evicted for it, also those that have left; `since`: when the first of them was chosen (epoch seconds).
     """
 
     admission: Admission
     victims: frozenset[str]
     level: int = 0
     beside: tuple[tuple[str, Admission], ...] = ()
-    lack: Lack | None = None
+    hint: QueueingHint | None = None
     evicted: frozenset[str] = frozenset()
     since: float = 0.0
 
     def bars(self, owner: Workload, other: Workload, *, strict: bool) -> bool:
-        """Whether `other` goes behind the owner although its turn may be earlier: perhaps only because of the evictions.
+        """Whether `other` may not use the reserved capacity, even if the cycle evaluates it before the owner.
 
-        So do the victims. One of a higher priority that has come since does not; in the same queue nor does one that has come
-        since and comes before the owner, and where the queue is a StrictFIFO one (`strict`) none that comes before the owner.
+        Victims may not. In the same queue a workload before the owner may if the queue is StrictFIFO (`strict`) or if it was
+        queued after `since`. In another queue a workload may if it has a higher priority and was queued after `since`.
         """
         if not self.evicted or other.key in self.evicted:
             return bool(self.evicted)
@@ -41,10 +41,10 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """When (epoch seconds) the head of a queue with backfill starts at the latest, what it gets then, how far it borrows.
+class StartReservation:
+    """The reservation of the head of a backfill queue: its latest start (epoch seconds), its admission, how far it borrows.
 
-    `found`: when that was found out. `firm`: nobody has taken of the places since, nor of the quota without being asked.
+    `found`: when the start was computed. `firm`: no workload admitted since uses its nodes, or its quota without a check.
     """
 
     start: float
@@ -56,7 +56,10 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the refused head of a StrictFIFO queue asks for, of which it keeps what is its queue's; how far it would borrow."""
+    """The request of the refused head of a StrictFIFO queue, kept from borrowers as far as its queue's quota covers it.
+
+    `level`: how far up the cohort tree it would borrow.
+    """
 
     admission: Admission
     level: int = 0
@@ -64,23 +67,23 @@ class Kept:
 
 @dataclass(slots=True)
 class Item:
-    """A pending workload; without a class it is blocked, or waits for its backoff to end or for its victims to leave."""
+    """A pending workload. Without a class (`group`) it is blocked, or waits for its backoff or for its victims."""
 
     workload: Workload
-    group: EqualClass | None = None
+    group: EquivalenceClass | None = None
     tried: tuple[int, Mapping[tuple[str, str], int]] | None = None
-    promise: Promise | None = None
+    reservation: CapacityReservation | None = None
     lapsed: bool = False
 
     @property
     def active(self) -> bool:
-        return self.promise is not None or (self.group is not None and self.group.refused is None)
+        return self.reservation is not None or (self.group is not None and self.group.refused is None)
 
 
-def same_standing(old: Workload, new: Workload, *, timed: bool = False) -> bool:
-    """Whether the change leaves the workload where it is: same queue, order, shape, and nothing else that holds it.
+def same_place(old: Workload, new: Workload, *, timed: bool = False) -> bool:
+    """Whether the update keeps the workload's position: same queue, order, shape, block and backoff.
 
-    `timed`: as `shape_of` takes it.
+    `timed`: see `shape_of`.
     """
     return old == new or (
         old.cluster_queue == new.cluster_queue

@@ -1,12 +1,16 @@
-"""Who waits, and who is worth another look: the pending workloads of all ClusterQueues.
+"""The pending workloads of all ClusterQueues.
 
-A workload is in one of three states: *active* (stands in its queue's line, will be considered), *inadmissible* (was refused,
-with all its equals: sleeps until `wake` says that something which could help changed, or `quota_freed` and `room_came` that
-what it waits for came free, or until it changes itself; or waits for its backoff to end) or *blocked* (may not be considered;
-the reason comes with it). A workload that is not considered is told why, once, through `take_notices`.
+A workload is in one of three states:
 
-Called by the shell (put, remove, wake) and by cycle/cycle.py (heads, refuse). It knows no quota and decides no admission; the
-order within a queue is line.py's.
+- *active*: in its queue's line; a cycle will evaluate it.
+- *inadmissible*: refused together with its equivalence class, or in backoff. It becomes active again when `requeue` reports a
+  change that could help, when `quota_freed` or `capacity_freed` satisfies its queueing hint, or when it changes itself.
+- *blocked*: a cycle may not evaluate it; the workload carries the reason.
+
+`take_notices` gives the reason of each workload that was not evaluated, once.
+
+Called by the shell (put, remove, requeue) and by cycle/cycle.py (heads, refuse). It holds no quota and decides no admission;
+line.py orders the workloads of a queue.
 """
 
 from __future__ import annotations
@@ -21,24 +25,24 @@ from math import inf
 
 from admission.engine.decision import Reason
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
+from admission.engine.queue.capacity_reservations import ReservationIndex
 from admission.engine.queue.evictions import Evictions
-from admission.engine.queue.lacks import Free, FreeOf, Lack
-from admission.engine.queue.line import EqualClass, Line, order_of
+from admission.engine.queue.line import EquivalenceClass, Line, order_of
 from admission.engine.queue.memory import Memory, refusals, remembered
-from admission.engine.queue.pending import Item, Kept, Promise, Reservation, same_standing
-from admission.engine.queue.promised import Promised
+from admission.engine.queue.pending import CapacityReservation, Item, Kept, StartReservation, same_place
+from admission.engine.queue.pending_counts import PendingCounts, pending_counts
+from admission.engine.queue.queueing_hints import Free, FreeOf, QueueingHint
 from admission.engine.queue.sharing import Sharing
-from admission.engine.queue.standing import Standing, standing
 
-Beside = Callable[[Iterable[tuple[Workload, Promise]]], FreeOf]
-"""How much is free for whom as things stand, beside these promises."""
+Beside = Callable[[Iterable[tuple[Workload, CapacityReservation]]], FreeOf]
+"""The free quota of each queue, given these capacity reservations."""
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A workload that is not considered, and why."""
+    """A workload that was not evaluated, and why."""
 
     workload: Workload
     reason: Reason
@@ -46,7 +50,7 @@ class Notice:
 
 
 class PendingQueues:
-    """The pending workloads of all queues. Workloads of queues that are not (yet) known are kept as well."""
+    """The pending workloads of all queues, including queues that are not known (yet)."""
 
     def __init__(self) -> None:
         self._items: dict[str, Item] = {}
@@ -54,17 +58,17 @@ class PendingQueues:
         self._sharing = Sharing()
         self._ready: set[str] = set()
         self._timers: list[tuple[float, str]] = []
-        self._steps: list[tuple[float, int, str, EqualClass]] = []
+        self._steps: list[tuple[float, int, str, EquivalenceClass]] = []
         self._sequence = count()
-        self._promised = Promised(self._items)
-        self._reserved: dict[str, tuple[str, Reservation]] = {}
+        self._reservations = ReservationIndex(self._items)
+        self._starts: dict[str, tuple[str, StartReservation]] = {}
         self._unforeseen: dict[str, str] = {}
         self._kept: dict[str, Kept] = {}
         self._notices: dict[str, Notice] = {}
         self._counts: Counter[str] = Counter()
         self.evictions = Evictions()
-        self.claims: dict[str, Promise] = {}
-        """By pending workload: the promise for which it had others evicted. It stands when they have left, until `disclaim`."""
+        self.claims: dict[str, CapacityReservation] = {}
+        """By preemptor: the reservation for which it evicted others. It stays after they have left, until `disclaim`."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -75,16 +79,16 @@ class PendingQueues:
     # ---- what the shell tells
 
     def set_queue(self, spec: ClusterQueue) -> None:
-        """Make or change a queue; whatever sleeps in it is worth another look."""
+        """Add or change a queue; requeues its workloads."""
         self._sharing.put(spec.name, frozenset(spec.flavors))
         line = self._line(spec.name)
         line.strict = spec.strategy is QueueingStrategy.STRICT_FIFO
         line.aged = spec.preemption.by_age
         if line.timed != spec.backfill:
-            self._reserved.pop(spec.name, None)
+            self._starts.pop(spec.name, None)
             self._unforeseen.pop(spec.name, None)
-            self._line_up_anew(spec.name, timed=spec.backfill)
-        self.wake((spec.name,))
+            self._rebuild_line(spec.name, timed=spec.backfill)
+        self.requeue((spec.name,))
 
     def drop_queue(self, name: str) -> None:
         """Forget a queue's strategy and flavors; its workloads stay until the shell moves or removes them."""
@@ -92,10 +96,10 @@ class PendingQueues:
         self._line(name).strict = False
 
     def put(self, workload: Workload) -> None:
-        """Take in a workload, or what became of it. One that has an admission is not pending and leaves.
+        """Add or update a workload. One with an admission is not pending and is removed.
 
-        An update that changes nothing the order, the shape or the blocking depends on leaves it where it is, so that
-        our own writes to its status never wake it.
+        An update that changes neither the order nor the shape nor the block keeps its position, so that our own writes to its
+        status never requeue it.
         """
         if workload.admission is not None:
             self.remove(workload.key)
@@ -103,7 +107,7 @@ class PendingQueues:
         self.evictions.pending(workload.key)
         item = self._items.get(workload.key)
         timed = self._line(workload.cluster_queue).timed
-        if item is not None and same_standing(item.workload, workload, timed=timed):
+        if item is not None and same_place(item.workload, workload, timed=timed):
             item.workload = workload
             return
         if item is not None and item.workload.priority != workload.priority:
@@ -119,14 +123,14 @@ class PendingQueues:
             heappush(self._timers, (workload.not_before, workload.key))
         else:
             self._enlist(item)
-        self._rouse_fellows(workload)
+        self._requeue_group(workload)
 
-    def _rouse_fellows(self, workload: Workload) -> None:
-        """Those that start together with it look at it again: what keeps them may be something else now."""
+    def _requeue_group(self, workload: Workload) -> None:
+        """Requeue the workloads that start together with it: their reason to wait may have changed."""
         for key in workload.gang.together if workload.gang is not None else ():
             item = self._items.get(key)
             if key != workload.key and item is not None and item.group is not None and item.group.refused is not None:
-                self._line(item.workload.cluster_queue).rouse(item.group)
+                self._line(item.workload.cluster_queue).requeue_class(item.group)
                 self._ready.add(item.workload.cluster_queue)
 
     def remove(self, key: str) -> None:
@@ -138,95 +142,95 @@ class PendingQueues:
             return
         name = item.workload.cluster_queue
         self._counts[name] -= 1
-        if self._promised.forget(item):
-            self.wake(tuple(self._lines))  # what was kept for it is free again, as in wake_others
+        if self._reservations.forget(item):
+            self.requeue(tuple(self._lines))  # its reservation is free again, as in requeue_others
         if item.group is not None:
             self._lines[name].leave(key, item.group)
             self._ready.add(name)
-        self._rouse_fellows(item.workload)
+        self._requeue_group(item.workload)
         if self._kept.pop(key, None) is not None:
-            self.wake({name} | self.sharing_flavors(name))  # others may borrow it now
-        if self._reserved.get(name, ("",))[0] == key:
-            del self._reserved[name]
-            self.wake({name} | self.sharing_flavors(name))  # what was kept is free, and its queue has another head
+            self.requeue({name} | self.sharing_flavors(name))  # others may borrow it now
+        if self._starts.get(name, ("",))[0] == key:
+            del self._starts[name]
+            self.requeue({name} | self.sharing_flavors(name))  # its reservation is free, and its queue has another head
         if self._unforeseen.get(name) == key:
             del self._unforeseen[name]
-            self.wake((name,))  # those behind it may be given a reservation now
+            self.requeue((name,))  # those behind it may be given a reservation now
 
-    def wake(self, names: Collection[str], *, room_only: bool = False) -> None:
-        """Something changed that could help these queues' workloads.
+    def requeue(self, names: Collection[str], *, capacity_only: bool = False) -> None:
+        """Requeue the workloads of these queues after a change that could help them.
 
-        `room_only`: quota or nodes became free, or nodes came; a workload that lacks more than that (no flavor suits it, it
-        asks for more than there ever is) sleeps on.
+        `capacity_only`: only quota or node capacity was freed or added. Workloads that no flavor matches, or that request more
+        than the maximum, stay inadmissible.
         """
         for name in names:
             if (line := self._lines.get(name)) is not None:
-                line.wake(room_only)
+                line.requeue(capacity_only)
                 self._ready.add(name)
-        self._break(self._promised.end(names))
+        self._end_reservations(self._reservations.end(names))
 
     def stays(self, key: str) -> None:
-        """An admitted workload that was to leave does not: requeue the workloads that wait for it."""
+        """The eviction of an admitted workload was cancelled: requeue the workloads that wait for it."""
         for owner, claim in list(self.claims.items()):
             if key in claim.evicted:
                 self.claims[owner] = replace(claim, evicted=claim.evicted - {key}, victims=claim.victims - {key})
                 if not self.claims[owner].evicted:
                     del self.claims[owner]
-        self._break(self._promised.stays(key))
+        self._end_reservations(self._reservations.stays(key))
 
     def quota_freed(self, names: Collection[str], beside: Beside, left: str = "") -> None:
-        """Usage was given back among these queues, relatives of each other. `left`: the admitted workload that is gone."""
+        """Usage fell in these queues of one cohort tree. `left`: key of the admitted workload that has left, if one has."""
         self._claimant_of(left)
-        for item in self._promised.left(left):
-            # those of another cohort tree waited for its nodes, and nobody looks there for who slept because of them
-            (self._take_back if item.workload.cluster_queue in names else self._break)((item,))
-        self._take_back(self._promised.end(names, beside(())))
-        self._raise(names, beside, Line.quota_freed)
+        for item in self._reservations.left(left):
+            # an owner of another cohort tree waited for its nodes; requeue what was inadmissible there because of it
+            (self._requeue_owners if item.workload.cluster_queue in names else self._end_reservations)((item,))
+        self._requeue_owners(self._reservations.end(names, beside(())))
+        self._requeue_beside(names, beside, Line.quota_freed)
 
     def _claimant_of(self, left: str) -> None:
-        """One of its victims has left: it is worth another look, were it refused meanwhile."""
+        """Requeue the preemptors for which this workload was evicted."""
         for key, claim in tuple(self.claims.items()):
             item = self._items.get(key)
             self.claims[key] = replace(claim, victims=claim.victims - {left})
-            if left in claim.evicted and item is not None and item.promise is None and item.group is not None:
-                self._line(item.workload.cluster_queue).rouse(item.group)
+            if left in claim.evicted and item is not None and item.reservation is None and item.group is not None:
+                self._line(item.workload.cluster_queue).requeue_class(item.group)
                 self._ready.add(item.workload.cluster_queue)
 
     def quota_taken(self, names: Collection[str], beside: Beside) -> bool:
-        """One of these queues, relatives of each other, borrows more than before: others might evict its workloads.
+        """A queue of this cohort tree borrows more than before, so others may evict its workloads.
 
-        True if there is somebody worth a look now.
+        True if a workload was requeued.
         """
-        return self._raise(names, beside, Line.quota_taken)
+        return self._requeue_beside(names, beside, Line.quota_taken)
 
-    def room_came(self, flavors: Collection[str], beside: Beside) -> None:
-        """The nodes of these flavors may have more room than before."""
+    def capacity_freed(self, flavors: Collection[str], beside: Beside) -> None:
+        """The nodes of these flavors may have more free capacity than before."""
         names = self.queues_of(flavors)
         for name in names:
-            if (line := self._lines.get(name)) is not None and line.room_came(flavors):
+            if (line := self._lines.get(name)) is not None and line.capacity_freed(flavors):
                 self._ready.add(name)
-        self._break(self._promised.end(names, beside(())))
+        self._end_reservations(self._reservations.end(names, beside(())))
 
-    def wake_others(self, name: str) -> None:
-        """What was kept for a workload of the queue is free again: quota and nodes, these maybe of flavors with other names."""
-        self.wake([other for other in self._lines if other != name])
+    def requeue_others(self, name: str) -> None:
+        """Requeue all other queues: quota and nodes reserved in this queue are free again (nodes maybe in other flavors)."""
+        self.requeue([other for other in self._lines if other != name])
 
     def queues_of(self, flavors: Iterable[str]) -> set[str]:
-        """The queues that give quota of any of these flavors: whom it could help when one of them gets room."""
+        """The queues with quota of any of these flavors: freed capacity of a flavor could help them."""
         return self._sharing.of(flavors)
 
     def sharing_flavors(self, name: str) -> set[str]:
-        """The queues that give quota of a flavor that this one has too, itself among them."""
+        """The queues that share a flavor with this one, itself included."""
         return self._sharing.beside(name)
 
     # ---- what the cycle asks
 
     def due(self, now: float) -> None:
-        """Let in the workloads whose backoff is over, and wake those of whom it was said that time helps them."""
+        """Activate workloads whose backoff is over, and requeue classes whose requests are relaxed by now (epoch seconds)."""
         while self._steps and self._steps[0][0] <= now:
             again, _, name, group = heappop(self._steps)
             if group.again == again:
-                self._line(name).rouse(group)
+                self._line(name).requeue_class(group)
                 self._ready.add(name)
         while self._timers and self._timers[0][0] <= now:
             not_before, key = heappop(self._timers)
@@ -235,19 +239,19 @@ class PendingQueues:
                 self._enlist(item)
 
     def next_due(self) -> float | None:
-        """When `due` has something to do (epoch seconds); possibly for a workload that has left since."""
+        """When `due` next has work (epoch seconds), possibly for a workload that has left since."""
         return min((heap[0][0] for heap in (self._timers, self._steps) if heap), default=None)
 
     def head(self, queue: str) -> Workload | None:
-        """The workload of the queue to consider next, None while there is none worth it.
+        """The next workload of the queue to evaluate, None if there is none.
 
-        In a BestEffortFIFO queue one that others were evicted for comes first when it is looked at again: else a workload that
-        it has no room beside might take what became free, be evicted for it once more, and so on for ever.
+        In a BestEffortFIFO queue a preemptor whose reservation ended comes first. Otherwise a workload behind it could take the
+        freed capacity, be evicted for it again, and so on without end.
         """
         line = self._lines.get(queue)
         if line is None:
             return None
-        if not line.strict and (first := self._promised.returned(queue)) is not None:
+        if not line.strict and (first := self._reservations.returned(queue)) is not None:
             return first
         order = line.head()
         return self._items[order[-1]].workload if order else None
@@ -267,13 +271,13 @@ class PendingQueues:
         again: float | None = None,
         *,
         overtaken: bool = False,
-        lack: Lack | None = None,
+        hint: QueueingHint | None = None,
     ) -> bool:
-        """The workload, head of its queue, does not fit. True if it stays at the head, before all others.
+        """Record that the workload, head of its queue, does not fit. True if it stays the head.
 
-        In a BestEffortFIFO queue it goes to sleep with all its equals. `again` (epoch seconds): when it will ask for less
-        by itself, so that it is worth another look without any change around it. `overtaken`: the next ones are considered even
-        in a StrictFIFO queue. `lack`: what it waits for, None: anything that comes free.
+        In a BestEffortFIFO queue its class becomes inadmissible. `again`: when time alone requeues it (epoch seconds), for
+        example because a required level is relaxed. `overtaken`: the next workloads are evaluated even in a StrictFIFO queue.
+        `hint`: its queueing hint; None: any change may help.
         """
         item = self._items[key]
         name = item.workload.cluster_queue
@@ -283,71 +287,77 @@ class PendingQueues:
         if again is not None and item.group.again != again:
             heappush(self._steps, (again, next(self._sequence), name, item.group))
         item.group.again = again
-        line.beside_promises |= bool(self._promised)
-        for other in line.refuse(order_of(item.workload), item.group, reason, overtaken=overtaken, lack=lack):
+        line.beside_reservations |= bool(self._reservations)
+        for other in line.refuse(order_of(item.workload), item.group, reason, overtaken=overtaken, hint=hint):
             self._tell(self._items[other].workload, reason, BYPASSED)
         return line.strict and not overtaken
 
-    def sleeps_on(self, key: str, free: Free) -> bool:
-        """True if the head of its queue still lacks the quota that its equals were refused for: they sleep on, unheard.
+    def stays_inadmissible(self, key: str, free: Free) -> bool:
+        """True if the head of its queue still lacks the quota that its class was refused for; its class stays inadmissible.
 
-        So do those behind it of whom that is true as well. One that never had an answer is to be heard.
+        The same is done for the next heads while it holds. A workload that was never evaluated is not skipped.
         """
-        line, slept, free = self._lines[self._items[key].workload.cluster_queue], False, _looked_up(free)
+        line, found, free = self._lines[self._items[key].workload.cluster_queue], False, _memoized(free)
         while (order := line.head()) is not None:
             group = self._items[order[-1]].group
-            if group is None or group.short is None or order[-1] in group.untold or group.short[1].eased(free):
+            if (
+                group is None
+                or group.short is None
+                or order[-1] in group.unevaluated
+                or group.short[1].satisfied_by(free)
+            ):
                 break
-            reason, lack = group.short
-            self.refuse(order[-1], reason, group.again, lack=lack)
-            slept |= order[-1] == key
-        return slept
+            reason, hint = group.short
+            self.refuse(order[-1], reason, group.again, hint=hint)
+            found |= order[-1] == key
+        return found
 
-    def reserve(self, key: str, reservation: Reservation | None) -> None:
-        """The pending workload, the first of its queue that does not fit, starts then at the latest; None: nobody can tell.
+    def reserve_start(self, key: str, reservation: StartReservation | None) -> None:
+        """Store the start reservation of the first workload of a backfill queue that does not fit; None removes it.
 
-        One for each queue. It holds until the workload leaves or is promised something, or another one of the queue has one.
+        One per queue. It holds until the workload leaves or gets a capacity reservation, or another workload of the queue
+        gets a start reservation.
         """
         name = self._items[key].workload.cluster_queue
         if reservation is not None:
-            self._reserved[name] = (key, reservation)
+            self._starts[name] = (key, reservation)
             self._unforeseen.pop(name, None)
-        elif self._reserved.get(name, ("",))[0] == key:
-            del self._reserved[name]
+        elif self._starts.get(name, ("",))[0] == key:
+            del self._starts[name]
         if self._unforeseen.get(name) == key:
             del self._unforeseen[name]
 
     def foresee_none(self, key: str) -> None:
-        """The pending workload waits for room, and nobody can tell when it starts: no start is reserved in its queue meanwhile.
+        """The start of the waiting workload is unknown: meanwhile no start is reserved in its queue.
 
-        What was reserved for one behind it no longer holds. One for each queue, and as long as a reservation would hold.
+        Removes the start reservation of a workload behind it. One per queue; it holds as long as a reservation would.
         """
         name = self._items[key].workload.cluster_queue
         self._unforeseen[name] = key
-        if (lost := self._reserved.pop(name, None)) is not None:
-            self.wake({name} | self.sharing_flavors(name))
+        if (lost := self._starts.pop(name, None)) is not None:
+            self.requeue({name} | self.sharing_flavors(name))
             if self._line(name).strict:
                 self._tell(self._items[lost[0]].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
 
     def unforeseen(self, queue: str) -> Workload | None:
-        """The workload of this queue, before all others that wait for room, of which nobody can tell when it starts."""
+        """The first waiting workload of this queue whose start is unknown."""
         key = self._unforeseen.get(queue)
         return None if key is None else self._items[key].workload
 
-    def reservation(self, queue: str) -> tuple[Workload, Reservation] | None:
-        """What is reserved for a workload of this queue."""
-        found = self._reserved.get(queue)
+    def start_reservation(self, queue: str) -> tuple[Workload, StartReservation] | None:
+        """The workload of this queue with a start reservation, and that reservation."""
+        found = self._starts.get(queue)
         return None if found is None else (self._items[found[0]].workload, found[1])
 
-    def reservations(self) -> Iterator[tuple[Workload, Reservation]]:
-        """What is reserved for whom, in no particular order."""
-        return ((self._items[key].workload, reservation) for key, reservation in self._reserved.values())
+    def start_reservations(self) -> Iterator[tuple[Workload, StartReservation]]:
+        """All workloads with a start reservation, in no particular order."""
+        return ((self._items[key].workload, reservation) for key, reservation in self._starts.values())
 
-    def promise(self, key: str, promise: Promise) -> None:
-        """The workload, head of its queue, waits for its victims to leave; until the promise ends it is no head.
+    def reserve_capacity(self, key: str, reservation: CapacityReservation) -> None:
+        """Reserve capacity for the head of a queue until its victims leave; until the reservation ends it is not a head.
 
-        In a StrictFIFO queue nobody overtakes it; in a BestEffortFIFO queue the next ones are considered. Where others start
-        together with it, their queues' waking counts as well.
+        In a StrictFIFO queue no workload overtakes it; in a BestEffortFIFO queue the next workloads are evaluated. Requeueing
+        the queue of a workload that starts together with it ends the reservation too.
         """
         item = self._items[key]
         name = item.workload.cluster_queue
@@ -355,28 +365,28 @@ class PendingQueues:
         if item.group is None:
             return
         if line.strict:
-            line.park(order_of(item.workload), item.group, promise.lack)
+            line.hold_head(order_of(item.workload), item.group, reservation.hint)
         else:
             line.leave(key, item.group)
             item.group = None
-        self.reserve(key, None)
+        self.reserve_start(key, None)
         self.keep(key, None)
-        leaving = promise.victims & promise.evicted
+        leaving = reservation.victims & reservation.evicted
         if (before := self.claims.get(key)) is not None:
-            evicted, since = promise.evicted | before.evicted, min(promise.since, before.since)
-            promise, leaving = replace(promise, evicted=evicted, since=since), leaving | before.victims
-        if promise.evicted:
-            self.claims[key] = replace(promise, victims=leaving)
-        self._promised.make(item, promise)
+            evicted, since = reservation.evicted | before.evicted, min(reservation.since, before.since)
+            reservation, leaving = replace(reservation, evicted=evicted, since=since), leaving | before.victims
+        if reservation.evicted:
+            self.claims[key] = replace(reservation, victims=leaving)
+        self._reservations.make(item, reservation)
 
     def disclaim(self, key: str) -> None:
-        """What it had others evicted for cannot be had any more."""
+        """Drop the claim of a preemptor that can no longer use it."""
         self.claims.pop(key, None)
 
     def keep(self, key: str, kept: Kept | None) -> None:
-        """The pending workload keeps quota of its queue while it waits (cycle/kept.py); None: it does so no more.
+        """Keep quota of the queue for a pending workload (cycle/kept.py); None stops that.
 
-        It holds until the workload leaves, which wakes others, or is promised something.
+        It holds until the workload leaves, which requeues others, or gets a capacity reservation.
         """
         if kept is None:
             self._kept.pop(key, None)
@@ -388,39 +398,39 @@ class PendingQueues:
         return key in self._kept
 
     def kept(self) -> Iterator[tuple[Workload, Kept]]:
-        """Who keeps what, in no particular order."""
+        """The workloads that keep quota, in no particular order."""
         return ((self._items[key].workload, kept) for key, kept in self._kept.items())
 
-    def promised(self, key: str) -> bool:
+    def holds_reservation(self, key: str) -> bool:
         """Whether the workload waits for victims to leave."""
         item = self._items.get(key)
-        return item is not None and item.promise is not None
+        return item is not None and item.reservation is not None
 
-    def promises(self) -> Iterator[tuple[Workload, Promise]]:
-        """Who waits for victims to leave, in no particular order."""
-        return self._promised.all()
+    def capacity_reservations(self) -> Iterator[tuple[Workload, CapacityReservation]]:
+        """The workloads that wait for victims to leave, in no particular order."""
+        return self._reservations.all()
 
     def lapsed(self, key: str) -> bool:
-        """Whether the workload was promised something that it was not promised again since; told once."""
+        """Whether the workload's capacity reservation ended and was not renewed; True only once."""
         item = self._items[key]
         lapsed, item.lapsed = item.lapsed, False
         return lapsed
 
     def tried(self, key: str) -> Mapping[tuple[str, str], int]:
-        """Where the workload's last search over flavors ended (`FlavorAssignment.tried`), unless it was woken since."""
+        """Where the workload's last flavor search ended (`FlavorAssignment.tried`); empty if its queue was requeued since."""
         item = self._items.get(key)
         if item is None or item.tried is None:
             return {}
-        wakes, tried = item.tried
-        return tried if wakes == self._line(item.workload.cluster_queue).wakes else {}
+        requeues, tried = item.tried
+        return tried if requeues == self._line(item.workload.cluster_queue).requeues else {}
 
     def remember(self, key: str, tried: Mapping[tuple[str, str], int]) -> None:
-        """Keep where the workload's search ended; empty: it starts at the first flavor again."""
+        """Store where the workload's flavor search ended; empty: it starts at the first flavor again."""
         item = self._items[key]
-        item.tried = (self._line(item.workload.cluster_queue).wakes, tried) if tried else None
+        item.tried = (self._line(item.workload.cluster_queue).requeues, tried) if tried else None
 
     def take_notices(self) -> list[Notice]:
-        """What workloads that were not considered are to be told; each notice once, in order."""
+        """The notices for workloads that were not evaluated, in order; each is returned once."""
         notices = sorted(self._notices.values(), key=lambda notice: order_of(notice.workload))
         self._notices.clear()
         return notices
@@ -428,17 +438,19 @@ class PendingQueues:
     # ---- what the status shows
 
     def active(self, queue: str) -> list[Workload]:
-        """Those that will be considered, in order; a refused head of a StrictFIFO queue is one of them."""
+        """The workloads that will be evaluated, in order, including the refused head of a StrictFIFO queue."""
         return self._sorted(queue, lambda item: item.active)
 
     def inadmissible(self, queue: str) -> list[Workload]:
-        """Those that sleep, wait for their backoff to end, or are blocked, in order."""
+        """The workloads that are inadmissible, in backoff or blocked, in order."""
         return self._sorted(queue, lambda item: not item.active)
 
-    def standing(self, queue: str) -> Standing:
-        """How its pending workloads stand, in figures."""
+    def pending_counts(self, queue: str) -> PendingCounts:
+        """The counts of its active and inadmissible workloads."""
         line = self._lines.get(queue) or Line()
-        return standing(line, self._counts[queue], self._promised.count(queue), lambda key: self._items[key].workload)
+        return pending_counts(
+            line, self._counts[queue], self._reservations.count(queue), lambda key: self._items[key].workload
+        )
 
     def count(self, queue: str) -> int:
         """How many workloads of the queue are pending."""
@@ -456,41 +468,41 @@ class PendingQueues:
         return item.workload if item else None
 
     def refusals(self) -> dict[str, tuple[Reason, float | None]]:
-        """Who sleeps, or parks its line, since it was refused: by key, what `refuse` was told of it or of its equals."""
+        """The inadmissible workloads by key: reason and `again` as `refuse` got them for it or its class."""
         return refusals(self._items, self._lines)
 
     def memory(self) -> Memory:
-        """What is remembered of their answers besides."""
+        """The other results of earlier evaluations, for a snapshot."""
         return replace(remembered(self._items, self._lines), unforeseen=frozenset(self._unforeseen.values()))
 
     def recall(self, memory: Memory) -> None:
-        """Remember this of those that were refused again already (with what they lack), and of the others."""
+        """Restore the memory of a snapshot. `refuse` (with the hints) must have been called before."""
         for key, item in self._items.items():
             if item.group is not None:
-                item.group.untold = {one for one in item.group.members if one in memory.untold}
+                item.group.unevaluated = {one for one in item.group.members if one in memory.unevaluated}
                 if key in memory.short:
                     item.group.short = memory.short[key]
             if key in memory.returning:
-                self._promised.came_back(item)
+                self._reservations.came_back(item)
             if key in memory.unforeseen:
                 self._unforeseen[item.workload.cluster_queue] = key
         for line in self._lines.values():
-            line.beside_promises = True  # as far as anybody knows
+            line.beside_reservations = True  # unknown after a restart, so assume it
 
     # ---- within
 
     def _line(self, name: str) -> Line:
         return self._lines.setdefault(name, Line())
 
-    def _line_up_anew(self, name: str, *, timed: bool) -> None:
-        """How long its workloads run makes a difference from now on, or none any more."""
+    def _rebuild_line(self, name: str, *, timed: bool) -> None:
+        """Rebuild the line after `timed` changed: shapes include the time limit, or no longer do."""
         line = self._line(name)
-        standing = [i for i in self._items.values() if i.workload.cluster_queue == name and i.group is not None]
-        for item in standing:
+        pending_counts = [i for i in self._items.values() if i.workload.cluster_queue == name and i.group is not None]
+        for item in pending_counts:
             if item.group is not None:
                 line.leave(item.workload.key, item.group)
         line.timed = timed
-        for item in standing:
+        for item in pending_counts:
             self._enlist(item)
 
     def _enlist(self, item: Item) -> None:
@@ -498,35 +510,35 @@ class PendingQueues:
         item.group = self._line(name).join(item.workload)
         self._ready.add(name)
         if item.group.refused is not None:
-            item.group.untold.discard(item.workload.key)
+            item.group.unevaluated.discard(item.workload.key)
             self._tell(item.workload, item.group.refused, BYPASSED)
 
-    def _raise(self, names: Collection[str], beside: Beside, how: Callable[[Line, Free], bool]) -> bool:
-        """Requeue workloads that fit beside the reservations, in each of these queues. True if there is one."""
-        promises, risen = list(self._promised.of(names)), False
-        free = beside(promises)
+    def _requeue_beside(self, names: Collection[str], beside: Beside, how: Callable[[Line, Free], bool]) -> bool:
+        """Call `how` on each of these queues with the quota that is free beside the reservations. True if it requeued one."""
+        reservations, requeued = list(self._reservations.of(names)), False
+        free = beside(reservations)
         for name in names:
             if (line := self._lines.get(name)) is not None:
-                line.beside_promises |= bool(promises)
+                line.beside_reservations |= bool(reservations)
                 if how(line, partial(free, name)):
                     self._ready.add(name)
-                    risen = True
-        return risen
+                    requeued = True
+        return requeued
 
-    def _break(self, broken: Iterable[Item]) -> None:
-        """As `_take_back`; and what was kept for them may be free for those who sleep because of it."""
-        if self._take_back(broken):
-            self._ready.update(name for name, line in self._lines.items() if line.promise_ended())
+    def _end_reservations(self, broken: Iterable[Item]) -> None:
+        """Requeue the owners of ended reservations, and the workloads that were inadmissible because of them."""
+        if self._requeue_owners(broken):
+            self._ready.update(name for name, line in self._lines.items() if line.reservation_ended())
 
-    def _take_back(self, broken: Iterable[Item]) -> bool:
-        """A workload that waited for victims is a head again. True if there is one."""
+    def _requeue_owners(self, broken: Iterable[Item]) -> bool:
+        """Requeue the owners of ended reservations. True if there is one."""
         found = False
         for item in broken:
             found = True
             if item.group is None:
                 self._enlist(item)
             else:
-                self._line(item.workload.cluster_queue).unpark(item.workload.key)
+                self._line(item.workload.cluster_queue).release_head(item.workload.key)
                 self._ready.add(item.workload.cluster_queue)
         return found
 
@@ -534,15 +546,15 @@ class PendingQueues:
         self._notices[workload.key] = Notice(workload, reason, message)
 
     def _delayed(self, item: Item) -> bool:
-        return item.group is None and item.promise is None and item.workload.blocked is None
+        return item.group is None and item.reservation is None and item.workload.blocked is None
 
     def _sorted(self, queue: str, wanted: Callable[[Item], bool]) -> list[Workload]:
         found = (i.workload for i in self._items.values() if i.workload.cluster_queue == queue and wanted(i))
         return sorted(found, key=order_of)
 
 
-def _looked_up(free: Free) -> Free:
-    """The same, asked once for each while nothing changes."""
+def _memoized(free: Free) -> Free:
+    """The same function with memoized results; valid while usage does not change."""
     known: dict[tuple[FlavorResource, int | None], int] = {}
 
     def look_up(fr: FlavorResource, priority: int | None) -> int:

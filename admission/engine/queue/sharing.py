@@ -1,4 +1,4 @@
-"""Which queues give quota of which flavors: whom it may help when nodes of a flavor get room. Called by queues.py."""
+"""Which queues have quota of which flavors: those that freed node capacity of a flavor may help. Called by queues.py."""
 
 from __future__ import annotations
 

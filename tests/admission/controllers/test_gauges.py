@@ -14,7 +14,7 @@ from admission.controllers.gauges import QueueFigures, Sheet, of_cohort, of_loca
 from admission.controllers.tally import Tallies, Tally
 from admission.engine.model import ClusterQueue as Spec
 from admission.engine.model import FlavorQuotas, Quota, ResourceGroup
-from admission.engine.queue.standing import Standing
+from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.trial import Journal
 from api.kube.store import Change, ChangeType
@@ -36,7 +36,7 @@ def queue(**more: Any) -> ClusterQueue:
 
 def figures(**changes: Any) -> QueueFigures:
     usual: dict[str, Any] = {
-        "queue": queue(), "activity": OPEN, "tally": Tally(), "standing": Standing(), "locals": (),
+        "queue": queue(), "activity": OPEN, "tally": Tally(), "standing": PendingCounts(), "locals": (),
     }  # fmt: skip
     return QueueFigures(**{**usual, **changes})
 
@@ -58,7 +58,7 @@ def test_who_waits_and_why(sheet: Sheet) -> None:
     for name, conditions in waiting.items():
         tallies.changed(Change(ChangeType.ADDED, f"ns/{name}", workload(name, conditions=conditions), None))
     local = tallies.local_queue("ns/lq")
-    sheet.show("q", figures(standing=Standing(1, 1, 1, 1), locals=(local,)).table())
+    sheet.show("q", figures(standing=PendingCounts(1, 1, 1, 1), locals=(local,)).table())
     unadmitted = {
         why: value("kueue_unadmitted_workloads", cluster_queue="cq", reason=why[0], underlying_cause=why[1])
         for why in (
@@ -115,7 +115,7 @@ def test_a_queue_that_moves_has_one_place(sheet: Sheet) -> None:
 
 def test_quotas_by_flavor_and_resource_where_they_are_asked_for(sheet: Sheet) -> None:
     tally = Tally(reserved=Counter({("tas", "cpu"): 1500}), used=Counter({("tas", "cpu"): 500}))
-    asked = figures(tally=tally, standing=Standing(requested={"cpu": 3000}), resources=True)
+    asked = figures(tally=tally, standing=PendingCounts(requested={"cpu": 3000}), resources=True)
     sheet.show("q", asked.table())
     labels = {"cohort": "", "cluster_queue": "cq", "flavor": "tas", "resource": "cpu"}
     shown = {

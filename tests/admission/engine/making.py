@@ -96,8 +96,8 @@ class Cluster:
         """The workload is done: its room is free, and its queue's relatives look again."""
         gone = self.ledger.release(key)
         if gone is not None:
-            self.queues.wake(self.ledger.quota.relatives(gone.cluster_queue))
-            self.queues.wake(self.queues.queues_of({flavor for flavor, _ in gone.usage()}))
+            self.queues.requeue(self.ledger.quota.relatives(gone.cluster_queue))
+            self.queues.requeue(self.queues.queues_of({flavor for flavor, _ in gone.usage()}))
 
 
 def admitted(report: CycleReport) -> list[str]:

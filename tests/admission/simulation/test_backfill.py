@@ -28,7 +28,7 @@ class Watched(World):
     def cycle(self) -> CycleReport:
         report = super().cycle()
         foremost = min(map(order_of, self.queues.workloads()), default=None)
-        for head, reservation in self.queues.reservations():
+        for head, reservation in self.queues.start_reservations():
             if order_of(head) == foremost:
                 self.told.setdefault(head.key, reservation.start)
         assert self.ledger.audit() == []

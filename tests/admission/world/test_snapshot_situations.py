@@ -108,7 +108,7 @@ def evicting(queue_: ClusterQueue) -> World:
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
 def test_a_promise_whose_victims_are_still_there(strategy: object) -> None:
     made = evicting(replace(queue(strategy=strategy, tas=100), preemption=POLICY))  # type: ignore[arg-type]
-    (promise,) = [promise for owner, promise in made.queues.promises() if owner.key == "high"]
+    (promise,) = [promise for owner, promise in made.queues.capacity_reservations() if owner.key == "high"]
     (victim,) = promise.victims
     reports = goes_on_alike(made, Gone(Removed.WORKLOAD, victim))
     assert "high" in decided(reports, Admit)
@@ -121,8 +121,8 @@ def test_a_promise_to_one_that_lacks_quota_until_its_victims_leave(strategy: obj
     made.cycle()
     made.apply(workload("high", 1, to="a", priority=1))
     assert decided([made.cycle()], Preempt) == {"high"}
-    ((_, promise),) = made.queues.promises()
-    assert promise.lack is not None
+    ((_, promise),) = made.queues.capacity_reservations()
+    assert promise.hint is not None
     assert "high" in decided(
         goes_on_alike(made, workload("new", 1, to="b", queued=9), Gone(Removed.WORKLOAD, "low")), Admit
     )
@@ -149,7 +149,7 @@ def test_a_promise_that_was_broken_and_was_not_looked_at_since(strategy: object)
     """Who waited for victims comes first when they have left, and the snapshot is taken in between."""
     made = evicting(replace(queue(strategy=strategy, tas=100), preemption=POLICY))  # type: ignore[arg-type]
     made.apply(workload("first", 6, ask=IN_A_RACK, priority=10, queued=3))
-    (promise,) = [promise for owner, promise in made.queues.promises() if owner.key == "high"]
+    (promise,) = [promise for owner, promise in made.queues.capacity_reservations() if owner.key == "high"]
     made.apply(Gone(Removed.WORKLOAD, next(iter(promise.victims))))
     reports = goes_on_alike(made)
     assert decided(reports, Admit) & {"high", "first"}
@@ -228,7 +228,7 @@ def test_gangs_that_evict_others_together() -> None:
     for one in both:
         made.apply(one)
     made.cycle()
-    ((_, promise),) = made.queues.promises()
+    ((_, promise),) = made.queues.capacity_reservations()
     assert promise.beside
     leaves = (Gone(Removed.WORKLOAD, key) for key in sorted(promise.victims))
     reports = goes_on_alike(made, workload("late", 1, queued=10), *leaves)
@@ -287,7 +287,7 @@ def test_pods_that_are_not_ready() -> None:
     made.unready.clear()
     copy.unready.clear()
     for one in (made, copy):
-        one.books.wake_all()
+        one.books.requeue_all()
     assert heard(copy.cycle()) == heard(made.cycle())
     assert copy.startable == 1
 

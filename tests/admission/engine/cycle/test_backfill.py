@@ -141,7 +141,7 @@ def test_a_more_important_one_without_a_moment_ends_what_another_was_promised() 
     answers = [waits(report)["second"] for report in reports if "second" in waits(report)]
     assert answers
     assert "expected" not in answers[-1]
-    assert cluster.queues.reservation("q") is None
+    assert cluster.queues.start_reservation("q") is None
 
 
 def test_a_first_one_that_never_fits_keeps_no_promise_from_the_second() -> None:
@@ -177,7 +177,7 @@ def test_an_end_before_its_time_brings_the_head_forward() -> None:
     assert told(cluster.cycle(now=10), "big") == at(200)
     cluster.finish("b")
     assert told(cluster.cycle(now=20), "big") == at(200), "a moment stands for a while"
-    cluster.queues.wake(("q",))
+    cluster.queues.requeue(("q",))
     assert told(cluster.cycle(now=80), "big") == at(90)
     cluster.finish("a")
     assert admitted(cluster.cycle(now=81)) == ["big"]

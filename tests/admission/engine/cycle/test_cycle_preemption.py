@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.nominate import Nominator
-from admission.engine.cycle.promises import Promises
+from admission.engine.cycle.reservations import Reservations
 from admission.engine.decision import Admit, Preempt
 from admission.engine.model import (
     Cohort,
@@ -214,19 +214,19 @@ def test_quota_afterwards_is_counted_without_emptying_the_book() -> None:
     cluster = running(ANY, *shared, first=[workload(f"low{i}", 2, to="a", queued=i) for i in range(4)])
     cluster.tell(workload("own", 3, to="b", priority=1), workload("up", 2, to="a", priority=2))
     assert set(preempted(cluster.cycle())) == {"own", "up"}
-    promises = Promises(cluster.ledger, cluster.queues)
-    promises.keep_all()
+    reservations = Reservations(cluster.ledger, cluster.queues)
+    reservations.keep_all()
     with cluster.ledger.trial():
-        for key in promises.leaving:
+        for key in reservations.leaving:
             cluster.ledger.vacate(key)
-        for _, promise in cluster.queues.promises():
-            cluster.ledger.quota.add(promise.admission.cluster_queue, promise.admission.usage())
+        for _, reservation in cluster.queues.capacity_reservations():
+            cluster.ledger.quota.add(reservation.admission.cluster_queue, reservation.admission.usage())
         emptied = cluster.ledger.quota.state()
-    with promises.afterwards():
+    with reservations.afterwards():
         assert cluster.ledger.quota.state() == emptied
         holders = {booking.workload.key for name in ("a", "b") for booking in cluster.ledger.holders(name)}
-        assert holders == {f"low{i}" for i in range(4)} - promises.leaving
-    promises.end()
+        assert holders == {f"low{i}" for i in range(4)} - reservations.leaving
+    reservations.end()
     assert cluster.ledger.audit() == []
 
 
@@ -388,7 +388,7 @@ def test_one_whose_promise_is_broken_in_the_middle_of_a_cycle_waits_on() -> None
     cluster.tell(workload("behind", 4, to="a", priority=1, queued=1))
     # b may evict nobody any more: its head is refused, and what was promised to it is free for others
     cluster.ledger.apply(replace(b, preemption=PreemptionPolicy()))
-    cluster.queues.wake(("b",))
+    cluster.queues.requeue(("b",))
     report = cluster.cycle()
     assert "high-b" in waits(report)
     assert [key for key in ("high-a", "high-b", "behind") if key not in cluster.queues] == []

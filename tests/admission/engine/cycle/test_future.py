@@ -15,7 +15,7 @@ from admission.engine.flavors.search import FlavorSearch
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, Counting, PlacementOptions, Profile, TopologyAsk, Workload
 from admission.engine.queue.line import order_of
-from admission.engine.queue.pending import Reservation
+from admission.engine.queue.pending import StartReservation
 from tests.admission.engine.making import BEST, HOST, RACK, Cluster, host, queue, racks, workload
 
 NOW = 100.0
@@ -72,7 +72,7 @@ def site(cohort: str | None, counting: Counting, levels: tuple[str, ...]) -> Clu
 
 
 def first_end(
-    ledger: Ledger, head: Workload, queue: ClusterQueue, ahead: list[tuple[Workload, Reservation]]
+    ledger: Ledger, head: Workload, queue: ClusterQueue, ahead: list[tuple[Workload, StartReservation]]
 ) -> float | None:
     """Slow and obvious: everybody leaves in the order of the ends, one after the other, until the head fits."""
     ends = [
@@ -127,7 +127,7 @@ def test_each_head_gets_the_first_end_after_which_it_fits(
     if report.admitted:
         return  # a head admitted later has moved the moments of those before it
     assert list(cluster.ledger.inputs()) == before
-    held = sorted(cluster.queues.reservations(), key=lambda each: order_of(each[0]))
+    held = sorted(cluster.queues.start_reservations(), key=lambda each: order_of(each[0]))
     for index, (head, reservation) in enumerate(held):
         spec = cluster.ledger.quota.spec(head.cluster_queue)
         assert spec is not None

@@ -47,7 +47,7 @@ def test_a_refused_strict_head_keeps_its_queues_unused_quota(
         report = cluster.cycle(fair=fair)
         assert ("borrows" not in cluster.queues) is lent
         assert not any(isinstance(decision, Preempt) for decision in report.decisions)
-        cluster.queues.wake(("theirs",))
+        cluster.queues.requeue(("theirs",))
     assert "head" in cluster.queues
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.cycle.relax import duration, standing
+from admission.engine.cycle.relax import duration, relaxed_ask
 from admission.engine.cycle.requests import next_step, placement_requests
 from admission.engine.cycle.second import second_pass
 from admission.engine.decision import Admit
@@ -59,7 +59,7 @@ def test_standing(
     level: str, waited: float, required: str | None, preferred: str | None, next_at: int | None, text: str
 ) -> None:
     ask = TopologyAsk(required=level, relax_after=TEN)
-    found = standing(ask, LEVELS, waited)
+    found = relaxed_ask(ask, LEVELS, waited)
     assert (found.ask.required, found.ask.preferred, found.next_at) == (required, preferred, next_at)
     assert found.text(ask) == text
 
@@ -69,10 +69,10 @@ def test_it_only_ever_gets_easier_and_each_step_is_announced(waited: int, period
     ask = TopologyAsk(required=level, relax_after=period)
 
     def width(at: int) -> int:
-        required = standing(ask, LEVELS, at).ask.required
+        required = relaxed_ask(ask, LEVELS, at).ask.required
         return -1 if required is None else LEVELS.index(required)
 
-    now = standing(ask, LEVELS, waited)
+    now = relaxed_ask(ask, LEVELS, waited)
     if now.next_at is None:
         assert width(waited) == width(waited + 100 * period) == -1
     else:
@@ -82,8 +82,8 @@ def test_it_only_ever_gets_easier_and_each_step_is_announced(waited: int, period
 
 def test_without_a_period_nothing_changes() -> None:
     ask = in_a_rack(None)
-    assert standing(ask, LEVELS, 10**6).ask is ask
-    assert standing(ask, LEVELS, 10**6).text(ask) == ""
+    assert relaxed_ask(ask, LEVELS, 10**6).ask is ask
+    assert relaxed_ask(ask, LEVELS, 10**6).text(ask) == ""
 
 
 @pytest.mark.parametrize(

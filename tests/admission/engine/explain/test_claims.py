@@ -57,10 +57,10 @@ def explained(made: Made) -> Explanation:
 @each
 def test_it_says_what_the_cycle_says_and_changes_nothing(make: Make) -> None:
     made = make()
-    before, held = dump(made.cluster.ledger), list(made.cluster.queues.reservations())
+    before, held = dump(made.cluster.ledger), list(made.cluster.queues.start_reservations())
     found = explained(made)
     assert dump(made.cluster.ledger) == before
-    assert list(made.cluster.queues.reservations()) == held
+    assert list(made.cluster.queues.start_reservations()) == held
     assert explained(make()) == found
     told = [decision for decision in made.cycle().decisions if decision.workload == W]
     for decision in told:
@@ -79,7 +79,7 @@ def test_every_remedy_carried_out_lets_it_in(make: Make) -> None:
 def admits(made: Made, remedy: Remedy) -> bool:
     """Whether a cycle admits it then, beside all that others claim."""
     workload = made.workload
-    made.cluster.queues.wake({one.cluster_queue for one in made.cluster.queues.workloads()})
+    made.cluster.queues.requeue({one.cluster_queue for one in made.cluster.queues.workloads()})
     for change in remedy.changes:
         workload = apply(made.cluster, workload, change)
     return lets_in(made.cluster, workload, made.cycle)

@@ -215,7 +215,7 @@ def starts(line: Line, remedy: Remedy) -> bool:
     cluster, made = in_line(line)
     for change in remedy.changes:
         made = apply(cluster, made, change)
-    cluster.queues.wake({"q", "o"})
+    cluster.queues.requeue({"q", "o"})
     return lets_in(cluster, made, lambda: decide(cluster.ledger, cluster.queues, 0.0, 100))
 
 
@@ -277,7 +277,7 @@ def check_evicting(scene: Evicting) -> None:
         fresh, same = evicting(scene)
         for change in remedy.changes:
             same = apply(fresh, same, change)
-        fresh.queues.wake({"q", "o"})
+        fresh.queues.requeue({"q", "o"})
         cycle = partial(decide, fresh.ledger, fresh.queues, 0.0, 100, sharing)
         assert lets_in(fresh, same, cycle), remedy
 

@@ -9,9 +9,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from admission.engine.cycle.head_order import ClassicalOrder, Head
 from admission.engine.cycle.nominate import Nomination
 from admission.engine.cycle.tournament import classical, fair
-from admission.engine.cycle.turns import Head, LazyTurns
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.model import Cohort, Gang, QueueingStrategy, Quota, Workload
@@ -60,7 +60,7 @@ def test_those_that_stay_keep_their_order(crowd: list[Workload], data: st.DataOb
     gone = data.draw(st.sets(st.sampled_from(line)))
     for key in sorted(gone):
         queues.remove(key)
-    queues.wake(["q"])
+    queues.requeue(["q"])
     assert [each.key for each in queues.active("q")] == [key for key in line if key not in gone]
 
 
@@ -114,7 +114,7 @@ def test_heads_are_looked_at_in_that_order(crowd: list[Workload], random: Random
     heads = [Head.of(replace(each, cluster_queue=f"q{n}")) for n, each in enumerate(crowd)]
     mixed = list(heads)
     random.shuffle(mixed)
-    turns = LazyTurns(ledger())
+    turns = ClassicalOrder(ledger())
     for head in mixed:
         turns.enter(head)
     line = []

@@ -67,7 +67,7 @@ def test_best_effort_goes_on_behind_a_refused_head_and_wakes_it_when_told() -> N
     assert queues.refuse("big", Reason.WAITING_FOR_QUOTA) is False
     assert head(queues) == "small"
     assert keys(queues.inadmissible("q")) == ["big"]
-    queues.wake(["q"])
+    queues.requeue(["q"])
     assert head(queues) == "big"
 
 
@@ -76,7 +76,7 @@ def test_strict_fifo_stays_with_its_refused_head() -> None:
     assert queues.refuse("big", Reason.WAITING_FOR_QUOTA) is True
     assert head(queues) is None
     assert keys(queues.active("q")) == ["big", "small"], "it waits at the head of the heap, not among the inadmissible"
-    queues.wake(["q"])
+    queues.requeue(["q"])
     assert head(queues) == "big"
 
 
@@ -110,7 +110,7 @@ def test_equals_are_refused_at_once_and_each_hears_why_once() -> None:
         ("b", Reason.EXCEEDS_MAX_QUOTA, BYPASSED),
         ("c", Reason.EXCEEDS_MAX_QUOTA, BYPASSED),
     ]
-    queues.wake(["q"])
+    queues.requeue(["q"])
     queues.refuse("a", Reason.EXCEEDS_MAX_QUOTA)
     assert queues.take_notices() == []
 
@@ -122,7 +122,7 @@ def test_an_equal_that_comes_later_joins_the_sleepers() -> None:
     queues.put(workload("c", queued=2, priority=1))
     assert head(queues) == "c", "another priority is another class"
     assert [n.workload.key for n in queues.take_notices()] == ["b"]
-    queues.wake(["q"])
+    queues.requeue(["q"])
     queues.remove("c")
     assert [head(queues), keys(queues.active("q"))] == ["a", ["a", "b"]]
 
@@ -140,7 +140,7 @@ def test_backoff_ends_by_the_clock_that_comes_in() -> None:
     queues = pending(BEST, replace(workload("a"), not_before=50.0))
     queues.due(49.9)
     assert [head(queues), queues.next_due(), keys(queues.inadmissible("q"))] == [None, 50.0, ["a"]]
-    queues.wake(["q"])
+    queues.requeue(["q"])
     assert head(queues) is None, "waking does not shorten a backoff"
     queues.due(50.0)
     assert [head(queues), queues.next_due()] == ["a", None]
@@ -166,9 +166,9 @@ def test_a_backoff_without_end_asks_for_no_timer() -> None:
 def test_room_wakes_only_whom_room_can_help(strategy: QueueingStrategy, reason: Reason, helped: bool) -> None:
     queues = pending(strategy, workload("a"))
     queues.refuse("a", reason)
-    queues.wake(["q"], room_only=True)
+    queues.requeue(["q"], capacity_only=True)
     assert head(queues) == ("a" if helped else None)
-    queues.wake(["q"])
+    queues.requeue(["q"])
     assert head(queues) == "a"
 
 
@@ -260,7 +260,7 @@ def test_any_history_gives_the_head_that_sorting_anew_gives(
                 queues.refuse(found.key, Reason.WAITING_FOR_QUOTA)
                 plain.refuse(found)
             case ("wake", _):
-                queues.wake(["q"])
+                queues.requeue(["q"])
                 plain.refused.clear()
         assert head(queues) == plain.head()
         assert [each.key for each in queues.heads()] == ([plain.head()] if plain.head() else [])

@@ -36,7 +36,7 @@ from admission.engine.queue.line import order_of
 Fit = Callable[[Sequence[Workload]], Fitting | Refused]
 Part = tuple[ClusterQueue, Workload]
 """What waits in one queue, as one workload."""
-Parties = dict[frozenset[str], tuple[Victim, ...]]
+VictimGroups = dict[frozenset[str], tuple[Victim, ...]]
 """Who goes together, by their keys."""
 
 MOST_CHECKS: Final = 64
@@ -44,7 +44,7 @@ MOST_CHECKS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class GangPreemption:
     """What each member gets once the victims have left; without victims: once those of others have."""
 
     nominations: Fitting
@@ -56,7 +56,7 @@ class Room:
         return f"{len(self.nominations)} gangs of the group start together"
 
 
-class RoomMaker:
+class GangPreemptor:
     """Looks at the ledger as it stands. `fit` charges all members, or says why not. `now` in epoch seconds."""
 
     def __init__(self, ledger: Ledger, preemptions: Preemptions, now: float, fit: Fit, *, fair: bool) -> None:
@@ -64,27 +64,29 @@ class RoomMaker:
         self._preemptions = preemptions
         self._nominator = Nominator(ledger, preemptions, now, partial=False)
 
-    def room(self, members: Sequence[Workload], *, others_leave: bool) -> Room | None:
+    def choose(self, members: Sequence[Workload], *, others_leave: bool) -> GangPreemption | None:
         """For the members that wait; None where nobody's going would help. `others_leave`: more is free than there was."""
         if others_leave and (found := self._without((), members)) is not None:
-            return Room(found)
+            return GangPreemption(found)
         parts = self._parts(members)
         with self._ledger.trial():
             for key in {key for member in members if member.gang for key in member.gang.together}:
                 self._ledger.shelter(key)
-            for parties in (self._chosen(parts), self._all(parts)):
-                if parties and (found := self._without(parties, members)) is not None:
-                    return self._room(parties, found, members, alone=len(parts) == 1)
+            for groups in (self._chosen(parts), self._all(parts)):
+                if groups and (found := self._without(groups, members)) is not None:
+                    return self._preemption(groups, found, members, alone=len(parts) == 1)
         return None
 
-    def _room(self, parties: Parties, found: Fitting, members: Sequence[Workload], *, alone: bool) -> Room:
+    def _preemption(
+        self, groups: VictimGroups, found: Fitting, members: Sequence[Workload], *, alone: bool
+    ) -> GangPreemption:
         """`alone`: the victims were chosen as the cheapest for all members at once."""
-        if not alone or any(len(party) > 1 for party in parties):
-            fewer = self._spared(parties, members)
+        if not alone or any(len(group) > 1 for group in groups):
+            fewer = self._spared(groups, members)
             fitted = self._without(fewer, members)
             if fitted is not None:
-                parties, found = fewer, fitted
-        return Room(found, tuple(victim for party in parties.values() for victim in party))
+                groups, found = fewer, fitted
+        return GangPreemption(found, tuple(victim for group in groups.values() for victim in group))
 
     def _parts(self, members: Iterable[Workload]) -> list[Part]:
         """One workload a queue, of all its members' pod sets."""
@@ -100,7 +102,7 @@ class RoomMaker:
 
     # ---- chosen
 
-    def _chosen(self, parts: Sequence[Part]) -> Parties | None:
+    def _chosen(self, parts: Sequence[Part]) -> VictimGroups | None:
         """Who has to go, and with whom. Who may not go with all of his own is sheltered, and others are looked for.
 
         The part that finds nobody goes first in the next try, as in gangfit.py.
@@ -119,24 +121,24 @@ class RoomMaker:
             blamed.add(name)
             line.sort(key=lambda part: part is not found)
 
-    def _all(self, parts: Sequence[Part]) -> Parties | None:
+    def _all(self, parts: Sequence[Part]) -> VictimGroups | None:
         """Everybody in the members' own queues whom they may evict: what one part took may be what another one needs."""
         if len(parts) < 2:
             return None
-        parties: Parties = {}
+        groups: VictimGroups = {}
         for queue, part in parts:
             policy = queue.preemption
             for booking in self._ledger.holders(queue.name) if not policy.elastic else ():
                 other = booking.workload
                 if other.evicted or allowed(part, other, policy.within_cluster_queue):
-                    party = self._party(Victim(other.key, Claim.IN_CLUSTER_QUEUE), parts)
-                    if party is not None:
-                        parties[frozenset(one.workload for one in party)] = party
-        return parties
+                    group = self._victim_group(Victim(other.key, Claim.IN_CLUSTER_QUEUE), parts)
+                    if group is not None:
+                        groups[frozenset(one.workload for one in group)] = group
+        return groups
 
-    def _attempt(self, parts: Sequence[Part]) -> Parties | Part | str:
+    def _attempt(self, parts: Sequence[Part]) -> VictimGroups | Part | str:
         """The parties; or the part for which nobody can go, or the key of one who is to stay."""
-        parties: Parties = {}
+        groups: VictimGroups = {}
         with self._ledger.trial():
             for each in parts:
                 queue, part = each
@@ -144,17 +146,17 @@ class RoomMaker:
                 if not found.starts:
                     return each
                 for victim in found.victims:
-                    if any(victim.workload in party for party in parties):
+                    if any(victim.workload in group for group in groups):
                         continue  # it goes with another one
-                    party = self._party(victim, parts)
-                    if party is None:
+                    group = self._victim_group(victim, parts)
+                    if group is None:
                         return victim.workload
-                    parties[frozenset(one.workload for one in party)] = party
-                self._leave(parties)
+                    groups[frozenset(one.workload for one in group)] = group
+                self._leave(groups)
                 self._ledger.hold(part, found.admission())
-        return parties
+        return groups
 
-    def _party(self, victim: Victim, parts: Sequence[Part]) -> tuple[Victim, ...] | None:
+    def _victim_group(self, victim: Victim, parts: Sequence[Part]) -> tuple[Victim, ...] | None:
         """Who goes with the victim, itself first; None where one of them may not."""
         first = self._ledger.workload(victim.workload)
         if first is None or first.gang is None or first.gang.joins:
@@ -188,24 +190,24 @@ class RoomMaker:
 
     # ---- proved and spared
 
-    def _leave(self, parties: Collection[Iterable[str]]) -> None:
-        for party in parties:
-            for key in party:
+    def _leave(self, groups: Collection[Iterable[str]]) -> None:
+        for group in groups:
+            for key in group:
                 self._ledger.vacate(key)
 
-    def _without(self, parties: Collection[Iterable[str]], members: Sequence[Workload]) -> Fitting | None:
+    def _without(self, groups: Collection[Iterable[str]], members: Sequence[Workload]) -> Fitting | None:
         """What the members get when these are gone; None where they do not all fit."""
         with self._ledger.trial():
-            self._leave(parties)
+            self._leave(groups)
             found = self._fit(members)
         return None if isinstance(found, Refused) else found
 
-    def _spared(self, parties: Parties, members: Sequence[Workload]) -> Parties:
+    def _spared(self, groups: VictimGroups, members: Sequence[Workload]) -> VictimGroups:
         """Only those that are needed. The dearest stay, as many as can; the next one is needed, and so on with the others.
 
         More room never makes a place impossible, so that number is found by halves.
         """
-        line, needed, checks = self._dearest_first(parties), list[frozenset[str]](), MOST_CHECKS
+        line, needed, checks = self._dearest_first(groups), list[frozenset[str]](), MOST_CHECKS
         while line and self._without(needed, members) is None:
             low, high = 0, len(line)
             while high - low > 1 and checks > 0:
@@ -219,23 +221,23 @@ class RoomMaker:
                 break
             needed.append(line[low])
             line = line[low + 1 :]
-        return {keys: parties[keys] for keys in needed}
+        return {keys: groups[keys] for keys in needed}
 
-    def _dearest_first(self, parties: Mapping[frozenset[str], object]) -> list[frozenset[str]]:
-        def cost(party: frozenset[str]) -> tuple[object, ...]:
-            victims = (w for key in sorted(party) if (w := self._ledger.workload(key)) is not None)
-            return (cost_of(victims, self._now), sorted(party))
+    def _dearest_first(self, groups: Mapping[frozenset[str], object]) -> list[frozenset[str]]:
+        def cost(group: frozenset[str]) -> tuple[object, ...]:
+            victims = (w for key in sorted(group) if (w := self._ledger.workload(key)) is not None)
+            return (cost_of(victims, self._now), sorted(group))
 
-        return sorted(parties, key=cost, reverse=True)
+        return sorted(groups, key=cost, reverse=True)
 
 
 def _as_one(members: Sequence[Workload], line: Sequence[Workload]) -> Workload:
     """All their pod sets, with the priority and the age of the last of the whole line."""
-    pod_sets = tuple(_told_apart(index, pod_set) for index, one in enumerate(members) for pod_set in one.pod_sets)
+    pod_sets = tuple(_renamed(index, pod_set) for index, one in enumerate(members) for pod_set in one.pod_sets)
     last = line[-1]
     return replace(members[0], pod_sets=pod_sets, priority=last.priority, queued=max(each.queued for each in line))
 
 
-def _told_apart(index: int, pod_set: PodSet) -> PodSet:
+def _renamed(index: int, pod_set: PodSet) -> PodSet:
     """Of another name than those of other members; it starts with all its pods."""
     return replace(pod_set, name=f"{index}.{pod_set.name}", min_count=None)

@@ -124,7 +124,7 @@ def test_nobody_sleeps_who_could_start(specs: tuple[ClusterQueue, ...], history:
         of.apply(event)
         run(of)
         if isinstance(event, Workload | Gone):
-            of.queues.wake(QUEUES)
+            of.queues.requeue(QUEUES)
             assert not [decision for decision in run(of) if isinstance(decision, Admit)]
 
 
@@ -217,7 +217,7 @@ def first_to_be_asked(of: Books) -> Iterator[Workload]:
         spec = of.ledger.quota.spec(name)
         waiting = sorted((one for one in of.queues.workloads() if one.cluster_queue == name), key=order_of)
         only_first = spec is not None and spec.strategy is STRICT
-        yield from (one for one in (waiting[:1] if only_first else waiting) if not of.queues.promised(one.key))
+        yield from (one for one in (waiting[:1] if only_first else waiting) if not of.queues.holds_reservation(one.key))
 
 
 def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | End, bool]]) -> None:
@@ -229,11 +229,11 @@ def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | 
         settle(of)
         if leave:
             let_go(of)
-        if any(of.queues.promises()):  # to wake everybody breaks promises: then there is more to be had
+        if any(of.queues.capacity_reservations()):  # to wake everybody breaks promises: then there is more to be had
             for asks in first_to_be_asked(of):
                 assert not isinstance(decided(of.ledger, asks, 0.0, Scene(of.queues)), Admit | Preempt)
             continue
-        of.queues.wake(QUEUES)
+        of.queues.requeue(QUEUES)
         assert not [one for one in settle(of) if isinstance(one, Admit | Preempt)]
 
 

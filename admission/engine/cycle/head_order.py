@@ -1,11 +1,11 @@
 """Whose turn it is in a cycle: the heads of the queues in order, found out as late as possible.
 
-`LazyTurns` is the classical order: who borrows least, then the higher priority, then the older. How far a head borrows is
+`ClassicalOrder` is the classical order: who borrows least, then the higher priority, then the older. How far a head borrows is
 only known once its flavors have been looked for; until then it counts as not borrowing, which is the least it can be. So
 only heads that could be next are looked at; one that turns out to borrow queues up again. When something is taken in its
 tree it is looked at anew, unless its answer cannot have changed (borrowers.py).
 
-`FairTurns` goes by fair shares in each cohort tree (tournament.py): every head of a tree is looked at, and again whenever
+`FairOrder` goes by fair shares in each cohort tree (tournament.py): every head of a tree is looked at, and again whenever
 something was taken in the tree. Called by cycle.py.
 """
 
@@ -54,7 +54,7 @@ class Head:
         return self.workload.cluster_queue
 
 
-class Turns(Protocol):
+class HeadOrder(Protocol):
     """The heads of a cycle, at most one a queue."""
 
     def enter(self, head: Head) -> None:
@@ -79,7 +79,7 @@ class Turns(Protocol):
         """How many heads there are."""
 
 
-class LazyTurns:
+class ClassicalOrder:
     """By borrowing, priority and age. `leaving`: whether workloads of that tree (`QuotaTree.tree_of`) are about to leave."""
 
     def __init__(self, ledger: Ledger, leaving: Callable[[str], bool] = lambda tree: False) -> None:
@@ -144,7 +144,7 @@ class LazyTurns:
                 self.again(head)
 
 
-class FairTurns:
+class FairOrder:
     """By fair shares within each tree; between trees, which share no quota, by priority and age.
 
     `look` finds the head's flavors (kept in it), or leaves it as it is: then its turn comes at once.

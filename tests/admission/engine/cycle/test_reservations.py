@@ -10,8 +10,8 @@ import pytest
 from admission.engine.books import Books
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Gone, PodSetAdmission, QueueingStrategy, Removed, Workload
-from admission.engine.queue.lacks import Lack
-from admission.engine.queue.pending import Promise
+from admission.engine.queue.pending import CapacityReservation
+from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from tests.admission.engine.cycle.evicting import evicting, settle
 from tests.admission.engine.making import BEST, CPU, STRICT, host, queue, racks, workload
@@ -107,8 +107,9 @@ def test_who_waits_because_of_the_promise_is_heard_when_its_last_victim_leaves_i
     of.apply(asks("high", 5, 5))
     kept = runs("high", 5, 5).admission
     assert kept is not None
-    of.queues.promise(
-        "high", Promise(kept, frozenset({"leaves"}), lack=Lack(((("tas", "cpu"), 5 * CPU),), frozenset()))
+    of.queues.reserve_capacity(
+        "high",
+        CapacityReservation(kept, frozenset({"leaves"}), hint=QueueingHint(((("tas", "cpu"), 5 * CPU),), frozenset())),
     )
     of.apply(asks("small", 1, 1))
     assert decide(of) == [("Wait", "small")]

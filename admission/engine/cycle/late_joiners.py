@@ -1,8 +1,8 @@
-"""Late members of a gang: where a level is required, they go to the domain in which their gang stands.
+"""Late joiners of a gang: where a level is required, they go to the domain of their gang.
 
-A late member is a workload of its own and by itself would be content with any domain of the level. So before its turn it is
-told the path of one of the gang's pods, of its own role if there is one; what is required of it is required there. While the
-gang is not booked, or its node is gone, there is nothing to tell. Called by cycle.py.
+A late joiner is a workload of its own, so any domain of the level would satisfy its request. Before it is evaluated it gets the
+path of one of the gang's pods, of its own role if possible, and must be placed in that domain. While the gang has no admission,
+or its node is gone, the request stays as it is. Called by cycle.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from admission.engine.topology.tree.tree import Values
 
 
 def beside_its_gang(workload: Workload, ledger: Ledger) -> Workload:
-    """The workload, told where its gang stands; as it is where that does not matter."""
+    """The workload with the domain of its gang as `near`; unchanged where no level is required."""
     if workload.gang is None or not workload.gang.joins:
         return workload
     gang = ledger.workload(workload.gang.joins)

@@ -1,0 +1,78 @@
+"""The queueing hints of heads that cannot start (queue/queueing_hints.py).
+
+If victims of other workloads are still leaving, a hint considers the quota after they have left and all capacity reservations
+are used. A head that would be short of quota even then, after evicting every eligible victim, needs no search for victims and
+no placement. Called by cycle.py; preemption/reclaimable.py computes the bound.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from admission.engine.cycle.reservations import Reservations
+from admission.engine.flavors.assign import FlavorAssignment, Mode, Preemptions
+from admission.engine.flavors.search import FlavorSearch, Scope
+from admission.engine.ledger import Ledger
+from admission.engine.model import ClusterQueue, FlavorResource, Workload
+from admission.engine.preemption.reclaimable import reclaimable_bound
+from admission.engine.queue.queueing_hints import (
+    USAGE_MAY_HELP,
+    Free,
+    QueueingHint,
+    queueing_hint,
+    queueing_hint_of_preemptor,
+)
+
+
+class HeadHints:
+    """For the heads of one cycle. Under fair sharing workloads that may preempt get no hint: the shares decide there."""
+
+    def __init__(self, ledger: Ledger, reservations: Reservations, preemptions: Preemptions, *, fair: bool) -> None:
+        self._ledger, self._reservations, self._preemptions, self._fair = ledger, reservations, preemptions, fair
+
+    def free(self, queue: ClusterQueue) -> Free:
+        """The free quota of the queue; for workloads that may preempt, after victims have left and reservations are used."""
+
+        def free(fr: FlavorResource, priority: int | None) -> int:
+            if priority is None or not self._reservations:
+                return reclaimable_bound(self._ledger, queue.name, fr, priority)
+            with self._reservations.outlook.held(queue.name):
+                return reclaimable_bound(self._ledger, queue.name, fr, priority)
+
+        return free
+
+    def of(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
+        """The hint for a failed search; None: any change may help."""
+        if not queue.preemption.evicts:
+            return queueing_hint(queue, found)
+        return None if self._fair else queueing_hint_of_preemptor(queue, found, workload.priority)
+
+    def beside_reservations(
+        self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment
+    ) -> tuple[FlavorAssignment, bool]:
+        """Its flavors beside all capacity reservations (`found` if there are none); and whether quota would still be short
+        after evicting every eligible victim."""
+        with self._reservations.afterwards(queue.name, nodes=False):
+            if self._reservations:
+                about, scope = self._preemptions.about(workload), Scope(fair=self._fair)
+                found = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, about, scope).assign(workload)
+            hint = self.of(workload, queue, found)
+            return found, hint is not None and not hint.satisfied_by(
+                partial(reclaimable_bound, self._ledger, queue.name)
+            )
+
+    def in_vain(
+        self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment, beyond: bool
+    ) -> QueueingHint | None:
+        """The hint for a workload without enough victims, however full the nodes are.
+
+        `found` and `beyond`: the results of `beside_reservations`.
+        """
+        hint = self.of(workload, queue, found)
+        if found.mode is Mode.NO_CANDIDATES and len(found.usage) == 1 and not self._reservations:
+            return hint or USAGE_MAY_HELP
+        return hint if beyond else None
+
+    def until_then(self, queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
+        """The quota without which it cannot start before the victims of its reservation have left."""
+        return None if self._fair else queueing_hint(queue, found)

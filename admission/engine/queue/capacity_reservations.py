@@ -1,0 +1,139 @@
+"""The capacity reservations of pending workloads that wait for their victims to leave.
+
+A reservation ends when one of its queues is requeued: the owner's queue or that of a workload that starts together with it.
+Freed usage or node capacity does not end it while the owner would still be short of quota (`CapacityReservation.hint`): a new
+search would choose the same victims. It ends at the latest when the last victim has left, or when the eviction of one is
+cancelled. queues.py calls this and requeues the owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from admission.engine.model import Workload
+from admission.engine.queue.line import order_of
+from admission.engine.queue.pending import CapacityReservation, Item
+from admission.engine.queue.queueing_hints import FreeOf
+
+
+class ReservationIndex:
+    """Owners by the queue that ends their reservation (`_ends`), by victim (`_waiting`), and by queue once it ended
+    (`_returning`).
+    """
+
+    def __init__(self, items: Mapping[str, Item]) -> None:
+        self._items = items
+        self._ends: dict[str, set[str]] = {}
+        self._waiting: dict[str, set[str]] = {}
+        self._returning: dict[str, set[str]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is a reservation."""
+        return bool(self._ends)
+
+    def make(self, item: Item, reservation: CapacityReservation) -> None:
+        """Store the reservation of a workload."""
+        item.reservation, item.lapsed = reservation, False
+        for name in _ending(item, reservation):
+            self._ends.setdefault(name, set()).add(item.workload.key)
+        for victim in reservation.victims:
+            self._waiting.setdefault(victim, set()).add(item.workload.key)
+
+    def forget(self, item: Item) -> bool:
+        """Remove the workload's reservation; True if it had one."""
+        if item.reservation is None:
+            return False
+        for name in _ending(item, item.reservation):
+            _discard(self._ends, name, item.workload.key)
+        for victim in item.reservation.victims:
+            _discard(self._waiting, victim, item.workload.key)
+        return True
+
+    def end(self, names: Collection[str], free: FreeOf | None = None) -> Iterator[Item]:
+        """End the reservations of these queues; yields the owners by key.
+
+        With `free` (usage or capacity was freed), reservations whose owner is still short of quota stay.
+        """
+        for key in self._ended_by(names):
+            if free is None or not _stands(self._items[key], free):
+                yield self._broken(self._items[key])
+
+    def left(self, victim: str) -> Iterator[Item]:
+        """A victim has left: end the reservations that waited for no other victim; yields the owners by key."""
+        for key in sorted(self._waiting.pop(victim, ())):
+            item = self._items[key]
+            if item.reservation is None:
+                continue
+            item.reservation = replace(item.reservation, victims=item.reservation.victims - {victim})
+            if not item.reservation.victims:
+                yield self._broken(item)
+
+    def stays(self, victim: str) -> Iterator[Item]:
+        """The eviction of a victim was cancelled: end the reservations that waited for it; yields the owners by key."""
+        for key in sorted(self._waiting.get(victim, ())):
+            yield self._broken(self._items[key])
+
+    def of(self, names: Collection[str]) -> Iterator[tuple[Workload, CapacityReservation]]:
+        """Owners and reservations that one of these queues can end, by key."""
+        for key in self._ended_by(names):
+            item = self._items[key]
+            if item.reservation is not None:
+                yield item.workload, item.reservation
+
+    def _ended_by(self, names: Collection[str]) -> list[str]:
+        return sorted({key for name in self._ends.keys() & names for key in self._ends[name]})
+
+    def _broken(self, item: Item) -> Item:
+        self.forget(item)
+        item.reservation = None
+        self.came_back(item)
+        return item
+
+    def came_back(self, item: Item) -> None:
+        """Its reservation ended and it was not evaluated since."""
+        item.lapsed = True
+        self._returning.setdefault(item.workload.cluster_queue, set()).add(item.workload.key)
+
+    def returned(self, queue: str) -> Workload | None:
+        """The first active workload of the queue whose reservation ended."""
+        if not self._returning.get(queue):
+            return None
+        found = {
+            key: item for key in self._returning[queue] if (item := self._items.get(key)) is not None and item.lapsed
+        }
+        self._returning[queue] = set(found)
+        ready = [item.workload for item in found.values() if item.group is not None and item.group.refused is None]
+        return min(ready, key=order_of, default=None)
+
+    def count(self, queue: str) -> int:
+        """How many workloads of the queue wait for victims."""
+        return sum(self._items[key].workload.cluster_queue == queue for key in self._ends.get(queue, ()))
+
+    def all(self) -> Iterator[tuple[Workload, CapacityReservation]]:
+        """All owners and reservations, in no particular order."""
+        for name, keys in self._ends.items():
+            for key in keys:
+                item = self._items[key]
+                if item.reservation is not None and item.workload.cluster_queue == name:
+                    yield item.workload, item.reservation
+
+
+def _stands(item: Item, free: FreeOf) -> bool:
+    """Whether the workload still cannot start before its victims leave."""
+    reservation, queue = item.reservation, item.workload.cluster_queue
+    if reservation is None or reservation.hint is None or not reservation.victims:
+        return False
+    return not reservation.hint.satisfied_by(lambda fr, _: free(queue, fr, None))
+
+
+def _discard(keys: dict[str, set[str]], name: str, key: str) -> None:
+    if (found := keys.get(name)) is not None:
+        found.discard(key)
+        if not found:
+            del keys[name]
+
+
+def _ending(item: Item, reservation: CapacityReservation) -> set[str]:
+    """The queues that end the reservation when they are requeued."""
+    return {item.workload.cluster_queue, *(admission.cluster_queue for _, admission in reservation.beside)}
