@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from admission import metrics
-from admission.controllers.desk import Desk
+from admission.controllers.cluster_view import make_views
 from admission.controllers.elastic.controller import ElasticQuotaController
 from admission.controllers.evictor import Evictor
 from admission.controllers.explaining import Explainer, Patience
@@ -35,16 +35,16 @@ from admission.controllers.sakkara.output_paths import Paths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
+from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.served import WhenServed
 from admission.controllers.shares import NO_SHARES, LedgerShares
 from admission.controllers.status import legacy_reasons
 from admission.controllers.unmanaged import UnmanagedKinds
-from admission.controllers.views import make_views
 from admission.controllers.waits import WaitReporter
 from admission.controllers.workloads import WorkloadController
-from admission.engine.books import Books
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.registry import ADAPTERS
 from admission.integrations.sets import SETS
@@ -114,16 +114,16 @@ class _Controller:
             settings.integrations.label_keys_to_copy, settings.integrations.annotation_keys_to_copy
         )
         self.pods: Informer[QueuedPod] = Informer(kube, PODS, reader, label_selector=labels)
-        self.ledger, queues, woken = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
+        self.ledger, queues, cycle_due = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
         teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         self._recorder = recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
         self.unmanaged = UnmanagedKinds(kube, recorder)
-        self._books = Books(self.ledger, queues)
+        self._state = SchedulerState(self.ledger, queues)
         by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
-        feed = Feed(views, self._books, woken.set, rules=settings.resources.rules(), by_eviction=by_eviction)
+        feed = Feed(views, self._state, cycle_due.set, rules=settings.resources.rules(), by_eviction=by_eviction)
         patience = Patience(self._settings.explain_after, self._settings.explain_period)
         self._sharing, pods = settings.fair_sharing.rules(), settings.wait_for_pods_ready
-        readiness = Readiness(views, self._everyone(woken)) if pods.enabled and pods.block_admission else None
+        readiness = Readiness(views, self._everyone(cycle_due)) if pods.enabled and pods.block_admission else None
         explainer = Explainer(
             writer,
             views,
@@ -135,12 +135,12 @@ class _Controller:
             startable=lambda: readiness.startable(in_flight=False) if readiness else None,
         )
         waits = WaitReporter(writer, views, recorder, self._settings.wait_report_period, explainer=explainer)
-        desk = Desk(feed, self.ledger, queues, woken, self._settings, self._sharing, readiness)
+        context = SchedulerContext(feed, self.ledger, queues, cycle_due, self._settings, self._sharing, readiness)
         times = SolverTimes(views.workloads.objects.get)
-        scheduler = Scheduler(writer, views, desk, waits, recorder, spent=times.spent)
+        scheduler = Scheduler(writer, views, context, waits, recorder, spent=times.spent)
         self._scheduler, self._readiness = scheduler, readiness
         workers, rules = self._settings.workload_workers, life_rules(settings)
-        workloads = WorkloadController(writer, views, recorder, feed.misfit, workers, rules=rules)
+        workloads = WorkloadController(writer, views, recorder, feed.validation_error, workers, rules=rules)
         self.elastic = {kind: WhenServed(kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
         elastic = ElasticQuotaController(writer, views, self.elastic, recorder)
         self.groups = {kind: WhenServed(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
@@ -160,7 +160,7 @@ class _Controller:
             at_once=self._settings.writes,
         )
         nodes = NodeController(writer, views, self.ledger, Evictor(writer, views, recorder), recorder)
-        shares = LedgerShares(self.ledger.quota) if desk.sharing is not None else NO_SHARES
+        shares = LedgerShares(self.ledger.quota) if context.sharing is not None else NO_SHARES
         gauges, period = shown(settings), self._settings.queue_status_period
         queue_status = QueueController(writer, views, queues, self.ledger.quota, period, shares=shares, shown=gauges)
         lives = Lives(views, by_local_queue=gauges.local_queues)
@@ -225,14 +225,14 @@ class _Controller:
             *(("queue status", reconciler.run) for reconciler in queue_status.reconcilers()),
         ]
 
-    def _everyone(self, woken: asyncio.Event) -> Callable[[], None]:
+    def _everyone(self, cycle_due: asyncio.Event) -> Callable[[], None]:
         """Has all that wait looked at anew."""
 
-        def wake() -> None:
-            self._books.requeue_all()
-            woken.set()
+        def request_cycle() -> None:
+            self._state.requeue_all()
+            cycle_due.set()
 
-        return wake
+        return request_cycle
 
     def missing(self) -> str | None:
         """What the process still waits for before it is ready."""
@@ -244,7 +244,7 @@ class _Controller:
         scheduler, readiness = self._scheduler, self._readiness
         unready = readiness.waited_for(scheduler.admitting) if readiness else None
         return capture(
-            self._books,
+            self._state,
             time.time(),
             self._settings.cycle_budget,
             self._sharing,

@@ -158,7 +158,7 @@ def _replay(world: World, out: Console) -> None:
     slept = world.queues.refusals().keys()
     _decide(world, out, None)
     if slept:
-        world.books.requeue_all()
+        world.state.requeue_all()
         _decide(world, out, slept)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from admission import metrics
 from admission.controllers import conditions
 from admission.controllers.checks import checks_for, own_checks
+from admission.controllers.cluster_view import Views
 from admission.controllers.status import patch_status, read_again
-from admission.controllers.views import Views
 from admission.engine import convert
 from admission.engine.decision import Admit
 from api.errors import Conflict, NotFound, ServerError, Unreachable

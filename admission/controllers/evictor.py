@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 
 from admission import metrics
+from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.status import patch_status
-from admission.controllers.views import Views
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from admission import metrics
 from admission.controllers import conditions
+from admission.controllers.cluster_view import Views
 from admission.controllers.status import patch_status
-from admission.controllers.views import Views
 from admission.engine.decision import Reason
 from admission.engine.explain.explain import explain
 from admission.engine.explain.turn import Scene

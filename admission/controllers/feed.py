@@ -1,12 +1,12 @@
-"""From the watch to the book: every change of the cluster becomes an event of the ledger and of the pending queues.
+"""From the watch to the ledger: every change of the cluster becomes an event of the ledger and of the pending queues.
 
-Wire objects are converted here (engine/intake), once per change, and what did not change for the engine (a node's heartbeat,
-a status that we wrote ourselves) goes no further. A change requeues every workload that it could help, and wakes the
-scheduler with it. An object that cannot be converted is logged by name and field and leaves the last good state in force; a
-Workload that cannot says so in its status, as its misfit.
+Wire objects are converted here (engine/convert.py), once per change. Changes that do not matter to the engine (a node's
+heartbeat, a status that we wrote ourselves) go no further. A change requeues every workload that it could help and requests a
+cycle. An object that cannot be converted is logged by name and field, and its last good state stays in force; the status of a
+Workload then shows the validation error.
 
-The room of an evicted workload is free when its pods have left (`_lingers`). While an admission or an eviction is being
-written its Workload belongs to the scheduler: what the watch still shows of its past is not taken (`hold`, `let_go`).
+The capacity of an evicted workload is free when its pods have left (`_lingers`). While an admission or an eviction is being
+written, the scheduler owns the Workload: older states that the watch still shows are ignored (`hold`, `let_go`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from dataclasses import replace
 import msgspec
 from cachetools import LRUCache
 
+from admission.controllers.admission_context import blocker
+from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, ClusterView
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.held import HeldPod
 from admission.controllers.lifecycle import not_before
 from admission.controllers.resources import Limit, LimitRange, RuntimeClass, completed, defect
 from admission.controllers.sakkara.trees import TreesChanged
-from admission.controllers.situation import blocker
-from admission.controllers.views import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, Sight
 from admission.engine import convert, model
-from admission.engine.books import Books
 from admission.engine.quota.charging import PLAIN, ResourceRules
+from admission.engine.scheduler_state import SchedulerState
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
@@ -45,26 +45,26 @@ _SPECS = 4096
 
 
 class Feed:
-    """Keeps ledger and queues in line with the informers; `wake` is called when a cycle could do something.
+    """Keeps ledger and queues in line with the informers; `request_cycle` is called when a cycle could do something.
 
     `rules` and `by_eviction`: as `convert.workload` takes them.
     """
 
     def __init__(
         self,
-        views: Sight,
-        books: Books,
-        wake: Callable[[], None],
+        views: ClusterView,
+        state: SchedulerState,
+        request_cycle: Callable[[], None],
         *,
         rules: ResourceRules = PLAIN,
         by_eviction: bool = True,
     ) -> None:
-        self._views, self._books, self._wake = views, books, wake
+        self._views, self._state, self._request_cycle = views, state, request_cycle
         self._rules, self._by_eviction = rules, by_eviction
         self._converted: LRUCache[int, tuple[WorkloadSpec, tuple[model.PodSet, ...]]] = LRUCache(_SPECS)
         self._nodes: dict[str, model.Node] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
-        self._misfits: dict[str, str] = {}
+        self._validation_errors: dict[str, str] = {}
         self._held: set[str] = set()
         self._lingering: set[str] = set()
         views.topologies.add_handler(self._topology_changed)
@@ -82,9 +82,9 @@ class Feed:
         views.pods.add_handler(self._pod_changed)
         views.outside.add_handler(self._outside_changed)
 
-    def misfit(self, workload: Workload) -> str | None:
+    def validation_error(self, workload: Workload) -> str | None:
         """What is wrong with a Workload that the engine cannot take, None if it can."""
-        return self._misfits.get(workload.key)
+        return self._validation_errors.get(workload.key)
 
     # ---- flavors and queues
 
@@ -105,7 +105,7 @@ class Feed:
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
         if change.type is _DELETED:
-            self._books.apply(model.Gone(model.Removed.FLAVOR, change.key))
+            self._state.apply(model.Gone(model.Removed.FLAVOR, change.key))
         else:
             self._set_flavor(change.object)
         self._requeue_all()
@@ -113,16 +113,16 @@ class Feed:
     def _set_flavor(self, flavor: ResourceFlavor) -> None:
         topology = self._views.topology(flavor.spec.topology_name or "")
         try:
-            self._books.apply(convert.flavor(flavor, topology))
+            self._state.apply(convert.flavor(flavor, topology))
         except InvalidObject as bad:
             log.warning("flavor not taken: %s", bad, extra={"flavor": flavor.key})
 
     def _cohort_changed(self, change: Change[Cohort]) -> None:
         try:
             if change.type is _DELETED:
-                self._books.apply(model.Gone(model.Removed.COHORT, change.key))
+                self._state.apply(model.Gone(model.Removed.COHORT, change.key))
             else:
-                self._books.apply(convert.cohort(change.object))
+                self._state.apply(convert.cohort(change.object))
         except InvalidObject as bad:
             log.warning("cohort not taken: %s", bad, extra={"cohort": change.key})
         self._requeue_all()
@@ -131,15 +131,15 @@ class Feed:
         """Flavors, topologies, checks and cohorts change seldom: every queue is looked at anew."""
         for queue in self._views.cluster_queues.objects.values():
             self._set_cluster_queue(queue)
-        self._books.requeue_all()
-        self._wake()
+        self._state.requeue_all()
+        self._request_cycle()
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
         if change.type is not _DELETED:
             self._set_cluster_queue(change.object)
             return
         self._cluster_queues.pop(change.key, None)
-        self._books.apply(model.Gone(model.Removed.CLUSTER_QUEUE, change.key))
+        self._state.apply(model.Gone(model.Removed.CLUSTER_QUEUE, change.key))
         self._refresh_queue(change.key)
 
     def _set_cluster_queue(self, queue: ClusterQueue) -> None:
@@ -159,9 +159,9 @@ class Feed:
         if self._cluster_queues.get(queue.key) == new:
             return
         self._cluster_queues[queue.key] = new
-        self._books.apply(new)
+        self._state.apply(new)
         self._refresh_queue(queue.key)
-        self._wake()
+        self._request_cycle()
 
     def _outside_changed(self, namespace: str) -> None:
         """An elastic quota counts every pod of its namespace."""
@@ -183,7 +183,7 @@ class Feed:
             return
         namespace = change.object.metadata.namespace
         self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == namespace)
-        self._wake()
+        self._request_cycle()
 
     def _runtime_changed(self, change: Change[RuntimeClass]) -> None:
         if change.type is not _DELETED and change.old is not None and change.old.overhead == change.object.overhead:
@@ -194,7 +194,7 @@ class Feed:
             for workload in self._views.workloads.objects.values()
             if any((p.template.get("spec") or {}).get("runtimeClassName") == name for p in workload.spec.pod_sets)
         )
-        self._wake()
+        self._request_cycle()
 
     def _refresh_queue(self, name: str) -> None:
         for local in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name):
@@ -205,7 +205,7 @@ class Feed:
     def _node_changed(self, change: Change[Node]) -> None:
         if change.type is _DELETED:
             self._nodes.pop(change.key, None)
-            self._books.apply(model.Gone(model.Removed.NODE, change.key))
+            self._state.apply(model.Gone(model.Removed.NODE, change.key))
             self._retake(tuple(self._lingering))
         else:
             self._set_node(change.object)
@@ -234,8 +234,8 @@ class Feed:
             self._retake((change.old.bound.workload or "",))
 
     def _tell(self, event: model.Event) -> None:
-        if self._books.apply(event):
-            self._wake()
+        if self._state.apply(event):
+            self._request_cycle()
 
     # ---- workloads
 
@@ -266,7 +266,7 @@ class Feed:
                 self._take(workload)
 
     def _gone(self, key: str) -> None:
-        self._misfits.pop(key, None)
+        self._validation_errors.pop(key, None)
         self._lingering.discard(key)
         self._tell(model.Gone(model.Removed.WORKLOAD, key))
 
@@ -278,10 +278,10 @@ class Feed:
         try:
             taken = self.converted(workload)
         except InvalidObject as bad:
-            self._misfits[key] = str(bad)
+            self._validation_errors[key] = str(bad)
             self._leave_out(workload)
             return
-        self._misfits.pop(key, None)
+        self._validation_errors.pop(key, None)
         if taken.admission is None and self._lingers(key):
             self._lingering.add(key)
             return
@@ -294,7 +294,7 @@ class Feed:
         Its booking stays, on its way out, until they have left: so nobody takes them for strangers in the way of the workload
         that it was evicted for, and evicts more for that one. Pods on a node that does not answer may stay for ever.
         """
-        ledger = self._books.ledger
+        ledger = self._state.ledger
         booked = ledger.workload(key)
         if booked is None or not booked.evicted:
             return False
@@ -308,7 +308,7 @@ class Feed:
     def _leave_out(self, workload: Workload) -> None:
         """One that cannot be taken does not wait; its booking stays as long as it holds quota."""
         if is_true(workload.status.conditions, QUOTA_RESERVED):
-            self._books.queues.remove(workload.key)
+            self._state.queues.remove(workload.key)
         else:
             self._tell(model.Gone(model.Removed.WORKLOAD, workload.key))
 
@@ -317,12 +317,12 @@ class Feed:
         local = self._views.local_queue_of(workload)
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
         given, workload = workload, workload if reserved else self._completed(workload)
-        situation = None if reserved else self._views.situation(workload)
+        context = None if reserved else self._views.context(workload)
         return convert.workload(
             workload,
             cluster_queue=local.spec.cluster_queue if local else "",
-            blocked=blocker(workload, situation) if situation else None,
-            not_before=not_before(workload, situation) if situation else 0.0,
+            blocked=blocker(workload, context) if context else None,
+            not_before=not_before(workload, context) if context else 0.0,
             defect=None if reserved else self._defect(given) or self._defect(workload),
             rules=self._rules,
             by_eviction=self._by_eviction,

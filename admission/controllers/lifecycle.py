@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from admission.controllers import checks, conditions
 from admission.controllers.actions import Event
+from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.evictions import Eviction, evicted
-from admission.controllers.situation import Situation, blocker
 from admission.controllers.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
 from admission.engine.convert import closed_gate
 from api.meta import find_condition, is_true, parse_time
@@ -90,25 +90,25 @@ class Step:
     delete: bool = False
 
 
-def not_before(workload: Workload, situation: Situation) -> float:
+def not_before(workload: Workload, context: AdmissionContext) -> float:
     """Epoch seconds before which an evicted workload must not come back; infinity while something else must happen.
 
-    Found from the situation and the time, not from whether that has been written yet: else a younger workload would be
+    Computed from the context and the time, not from whether that has been written yet: else a younger workload would be
     faster than one whose queue was restarted.
     """
     held = find_condition(workload.status.conditions, REQUEUED)
-    if held is not None and held.status == "False" and _restart(held.reason, situation) is None:
+    if held is not None and held.status == "False" and _restart(held.reason, context) is None:
         return float("inf")
     return _requeue_at(workload.status) or 0.0
 
 
-def step(workload: Workload, situation: Situation, now: float, rules: Rules | None = None) -> Step:
+def step(workload: Workload, context: AdmissionContext, now: float, rules: Rules | None = None) -> Step:
     """The next status. The same inputs give the same answer; a status that is as it should be comes back unchanged."""
     rules = rules or Rules()
     if is_true(workload.status.conditions, FINISHED):
         return _finished(workload, now, rules)
     if not workload.spec.active:
-        return _inactive(workload, situation, now)
+        return _inactive(workload, context, now)
     if is_true(workload.status.conditions, DEACTIVATION_TARGET):
         return Step(workload.status, deactivate=True)
     if rejected := checks.in_state(workload.status, CheckState.REJECTED):
@@ -116,10 +116,10 @@ def step(workload: Workload, situation: Situation, now: float, rules: Rules | No
         return _deactivating(workload, Deactivating.ADMISSION_CHECK, text, "AdmissionCheckRejected", now)
     lost = conditions.without_reservation(workload.status, now, workload.metadata.generation)
     if lost is not workload.status:
-        return _pending(workload.model_copy(update={"status": lost}), situation, now)
+        return _pending(workload.model_copy(update={"status": lost}), context, now)
     if is_true(workload.status.conditions, QUOTA_RESERVED):
-        return _reserved(workload, situation, now, rules)
-    return _pending(workload, situation, now)
+        return _reserved(workload, context, now, rules)
+    return _pending(workload, context, now)
 
 
 # ---- at the end, and out of service
@@ -143,7 +143,7 @@ def _deactivating(workload: Workload, cause: str, text: str, event: str, now: fl
     return Step(status, (told,), deactivate=True)
 
 
-def _inactive(workload: Workload, situation: Situation, now: float) -> Step:
+def _inactive(workload: Workload, context: AdmissionContext, now: float) -> Step:
     status, generation, eviction = workload.status, workload.metadata.generation, None
     target, was = find_condition(status.conditions, DEACTIVATION_TARGET), find_condition(status.conditions, EVICTED)
     targeted = target is not None and target.status == "True"
@@ -158,7 +158,7 @@ def _inactive(workload: Workload, situation: Situation, now: float) -> Step:
     status = conditions.without(status, DEACTIVATION_TARGET)
     if status.requeue_state is not None:
         status = status.model_copy(update={"requeue_state": None})
-    blocked = blocker(workload, situation)
+    blocked = blocker(workload, context)
     if not reserved and blocked is not None:
         status = conditions.waiting(status, *blocked, {}, now, generation)
     return Step(status, eviction=eviction)
@@ -167,7 +167,7 @@ def _inactive(workload: Workload, situation: Situation, now: float) -> Step:
 # ---- while it waits
 
 
-def _pending(workload: Workload, situation: Situation, now: float) -> Step:
+def _pending(workload: Workload, context: AdmissionContext, now: float) -> Step:
     generation, again_in = workload.metadata.generation, None
     told: tuple[Event, ...] = ()
     status = checks.retry_later(workload.status, now)
@@ -177,14 +177,14 @@ def _pending(workload: Workload, situation: Situation, now: float) -> Step:
     elif at is not None and status.requeue_state is not None:
         state = status.requeue_state.model_copy(update={"requeue_at": None})
         status = status.model_copy(update={"requeue_state": state})
-    status = _requeued(workload, status, situation, now)
+    status = _requeued(workload, status, context, now)
     if not closed_gate(workload):
         status = conditions.gates_opened(status, "PreemptionGatesOpen", now, generation)
-    if situation.cluster_queue is not None:
-        status = conditions.with_checks(status, situation.checks, now)
+    if context.cluster_queue is not None:
+        status = conditions.with_checks(status, context.checks, now)
     was = find_condition(status.conditions, QUOTA_RESERVED)
     before = was.reason if was is not None and was.status == "False" else None
-    blocked = blocker(workload, situation)
+    blocked = blocker(workload, context)
     if blocked is not None:
         if blocked[0] == Waiting.ADMISSION_GATED != before:
             told = (Event("AdmissionGated", blocked[1]),)
@@ -203,7 +203,7 @@ def _requeue_at(status: WorkloadStatus) -> float | None:
     return parse_time(status.requeue_state.requeue_at) if status.requeue_state else None
 
 
-def _requeued(workload: Workload, status: WorkloadStatus, situation: Situation, now: float) -> WorkloadStatus:
+def _requeued(workload: Workload, status: WorkloadStatus, context: AdmissionContext, now: float) -> WorkloadStatus:
     """Requeued=False is turned once what caused the eviction is over.
 
     The time that one has run which somebody takes into service again is forgotten: else its limit would end it at once.
@@ -211,7 +211,7 @@ def _requeued(workload: Workload, status: WorkloadStatus, situation: Situation, 
     held = find_condition(status.conditions, REQUEUED)
     if held is None or held.status != "False":
         return status
-    restart = _restart(held.reason, situation)
+    restart = _restart(held.reason, context)
     if restart is None or (_requeue_at(status) or 0.0) > now:
         return status
     if restart[0] == Requeueing.REACTIVATED and status.accumulated_past_execution_time_seconds is not None:
@@ -219,15 +219,15 @@ def _requeued(workload: Workload, status: WorkloadStatus, situation: Situation, 
     return conditions.requeued(status, *restart, now, workload.metadata.generation)
 
 
-def _restart(cause: str, situation: Situation) -> tuple[str, str] | None:
+def _restart(cause: str, context: AdmissionContext) -> tuple[str, str] | None:
     """What lets a workload come back that was evicted for that, besides the time to wait; None while it is missing."""
     if cause.startswith(Evicting.DEACTIVATED):
         return Requeueing.REACTIVATED, "The workload was reactivated"
     if cause in _AFTER_A_WHILE:
         return Requeueing.BACKOFF_FINISHED, "The workload backoff was finished"
-    if cause == Evicting.CLUSTER_QUEUE_STOPPED and _runs(situation.cluster_queue):
+    if cause == Evicting.CLUSTER_QUEUE_STOPPED and _runs(context.cluster_queue):
         return Requeueing.CLUSTER_QUEUE_RESTARTED, "The ClusterQueue was restarted after being stopped"
-    if cause == Evicting.LOCAL_QUEUE_STOPPED and _runs(situation.local_queue):
+    if cause == Evicting.LOCAL_QUEUE_STOPPED and _runs(context.local_queue):
         return Requeueing.LOCAL_QUEUE_RESTARTED, "The LocalQueue was restarted after being stopped"
     return None
 
@@ -235,15 +235,15 @@ def _restart(cause: str, situation: Situation) -> tuple[str, str] | None:
 # ---- while it holds quota
 
 
-def _reserved(workload: Workload, situation: Situation, now: float, rules: Rules) -> Step:
+def _reserved(workload: Workload, context: AdmissionContext, now: float, rules: Rules) -> Step:
     status, generation = workload.status, workload.metadata.generation
     if is_true(status.conditions, EVICTED):
         return Step(status)  # its job is being stopped
-    status = _requeued(workload, status, situation, now)
-    if situation.cluster_queue is not None:
-        status = conditions.with_checks(status, situation.checks, now)
+    status = _requeued(workload, status, context, now)
+    if context.cluster_queue is not None:
+        status = conditions.with_checks(status, context.checks, now)
     status = conditions.synced_admitted(status, now, generation)
-    eviction = _eviction(status, situation)
+    eviction = _eviction(status, context)
     if eviction is not None:
         status = evicted(checks.retry_later(status, now), eviction, now, generation)
         return Step(status, eviction=eviction)
@@ -265,15 +265,15 @@ def _timed(workload: Workload, now: float, rules: Rules) -> Step:
     return Step(status, again_in=min(moments) - now if moments else None)
 
 
-def _eviction(status: WorkloadStatus, situation: Situation) -> Eviction | None:
+def _eviction(status: WorkloadStatus, context: AdmissionContext) -> Eviction | None:
     """Why a workload that holds quota has to go, but for time."""
     if retrying := checks.in_state(status, CheckState.RETRY):
         text = f"Asked to come again by admission check(s) {checks.named(retrying)}"
         return Eviction(Evicting.ADMISSION_CHECK, text)
     admitted = is_true(status.conditions, ADMITTED)
     found = (
-        (situation.local_queue, Evicting.LOCAL_QUEUE_STOPPED, "The LocalQueue"),
-        (situation.cluster_queue, Evicting.CLUSTER_QUEUE_STOPPED, "The ClusterQueue"),
+        (context.local_queue, Evicting.LOCAL_QUEUE_STOPPED, "The LocalQueue"),
+        (context.cluster_queue, Evicting.CLUSTER_QUEUE_STOPPED, "The ClusterQueue"),
     )
     for queue, reason, name in found:
         if queue is None or queue.metadata.deletion_timestamp:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from admission import lifemetrics as metrics
 from admission.controllers.activity import cohorts_above
-from admission.controllers.views import Sight
+from admission.controllers.cluster_view import ClusterView
 from api.kube.store import Change, ChangeType
 from api.meta import Condition, find_condition, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, PODS_READY, QUOTA_RESERVED, REQUEUED, PodsReadiness
@@ -26,7 +26,9 @@ States = dict[str, Condition]
 class Lives:
     """`by_local_queue`: figures of each LocalQueue as well."""
 
-    def __init__(self, views: Sight, *, by_local_queue: bool = True, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, views: ClusterView, *, by_local_queue: bool = True, now: Callable[[], float] = time.time
+    ) -> None:
         self._views, self._by_local_queue, self._now = views, by_local_queue, now
         self._counting = False
         views.workloads.add_handler(self._changed)

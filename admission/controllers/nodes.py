@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import msgspec
 
+from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
 from admission.controllers.held import HeldPod
@@ -32,7 +33,6 @@ from admission.controllers.node_failures import (
 )
 from admission.controllers.repairs import hostnames
 from admission.controllers.status import patch_status
-from admission.controllers.views import Views
 from admission.engine.ledger import Ledger
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from admission.controllers import honoured
+from admission.controllers import unsupported_fields
 from admission.controllers.activity import Activity, cohort_activity, cohorts_above, flavors_of, local_queue_activity
+from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, Views
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.gauges import USUAL, QueueFigures, Sheet, Shown, of_cohort, of_local_queue
 from admission.controllers.shares import NO_SHARES, Shares
 from admission.controllers.tally import NOTHING, Tallies, Tally, nominal_quotas, usage
-from admission.controllers.views import BY_CLUSTER_QUEUE, Views
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from api.kube.client import Kube, PatchKind
@@ -169,7 +169,7 @@ class QueueController:
         outside = outside_usage(self._quota.spec(name))
         made = _Status(activity, tally, nominal_quotas(queue), self._pending.count(name), share, outside)
         status = made.on(queue.status, queue.metadata.generation, self._now())
-        status = self._noted(status, honoured.of_cluster_queue(queue), queue)
+        status = self._noted(status, unsupported_fields.of_cluster_queue(queue), queue)
         await self._write(CLUSTER_QUEUES, queue, status)
         await self._hold(self._views.cluster_queues, queue, used=bool(tally.reserving))
         locals_ = [self._tallies.local_queue(q.key) for q in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name)]
@@ -188,7 +188,7 @@ class QueueController:
         declared = dict.fromkeys(nominal_quotas(target)) if target is not None else NOTHING
         made = _Status(activity, tally, declared, tally.pending)
         status = made.on(queue.status, queue.metadata.generation, self._now())
-        status = self._noted(status, honoured.of_local_queue(queue), queue)
+        status = self._noted(status, unsupported_fields.of_local_queue(queue), queue)
         await self._write(LOCAL_QUEUES, queue, status)
         if self._shown.local_queues:
             self._sheet.show(f"local queue {key}", of_local_queue(queue, activity, tally))
@@ -216,7 +216,7 @@ class QueueController:
         self._sheet.show(owner, of_cohort(name, above, node, tallies, share))
 
     def _noted(self, status: S, fields: list[str], obj: KubeObject) -> S:
-        conditions = honoured.noted(status.conditions, fields, obj.metadata.generation, self._now())
+        conditions = unsupported_fields.noted(status.conditions, fields, obj.metadata.generation, self._now())
         return status if conditions is status.conditions else status.model_copy(update={"conditions": conditions})
 
     async def _write(

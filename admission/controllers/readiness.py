@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from admission.controllers.views import Sight
+from admission.controllers.cluster_view import ClusterView
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, FINISHED, PODS_READY
@@ -17,10 +17,10 @@ from api.workloads import Workload
 
 
 class Readiness:
-    """Kept current by the watch. `wake` is called when the last workload that was waited for is ready or gone."""
+    """Kept current by the watch. `request_cycle` is called when the last workload that was waited for is ready or gone."""
 
-    def __init__(self, views: Sight, wake: Callable[[], object]) -> None:
-        self._wake = wake
+    def __init__(self, views: ClusterView, request_cycle: Callable[[], object]) -> None:
+        self._request_cycle = request_cycle
         self._unready: set[str] = set()
         views.workloads.add_handler(self._workload_changed)
 
@@ -35,7 +35,7 @@ class Readiness:
     def settled(self, in_flight: bool) -> None:
         """A write has ended. If it admitted nobody, those who were refused for it are worth another look."""
         if self.startable(in_flight):
-            self._wake()
+            self._request_cycle()
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is not ChangeType.DELETED and unready(change.object):
@@ -43,7 +43,7 @@ class Readiness:
         elif change.key in self._unready:
             self._unready.discard(change.key)
             if not self._unready:
-                self._wake()
+                self._request_cycle()
 
 
 def unready(workload: Workload) -> bool:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from admission import metrics
-from admission.controllers.desk import Desk
+from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
+from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.status import read_again
-from admission.controllers.views import Views
 from admission.engine.decision import Evict, Preempt
 from admission.engine.model import Workload as Booked
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
@@ -61,14 +61,19 @@ class Removals:
         self,
         kube: Kube,
         views: Views,
-        desk: Desk,
+        context: SchedulerContext,
         evictor: Evictor,
         recorder: EventRecorder,
         admitting: Mapping[str, asyncio.Task[None]],
         again: Callable[[str], None],
     ) -> None:
         self._kube, self._views, self._evictor, self._recorder = kube, views, evictor, recorder
-        self._feed, self._ledger, self._queues, self._woken = desk.feed, desk.ledger, desk.queues, desk.woken
+        self._feed, self._ledger, self._queues, self._cycle_due = (
+            context.feed,
+            context.ledger,
+            context.queues,
+            context.cycle_due,
+        )
         self._admitting, self._again = admitting, again
 
     def preempt(self, decision: Preempt, tasks: asyncio.TaskGroup) -> None:
@@ -170,7 +175,7 @@ class Removals:
     def _look_again(self, removal: Removal) -> None:
         pending = filter(None, map(self._queues.workload, removal.for_whom))
         self._queues.requeue(sorted({workload.cluster_queue for workload in pending}))
-        self._woken.set()
+        self._cycle_due.set()
 
 
 def _may_go(workload: Workload, removal: Removal) -> bool:

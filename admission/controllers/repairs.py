@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 
-from admission.controllers.views import Views
+from admission.controllers.cluster_view import Views
 from admission.engine.cycle.second import second_pass
 from admission.engine.decision import Decision
 from admission.engine.ledger import Ledger
@@ -22,22 +22,22 @@ from api.workloads import PodSetAssignment, Workload
 
 
 class Repairs:
-    """What is to be repaired. `wake` is called when there is something new."""
+    """What is to be repaired. `request_cycle` is called when there is something new."""
 
-    def __init__(self, views: Views, ledger: Ledger, wake: Callable[[], None]) -> None:
-        self._views, self._ledger, self._wake = views, ledger, wake
+    def __init__(self, views: Views, ledger: Ledger, request_cycle: Callable[[], None]) -> None:
+        self._views, self._ledger, self._request_cycle = views, ledger, request_cycle
         self._due: dict[str, None] = {}
         views.workloads.add_handler(self._changed)
 
     def again(self, key: str) -> None:
         """Look at the workload once more."""
         self._due[key] = None
-        self._wake()
+        self._request_cycle()
 
     def written(self, key: str) -> None:
         """Nothing is being written of the workload any more: a failure that came meanwhile is looked at now."""
         if key in self._due:
-            self._wake()
+            self._request_cycle()
 
     def due(self, busy: Container[str]) -> dict[str, list[str]]:
         """Who is to be looked at next, with the failed nodes; `busy` as in `decisions`, which takes them."""

@@ -17,12 +17,12 @@ from typing import Any
 
 from admission import metrics
 from admission.controllers.admitting import AdmissionWriter
+from admission.controllers.cluster_view import Views
 from admission.controllers.decision_log import DecisionLog
-from admission.controllers.desk import Desk
 from admission.controllers.evictor import Evictor
 from admission.controllers.removals import Removals
 from admission.controllers.repairs import Repairs
-from admission.controllers.views import Views
+from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.waits import WaitReason, WaitReporter
 from admission.engine import model
 from admission.engine.cycle.cycle import CycleReport
@@ -52,24 +52,24 @@ class Scheduler:
         self,
         kube: Kube,
         views: Views,
-        desk: Desk,
+        context: SchedulerContext,
         waits: WaitReporter,
         recorder: EventRecorder,
         now: Callable[[], float] = time.time,
         *,
         spent: Spent = lambda keys, seconds: None,
     ) -> None:
-        self._views, self._desk, self._waits, self._recorder, self._now = views, desk, waits, recorder, now
+        self._views, self._context, self._waits, self._recorder, self._now = views, context, waits, recorder, now
         self._spent = spent
         self._log = DecisionLog(views.workloads.objects)
         views.workloads.add_handler(self._workload_changed)
-        self._slots = asyncio.Semaphore(desk.settings.writes)
+        self._slots = asyncio.Semaphore(context.settings.writes)
         self._admitting: dict[str, asyncio.Task[None]] = {}
-        wake = desk.woken.set
+        request_cycle = context.cycle_due.set
         self._writer = AdmissionWriter(kube, views, recorder, now)
-        self._repairs = Repairs(views, desk.ledger, wake)
+        self._repairs = Repairs(views, context.ledger, request_cycle)
         evictor = Evictor(kube, views, recorder, now)
-        self._removals = Removals(kube, views, desk, evictor, recorder, self._admitting, self._repairs.again)
+        self._removals = Removals(kube, views, context, evictor, recorder, self._admitting, self._repairs.again)
 
     @property
     def admitting(self) -> Collection[str]:
@@ -82,12 +82,12 @@ class Scheduler:
 
     async def run(self) -> None:
         """Until cancelled."""
-        desk = self._desk
+        context = self._context
         async with asyncio.TaskGroup() as writes:
-            desk.woken.set()
+            context.cycle_due.set()
             while True:
                 await self._wait()
-                desk.woken.clear()
+                context.cycle_due.clear()
                 for decision in self._repairs.decisions(self._admitting):
                     self._repair(decision, writes)
                 report = self._cycle()
@@ -99,7 +99,7 @@ class Scheduler:
                     if notice.workload.blocked is None:
                         self._waits.waits(notice.workload.key, WaitReason(notice.reason, notice.message, {}))
                 if report.more:
-                    desk.woken.set()
+                    context.cycle_due.set()
                 # A cycle is pure computing: others get their turn before the next one.
                 await asyncio.sleep(0)
 
@@ -107,7 +107,7 @@ class Scheduler:
         """Deciding on it failed, by a fault of ours: the others go on, and it is tried again after a while."""
         log.error("cannot decide on a workload", exc_info=error, extra={"workload": workload.key})
         metrics.UNDECIDED.inc()
-        self._desk.queues.put(replace(workload, not_before=self._now() + SET_ASIDE))
+        self._context.queues.put(replace(workload, not_before=self._now() + SET_ASIDE))
         why = f"{type(error).__name__}: {error}"
         text = f"Stowage failed to decide on this workload, and tries again in {SET_ASIDE:.0f} s: {why}"
         self._waits.waits(workload.key, WaitReason(Reason.MISCONFIGURED, text, {}))
@@ -117,19 +117,19 @@ class Scheduler:
             self._log.forget(change.key)
 
     async def _wait(self) -> None:
-        due = self._desk.queues.next_due()
+        due = self._context.queues.next_due()
         pause = None if due is None else max(0.0, due - self._now())
         try:
             async with asyncio.timeout(pause):
-                await self._desk.woken.wait()
+                await self._context.cycle_due.wait()
         except TimeoutError:
             log.debug("a backoff is over")
 
     def _cycle(self) -> CycleReport:
-        started, spent, desk = time.perf_counter(), time.thread_time(), self._desk
-        startable = desk.readiness.startable(bool(self._admitting)) if desk.readiness else None
-        budget = desk.settings.cycle_budget
-        report = decide(desk.ledger, desk.queues, self._now(), budget, desk.sharing, startable=startable)
+        started, spent, context = time.perf_counter(), time.thread_time(), self._context
+        startable = context.readiness.startable(bool(self._admitting)) if context.readiness else None
+        budget = context.settings.cycle_budget
+        report = decide(context.ledger, context.queues, self._now(), budget, context.sharing, startable=startable)
         result = "success" if any(isinstance(d, Admit) for d in report.decisions) else "inadmissible"
         metrics.ATTEMPTS.labels(result).inc()
         seconds = time.perf_counter() - started
@@ -141,7 +141,7 @@ class Scheduler:
         for decision in report.decisions:
             metrics.DECISIONS.labels(type(decision).__name__).inc()
             if isinstance(decision, Wait) and decision.reason is Reason.REPEATED_PREEMPTION:
-                waits = desk.queues.workload(decision.workload)
+                waits = context.queues.workload(decision.workload)
                 metrics.REPEATED_PREEMPTIONS.labels("" if waits is None else waits.cluster_queue).inc()
         return report
 
@@ -175,17 +175,17 @@ class Scheduler:
 
     def _begin(self, decision: Admit, write: Coroutine[Any, Any, None], writes: asyncio.TaskGroup) -> None:
         key = decision.workload
-        self._desk.feed.hold(key)
+        self._context.feed.hold(key)
         task = self._admitting[key] = writes.create_task(write, name=f"admit {key}")
 
         def ended(_: asyncio.Task[None]) -> None:
             # However it ends, also with the Lease, in the middle or before it began: the next term starts from what the
             # watch shows.
             self._admitting.pop(key, None)
-            self._desk.feed.let_go(key)
+            self._context.feed.let_go(key)
             self._repairs.written(key)
-            if self._desk.readiness is not None:
-                self._desk.readiness.settled(bool(self._admitting))
+            if self._context.readiness is not None:
+                self._context.readiness.settled(bool(self._admitting))
 
         task.add_done_callback(ended)
 
@@ -195,7 +195,7 @@ class Scheduler:
     async def _move(self, decision: Admit) -> None:
         outcome = await self._counted(decision.workload, self._writer.move(decision))
         if outcome not in ("written", "obsolete", "fenced"):
-            self._desk.feed.let_go(decision.workload)
+            self._context.feed.let_go(decision.workload)
             self._repairs.again(decision.workload)
 
     async def _counted(self, key: str, write: Awaitable[str]) -> str:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from contextvars import ContextVar
 
-from admission.controllers.views import Views
+from admission.controllers.cluster_view import Views
 from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import WORKLOADS

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.controllers import conditions
+from admission.controllers.cluster_view import Views
 from admission.controllers.explaining import Explainer
 from admission.controllers.status import patch_status, written_reason
-from admission.controllers.views import Views
 from admission.engine.decision import Reason
 from admission.engine.explain.words import NEVER
 from api.errors import NotFound

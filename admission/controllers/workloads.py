@@ -1,8 +1,8 @@
 """The Workload reconciler: what `lifecycle.step` says of each Workload, written to the API server.
 
-Woken by the Workload itself, by whatever its situation depends on, and by time. It also lets go of Workloads without an owner
-that Stowage manages: it removes their finalizer when they are deleted and their reservation when they are evicted, since no
-job controller will.
+Reconciles a Workload when it changes, when its admission context changes, and when time passes. It also lets go of Workloads
+without an owner that Stowage manages: it removes their finalizer when they are deleted and their reservation when they are
+evicted, since no job controller will.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterable
 
 from admission import metrics
-from admission.controllers import conditions, honoured, lifecycle
+from admission.controllers import conditions, lifecycle, unsupported_fields
+from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.controllers.evictor import Evictor
 from admission.controllers.status import patch_status
-from admission.controllers.views import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.integrations.owners import is_ours
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube, PatchKind
@@ -33,19 +33,25 @@ log = logging.getLogger(__name__)
 
 
 class WorkloadController:
-    """Keeps each Workload's status in line with its situation while it runs."""
+    """Keeps each Workload's status current with its admission context."""
 
     def __init__(
         self,
         kube: Kube,
         views: Views,
         recorder: EventRecorder,
-        misfit: Callable[[Workload], str | None],
+        validation_error: Callable[[Workload], str | None],
         workers: int,
         now: Callable[[], float] = time.time,
         rules: lifecycle.Rules | None = None,
     ) -> None:
-        self._kube, self._views, self._recorder, self._misfit, self._now = kube, views, recorder, misfit, now
+        self._kube, self._views, self._recorder, self._validation_error, self._now = (
+            kube,
+            views,
+            recorder,
+            validation_error,
+            now,
+        )
         self._rules = rules or lifecycle.Rules()
         self._evictor = Evictor(kube, views, recorder, now)
         self._reconciler = Reconciler("workloads", self._reconcile, workers=workers)
@@ -115,8 +121,8 @@ class WorkloadController:
         if workload.metadata.deletion_timestamp and not owned:
             await self._let_go(workload)
             return None
-        situation = self._views.situation(workload, self._misfit(workload))
-        result = lifecycle.step(workload, situation, self._now(), self._rules)
+        context = self._views.context(workload, self._validation_error(workload))
+        result = lifecycle.step(workload, context, self._now(), self._rules)
         if result.delete:
             await self._delete(workload, result)
             return None
@@ -148,7 +154,7 @@ class WorkloadController:
         status = result.status
         if is_true(status.conditions, EVICTED) and is_true(status.conditions, QUOTA_RESERVED) and not owned:
             status = conditions.released(status, self._now(), workload.metadata.generation)
-        noted = honoured.noted(status.conditions, (), workload.metadata.generation, self._now())
+        noted = unsupported_fields.noted(status.conditions, (), workload.metadata.generation, self._now())
         if noted is not status.conditions:
             status = status.model_copy(update={"conditions": noted})
         if status is workload.status:

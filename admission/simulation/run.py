@@ -146,7 +146,7 @@ class _Play:
         """Where workloads are admitted one by one: pods are ready at once here, so that the next one may come."""
         if self._world.startable != 1 or not report.admitted:
             return False
-        self._world.books.requeue_all()
+        self._world.state.requeue_all()
         return True
 
     # ---- what is decided

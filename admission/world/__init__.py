@@ -1,8 +1,8 @@
 """What the engine knows of a cluster, without a controller: loaded read-only from a live one, from files, from a snapshot.
 
 For `stowage explain`, `simulate` and `snapshot`. The way in is the controller's own: the same decoding, the same feed
-(controllers/feed.py), the same rules of waking (engine/books.py), for jobs the webhook's defaults and the adapters. Nothing
-here writes to a cluster, and nothing decides: that is the engine's.
+(controllers/feed.py), the same requeueing (engine/scheduler_state.py), for jobs the webhook's defaults and the adapters.
+Nothing here writes to a cluster, and nothing decides: that is the engine's.
 
     world.py      the World itself
     objects.py    objects by kind, each taken in as the controller would; maps.py: Sakkara's ConfigMaps

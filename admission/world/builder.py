@@ -50,7 +50,7 @@ class Builder:
         self._world, self.objects = world, objects
         self._given = Given(world.faults, uids)
         self._units = Units(objects)
-        self._lookups = lookups(objects.sight, self._units.gang_pods)
+        self._lookups = lookups(objects.view, self._units.gang_pods)
         self._titles: dict[str, str] = {}
 
     @classmethod
@@ -58,7 +58,7 @@ class Builder:
         """Of an empty world."""
         rules = rules or WorldRules()
         world = World.under(rules)
-        return cls(world, Objects(world.books, rules))
+        return cls(world, Objects(world.state, rules))
 
     def build(self, found: Iterable[Document]) -> World:
         """The world of these objects."""
@@ -77,7 +77,7 @@ class Builder:
                 self._each(kind, self._take_pod if kind is PODS else self._take)
         self._take_jobs()
         self._world.arrivals.sort(key=lambda coming: coming.at)
-        take_states(self._world, self.objects.sight.workloads.objects.values())
+        take_states(self._world, self.objects.view.workloads.objects.values())
         return self._world
 
     def add_jobs(self, found: Iterable[Document]) -> list[str]:
@@ -276,8 +276,8 @@ class Builder:
             self._world.arrivals.append(Arrival(at, replace(taken, queued=at)))
         else:
             self.objects.add(WORKLOADS, msgspec.json.encode(workload.to_wire()))
-            if (misfit := self.objects.misfit(workload)) is not None:
-                raise Misfit(misfit.removeprefix(f"Workload {workload.key}: "))
+            if (validation_error := self.objects.validation_error(workload)) is not None:
+                raise ValidationFailedError(validation_error.removeprefix(f"Workload {workload.key}: "))
         self._world.about[workload.key] = known
         self._titles[known.title] = workload.key
 
@@ -287,5 +287,5 @@ def _key(document: Document) -> str:
     return object_key(meta["namespace"], meta["name"])
 
 
-class Misfit(StowageError):
+class ValidationFailedError(StowageError):
     """A workload that the engine cannot take; the text says what is wrong with it."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import msgspec
 
-from admission.controllers.views import BOUND_PODS
+from admission.controllers.cluster_view import BOUND_PODS
 from admission.world.maps import waiting
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
@@ -42,7 +42,7 @@ async def load_cluster(
     """As `from_cluster`, with the objects, for callers that add to them."""
     rules = rules or WorldRules()
     world = World.under(rules, time.time() if now is None else now)
-    objects = Objects(world.books, rules)
+    objects = Objects(world.state, rules)
     for kind in (*KINDS, POD_GROUPS, SIGS_POD_GROUPS):
         for selection in _selections(kind, rules.trees):
             try:
@@ -53,14 +53,14 @@ async def load_cluster(
                 message = f"Sakkara's trees and groups are not known: {refused.message}"
                 world.faults.append(Fault(CLUSTER, "ConfigMaps", message))
                 break
-    workloads = objects.sight.workloads.objects.values()
+    workloads = objects.view.workloads.objects.values()
     for workload in workloads:
         world.about[workload.key] = about(workload)
-        if (misfit := objects.misfit(workload)) is not None:
-            world.faults.append(Fault(CLUSTER, f"Workload {workload.key}", misfit))
+        if (validation_error := objects.validation_error(workload)) is not None:
+            world.faults.append(Fault(CLUSTER, f"Workload {workload.key}", validation_error))
     take_states(world, workloads)
     take_gangs(world, objects.pod_groups.values(), waiting(objects.group_maps))
-    for found in (*objects.sight.topology_maps.objects, *objects.group_maps.objects):
+    for found in (*objects.view.topology_maps.objects, *objects.group_maps.objects):
         if (problem := objects.map_problem(found)) is not None:
             world.faults.append(Fault(CLUSTER, f"ConfigMap {found}", problem))
     return world, objects

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.controllers.cluster_view import ClusterView
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import composed, is_managed
-from admission.controllers.views import Sight
 from admission.integrations.base import JobKind
 from admission.integrations.gang import names_gang
 from admission.integrations.registry import ADAPTERS
@@ -41,20 +41,20 @@ class NotOurs(StowageError):
     """A job that Stowage would leave alone; the text says why."""
 
 
-def lookups(sight: Sight, gang_pods: Callable[[str], Iterable[GangPod]]) -> Lookups:
+def lookups(view: ClusterView, gang_pods: Callable[[str], Iterable[GangPod]]) -> Lookups:
     """What the webhook would know; `gang_pods` are the pods of a gang by its key."""
 
     def labels(namespace: str) -> Mapping[str, str] | None:
-        found = sight.namespaces.objects.get(namespace)
+        found = view.namespaces.objects.get(namespace)
         return found.metadata.labels if found else None
 
     return Lookups(
-        local_queues=sight.local_queues.objects,
-        cluster_queues=sight.cluster_queues.objects,
-        flavors=sight.flavors.objects,
-        topologies=sight.topologies.objects,
-        admission_checks=sight.checks.objects,
-        workload_priority_classes=sight.workload_priorities.objects,
+        local_queues=view.local_queues.objects,
+        cluster_queues=view.cluster_queues.objects,
+        flavors=view.flavors.objects,
+        topologies=view.topologies.objects,
+        admission_checks=view.checks.objects,
+        workload_priority_classes=view.workload_priorities.objects,
         namespace_labels=labels,
         gang_pods=gang_pods,
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from admission.controllers.cluster_view import ClusterView, index
 from admission.controllers.feed import Feed
 from admission.controllers.held import PodReader
 from admission.controllers.jobs.surroundings import Surroundings
@@ -19,9 +20,8 @@ from admission.controllers.pods.views import BY_POD, pod_keys
 from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.terms import as_described
-from admission.controllers.views import Sight, index
 from admission.engine import convert, model
-from admission.engine.books import Books
+from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod
 from admission.world import maps
 from admission.world.rules import WorldRules
@@ -84,20 +84,20 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
 
 
 class Objects:
-    """What is in a cluster; `sight` is how the rest of the house looks at it, `pod_groups` by the keys of their gangs.
+    """What is in a cluster; `view` is how the rest of the house looks at it, `pod_groups` by the keys of their gangs.
 
     `group_maps`: the ConfigMaps that describe Sakkara groups, `groups`: what they come to.
     `rules`: what of the controller's settings holds here.
     """
 
-    def __init__(self, books: Books, rules: WorldRules | None = None) -> None:
+    def __init__(self, state: SchedulerState, rules: WorldRules | None = None) -> None:
         self.rules = rules = rules or WorldRules()
         self._stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in KINDS}
         self._decoders = {kind: make() for kind, (_, make) in KINDS.items()}
-        self.sight = Sight(**{field: self._stores[kind] for kind, (field, _) in KINDS.items()})
+        self.view = ClusterView(**{field: self._stores[kind] for kind, (field, _) in KINDS.items()})
         index(self._stores[WORKLOADS], self._stores[LOCAL_QUEUES], self._stores[LIMIT_RANGES])
         self._stores[WORKLOADS].add_index(BY_POD, pod_keys)
-        self._feed = Feed(self.sight, books, _nobody, rules=rules.resources, by_eviction=rules.by_eviction)
+        self._feed = Feed(self.view, state, _nobody, rules=rules.resources, by_eviction=rules.by_eviction)
         self.pod_groups: dict[str, PodGroup] = {}
         self.group_maps = maps.GroupMaps()
         self.groups = SakkaraGroups(self.group_maps)
@@ -105,7 +105,7 @@ class Objects:
     def add(self, kind: Resource, data: bytes) -> Any:
         """Takes one object in, from its JSON; tells it as it was decoded. Raises InvalidObject.
 
-        A Workload that the engine cannot take is kept, and `misfit` says why.
+        A Workload that the engine cannot take is kept, and `validation_error` says why.
         """
         made = self.decoded(kind, data)
         if (taken := _TRIED.get(kind)) is not None:
@@ -124,7 +124,7 @@ class Objects:
 
     def map_problem(self, key: str) -> str | None:
         """What is wrong with a ConfigMap that was taken in; None where all is well."""
-        return maps.problem(key, self.sight.trees, self.groups)
+        return maps.problem(key, self.view.trees, self.groups)
 
     def terms(self, key: str, pods: Sequence[QueuedPod]) -> Terms:
         """What holds for the gang of that key. Raises UnlikePods."""
@@ -154,18 +154,18 @@ class Objects:
         """As the engine takes it, with what keeps it from being considered now. Raises InvalidObject."""
         return self._feed.converted(workload)
 
-    def misfit(self, workload: Workload) -> str | None:
+    def validation_error(self, workload: Workload) -> str | None:
         """What is wrong with a Workload that was taken in and that the engine cannot take."""
-        return self._feed.misfit(workload)
+        return self._feed.validation_error(workload)
 
     def surroundings(self) -> Surroundings:
         """What a job's adapter may look at."""
         return Surroundings(
-            flavors=self.sight.flavors.objects,
-            workload_priority_classes=self.sight.workload_priorities.objects,
-            priority_classes=self.sight.priorities.objects,
-            workloads=self.sight.workloads.objects,
-            options=self.rules.jobs(self.sight.namespaces.objects),
+            flavors=self.view.flavors.objects,
+            workload_priority_classes=self.view.workload_priorities.objects,
+            priority_classes=self.view.priorities.objects,
+            workloads=self.view.workloads.objects,
+            options=self.rules.jobs(self.view.namespaces.objects),
         )
 
 

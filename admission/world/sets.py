@@ -34,7 +34,7 @@ def is_whole(obj: Mapping[str, Any], objects: Objects) -> bool:
 
 def workloads_of(obj: Mapping[str, Any], kind: SetKind, objects: Objects, now: float) -> list[Workload]:
     """What the controller would make for the set, beside the Workloads that are there. Raises NoGroups."""
-    known = [w for w in objects.sight.workloads.objects.values() if _is_of(w, obj, kind)]
+    known = [w for w in objects.view.workloads.objects.values() if _is_of(w, obj, kind)]
     made = plan_set(kind, obj, known, (), objects.surroundings(), now)
     created = [action.workload for action in made.workloads() if isinstance(action, CreateWorkload)]
     if not created and not known and made.events:

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.engine.books import Books
 from admission.engine.model import (
     BoundPod,
     ClusterQueue,
@@ -36,6 +35,7 @@ from admission.engine.queue.line import order_of
 from admission.engine.queue.memory import Memory
 from admission.engine.queue.pending import Kept, StartReservation
 from admission.engine.quota.fairness import FairSharing
+from admission.engine.scheduler_state import SchedulerState
 from admission.world.records import (
     CohortRecord,
     HeldCapacityRecord,
@@ -132,7 +132,7 @@ def decode(data: bytes, where: str = "snapshot") -> Snapshot:
 
 
 def capture(
-    books: Books,
+    state: SchedulerState,
     now: float,
     budget: int,
     sharing: FairSharing | None = None,
@@ -148,15 +148,15 @@ def capture(
 
     Costs as much as there is, and decides nothing; but backoffs that are over by then are taken to be over.
     """
-    books.queues.due(now)
+    state.queues.due(now)
     found: dict[type, tuple[Any, ...]] = {
-        kind: tuple(events) for kind, events in groupby(books.ledger.inputs(), key=type)
+        kind: tuple(events) for kind, events in groupby(state.ledger.inputs(), key=type)
     }
-    rooms, memory = sorted(books.ledger.rooms().items()), books.queues.memory()
+    rooms, memory = sorted(state.ledger.rooms().items()), state.queues.memory()
     return Snapshot(
         at=now,
         budget=budget,
-        options=books.ledger.options,
+        options=state.ledger.options,
         sharing=sharing,
         flavors=found.get(Flavor, ()),
         cohorts=tuple(map(cohort_record, found.get(Cohort, ()))),
@@ -164,28 +164,28 @@ def capture(
         nodes=found.get(Node, ()),
         workloads=tuple(map(_finite, found.get(Workload, ()))),
         pods=found.get(BoundPod, ()),
-        pending=tuple(_finite(w) for w in sorted(books.queues.workloads(), key=order_of)),
+        pending=tuple(_finite(w) for w in sorted(state.queues.workloads(), key=order_of)),
         refused=tuple(
             Refusal(key, *why, hint_record(memory.hints.get(key)))
-            for key, why in sorted(books.queues.refusals().items())
+            for key, why in sorted(state.queues.refusals().items())
         ),
         short=tuple(Short(key, why, hint_record(hint)) for key, (why, hint) in sorted(memory.short.items())),
         untold=tuple(sorted(memory.unevaluated)),
         returning=tuple(sorted(memory.returning)),
         promised=tuple(
             reservation_record(one.key, reservation)
-            for one, reservation in sorted(books.queues.capacity_reservations(), key=lambda one: order_of(one[0]))
+            for one, reservation in sorted(state.queues.capacity_reservations(), key=lambda one: order_of(one[0]))
         ),
-        claims=tuple(reservation_record(*one) for one in sorted(books.queues.claims.items())),
+        claims=tuple(reservation_record(*one) for one in sorted(state.queues.claims.items())),
         reserved=tuple(
-            start_record(*one) for one in sorted(books.queues.start_reservations(), key=lambda one: order_of(one[0]))
+            start_record(*one) for one in sorted(state.queues.start_reservations(), key=lambda one: order_of(one[0]))
         ),
         unforeseen=tuple(sorted(memory.unforeseen)),
         kept=tuple(
             KeptRecord(one.key, kept.admission, kept.level)
-            for one, kept in sorted(books.queues.kept(), key=lambda each: order_of(each[0]))
+            for one, kept in sorted(state.queues.kept(), key=lambda each: order_of(each[0]))
         ),
-        evictions=books.queues.evictions.pairs(),
+        evictions=state.queues.evictions.pairs(),
         rooms=tuple(HeldCapacityRecord(*slot, nodes) for slot, nodes in rooms),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
@@ -198,7 +198,7 @@ def capture(
 def capture_world(world: World) -> Snapshot:
     """The world as it is now."""
     return capture(
-        world.books,
+        world.state,
         world.now,
         world.budget,
         world.sharing,

@@ -141,11 +141,11 @@ class Units:
 
     def _free_queue(self, namespace: str, name: str) -> None:
         """A queue of gangs that name none, as far as it is not there."""
-        sight = self._objects.sight
+        view = self._objects.view
         wanted = (
-            (RESOURCE_FLAVORS, sight.flavors.objects, freequeue.flavor(name)),
-            (CLUSTER_QUEUES, sight.cluster_queues.objects, freequeue.cluster_queue(name, sight.flavors.objects)),
-            (LOCAL_QUEUES, sight.local_queues.objects, freequeue.local_queue(namespace, name)),
+            (RESOURCE_FLAVORS, view.flavors.objects, freequeue.flavor(name)),
+            (CLUSTER_QUEUES, view.cluster_queues.objects, freequeue.cluster_queue(name, view.flavors.objects)),
+            (LOCAL_QUEUES, view.local_queues.objects, freequeue.local_queue(namespace, name)),
         )
         for kind, there, made in wanted:
             if made.key not in there:
@@ -161,7 +161,7 @@ class Units:
         Raises Waits where it makes none, InvalidObject.
         """
         unit = Unit.of(members.pods)
-        workloads = self._objects.sight.workloads.objects
+        workloads = self._objects.view.workloads.objects
         if not unit.group and self._controlled(unit.first):
             return []
         known = [workloads[key] for key in (members.key.partition(":")[2],) if unit.group and key in workloads]
@@ -188,7 +188,7 @@ class Units:
 
     def _controlled(self, pod: QueuedPod) -> list[Workload]:
         """The Workloads that are this pod's own."""
-        return self._objects.sight.workloads.by_index(BY_POD, pod.key)
+        return self._objects.view.workloads.by_index(BY_POD, pod.key)
 
     @staticmethod
     def _title(workload: Workload, members: Members) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from admission.engine.books import Books
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.deciding import decide
 from admission.engine.cycle.second import second_pass
@@ -17,6 +16,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import Event, PlacementOptions, Workload
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharing
+from admission.engine.scheduler_state import SchedulerState
 from admission.world.rules import BUDGET, WorldRules
 
 
@@ -66,7 +66,7 @@ class World:
     """
 
     def __init__(self, options: PlacementOptions | None = None, *, now: float = 0.0, budget: int = BUDGET) -> None:
-        self.books = Books(Ledger(options), PendingQueues())
+        self.state = SchedulerState(Ledger(options), PendingQueues())
         self.now, self.budget = now, budget
         self.sharing: FairSharing | None = None
         self.failed: dict[str, tuple[str, ...]] = {}
@@ -87,12 +87,12 @@ class World:
     @property
     def ledger(self) -> Ledger:
         """Nodes, quota, admissions."""
-        return self.books.ledger
+        return self.state.ledger
 
     @property
     def queues(self) -> PendingQueues:
         """Who waits."""
-        return self.books.queues
+        return self.state.queues
 
     @property
     def options(self) -> PlacementOptions:
@@ -101,7 +101,7 @@ class World:
 
     def apply(self, event: Event) -> None:
         """Something is now like this, or gone."""
-        self.books.apply(event)
+        self.state.apply(event)
 
     @property
     def startable(self) -> int | None:

@@ -20,7 +20,6 @@ from statistics import fmean
 from time import process_time
 from typing import Any
 
-from admission.engine.books import Books
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.deciding import decide
 from admission.engine.decision import Admit
@@ -42,6 +41,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.scheduler_state import SchedulerState
 from tests.bench.measure import cost
 
 SIZES: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text())
@@ -49,15 +49,15 @@ GPU, RACK = "nvidia.com/gpu", "rack"
 NOW = 1_000_000.0
 
 
-def cluster(nodes: int, gpus: int, rack: int) -> Books:
+def cluster(nodes: int, gpus: int, rack: int) -> SchedulerState:
     """Empty nodes."""
-    books = Books(Ledger(), PendingQueues())
-    books.apply(Flavor("gpu", {}, topology="default", levels=(RACK, HOSTNAME_LABEL)))
+    state = SchedulerState(Ledger(), PendingQueues())
+    state.apply(Flavor("gpu", {}, topology="default", levels=(RACK, HOSTNAME_LABEL)))
     for index in range(nodes):
         name = f"node-{index:05d}"
         labels = {RACK: f"rack-{index // rack:04d}", HOSTNAME_LABEL: name}
-        books.apply(Node(name, labels, {"cpu": 96_000, GPU: gpus, "pods": 110}))
-    return books
+        state.apply(Node(name, labels, {"cpu": 96_000, GPU: gpus, "pods": 110}))
+    return state
 
 
 def queue(name: str, gpus: int, cohort: str | None = None, policy: str = "Never") -> ClusterQueue:
@@ -73,11 +73,11 @@ def gang(key: str, to: str, pods: int, at: int, *, gpus: int = 1, priority: int 
     return Workload(key, key, f"ns/{to}", to, (pod_set,), priority=priority, queued=float(at))
 
 
-def cycles(books: Books, budget: int = 64) -> Iterator[CycleReport]:
+def cycles(state: SchedulerState, budget: int = 64) -> Iterator[CycleReport]:
     """Until there is nothing more to decide now."""
     more = True
     while more:
-        report = decide(books.ledger, books.queues, NOW, budget)
+        report = decide(state.ledger, state.queues, NOW, budget)
         more = report.more
         yield report
 
@@ -94,28 +94,28 @@ def timed(work: Callable[[], object]) -> float:
 
 def large(size: dict[str, Any]) -> None:
     """One cycle beside many nodes and pods."""
-    books = cluster(size["nodes"], size["gpus"], size["rack"])
+    state = cluster(size["nodes"], size["gpus"], size["rack"])
     for index in range(size["foreign"]):
-        books.apply(BoundPod(f"system/p{index}", f"node-{index % size['nodes']:05d}", {"cpu": 100}))
+        state.apply(BoundPod(f"system/p{index}", f"node-{index % size['nodes']:05d}", {"cpu": 100}))
     share = size["nodes"] * size["gpus"] // size["queues"]
     for index in range(size["queues"]):
-        books.apply(queue(f"q{index}", share))
-    admitted = _fill(books, size)
+        state.apply(queue(f"q{index}", share))
+    admitted = _fill(state, size)
     for index in range(size["queues"]):
         for at in range(size["waiting"]):
-            books.apply(gang(f"ns/wait-{index}-{at}", f"q{index}", size["gang"] * (1 + at), 10_000 + at))
-    first = timed(lambda: [None for _ in cycles(books)])
+            state.apply(gang(f"ns/wait-{index}-{at}", f"q{index}", size["gang"] * (1 + at), 10_000 + at))
+    first = timed(lambda: [None for _ in cycles(state)])
     one, vain, reports = [], [], list[CycleReport]()
     for at in range(size["repeat"]):
         leaver = admitted[at * 37 % len(admitted)]
-        books.apply(Gone(Removed.WORKLOAD, leaver))
+        state.apply(Gone(Removed.WORKLOAD, leaver))
         for pod in range(size["gang"]):
-            books.apply(Gone(Removed.POD, f"{leaver}-{pod}"))
-        one.append(timed(lambda: reports.append(next(cycles(books)))))
+            state.apply(Gone(Removed.POD, f"{leaver}-{pod}"))
+        one.append(timed(lambda: reports.append(next(cycles(state)))))
         admitted += [decision.workload for decision in reports[-1].decisions if isinstance(decision, Admit)]
         admitted.remove(leaver)
-        books.requeue_all()
-        vain.append(timed(lambda: next(cycles(books))))
+        state.requeue_all()
+        vain.append(timed(lambda: next(cycles(state))))
     slow = "  OVER THE LIMIT" if max(*one, *vain) > size["limit_ms"] else ""
     print(
         f"{size['nodes']:,} nodes, {size['pods']:,} pods: after one end {fmean(one):.2f} ms (most {max(one):.2f}); "
@@ -123,22 +123,22 @@ def large(size: dict[str, Any]) -> None:
     )
 
 
-def _fill(books: Books, size: dict[str, Any]) -> list[str]:
+def _fill(state: SchedulerState, size: dict[str, Any]) -> list[str]:
     """Gangs on all GPUs, with as many bound pods as there are to be besides the foreign ones. Their keys."""
     each = size["nodes"] * size["gpus"] // size["gang"]
     for index in range(each):
-        books.apply(gang(f"ns/w{index:05d}", f"q{index % size['queues']}", size["gang"], index))
-    admitted = [decision for report in cycles(books) for decision in report.decisions if isinstance(decision, Admit)]
+        state.apply(gang(f"ns/w{index:05d}", f"q{index % size['queues']}", size["gang"], index))
+    admitted = [decision for report in cycles(state) for decision in report.decisions if isinstance(decision, Admit)]
     left = size["pods"] - size["foreign"]
     for decision in admitted:
         found = decision.admission.pod_sets[0].assignment
         nodes = [d.values[-1] for d in found.domains for _ in range(d.count)] if found else []
         for number, node in enumerate(nodes[:left]):
             key = f"{decision.workload}-{number}"
-            books.apply(BoundPod(key, node, {"cpu": 1000, GPU: 1}, decision.workload, "main"))
+            state.apply(BoundPod(key, node, {"cpu": 1000, GPU: 1}, decision.workload, "main"))
         left -= len(nodes)
     for index in range(max(0, left)):
-        books.apply(BoundPod(f"system/more{index}", f"node-{index % size['nodes']:05d}", {"cpu": 100}))
+        state.apply(BoundPod(f"system/more{index}", f"node-{index % size['nodes']:05d}", {"cpu": 100}))
     return [decision.workload for decision in admitted]
 
 
@@ -147,27 +147,27 @@ def _fill(books: Books, size: dict[str, Any]) -> list[str]:
 
 def many(size: dict[str, Any], pending: int, policy: str) -> None:
     """One end and one cycle beside many that wait."""
-    books = cluster(size["nodes"], size["gpus"], 10)
+    state = cluster(size["nodes"], size["gpus"], 10)
     share = size["nodes"] * size["gpus"] // size["queues"]
     for index in range(size["queues"]):
-        books.apply(queue(f"q{index}", share, f"cohort-{index // size['cohort']}", policy))
+        state.apply(queue(f"q{index}", share, f"cohort-{index // size['cohort']}", policy))
     started = [f"ns/start-{index}" for index in range(size["queues"])]
     for index, key in enumerate(started):
-        books.apply(gang(key, f"q{index}", share, 0, priority=1))
-    for _ in cycles(books):
+        state.apply(gang(key, f"q{index}", share, 0, priority=1))
+    for _ in cycles(state):
         pass
     for number in range(pending):
         index, shape = number % size["queues"], number // size["queues"] % size["shapes"]
-        books.apply(gang(f"ns/w{number}", f"q{index}", share, 1 + number, cpu=1000 - shape))
-    first = timed(lambda: [None for _ in cycles(books)])
+        state.apply(gang(f"ns/w{number}", f"q{index}", share, 1 + number, cpu=1000 - shape))
+    first = timed(lambda: [None for _ in cycles(state)])
     ends, costs, decisions = list(started), [], 0
     for at in range(size["repeat"]):
         leaver = ends[at]
 
         def end(leaver: str = leaver) -> None:
             nonlocal decisions
-            books.apply(Gone(Removed.WORKLOAD, leaver))
-            for report in cycles(books):
+            state.apply(Gone(Removed.WORKLOAD, leaver))
+            for report in cycles(state):
                 decisions += len(report.decisions)
                 ends.extend(each.workload for each in report.decisions if isinstance(each, Admit))
 

@@ -22,7 +22,6 @@ from pathlib import Path
 from subprocess import run as start
 from typing import Any
 
-from admission.engine.books import Books
 from admission.engine.cycle.deciding import decide
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
@@ -39,6 +38,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.scheduler_state import SchedulerState
 from tests.bench.cycle import GPU, NOW, RACK, cluster, cycles, timed
 from tests.bench.measure import cost
 
@@ -57,15 +57,15 @@ def _workload(key: str, to: str, pods: int, at: int, limit: float | None = None)
 
 def borrowing(queues: int, waiting: int) -> None:
     """Two cycles in which everybody borrows."""
-    books = cluster(400, 8, 10)
+    state = cluster(400, 8, 10)
     owned = {("gpu", "cpu"): Quota(1_000_000), ("gpu", GPU): Quota(1000)}
-    books.apply(Cohort("all", None, owned))
+    state.apply(Cohort("all", None, owned))
     for index in range(queues):
-        books.apply(_queue(f"q{index:04d}", 0, cohort="all"))
+        state.apply(_queue(f"q{index:04d}", 0, cohort="all"))
     for number in range(waiting):
-        books.apply(_workload(f"ns/w{number:05d}", f"q{number % queues:04d}", 1 + number % 3, number))
+        state.apply(_workload(f"ns/w{number:05d}", f"q{number % queues:04d}", 1 + number % 3, number))
     found = []
-    costs = [timed(lambda: found.append(decide(books.ledger, books.queues, NOW, 64))) for _ in range(2)]
+    costs = [timed(lambda: found.append(decide(state.ledger, state.queues, NOW, 64))) for _ in range(2)]
     told = " and ".join(
         f"{each:.0f} ms ({report.admitted} admitted)" for each, report in zip(costs, found, strict=True)
     )
@@ -74,32 +74,32 @@ def borrowing(queues: int, waiting: int) -> None:
 
 def backfill(nodes: int, queues: int) -> None:
     """All nodes are taken; every queue has a head that is told when it starts."""
-    books = cluster(nodes, 8, 10)
+    state = cluster(nodes, 8, 10)
     for index in range(queues):
-        books.apply(_queue(f"q{index:03d}", nodes * 8, backfill=True))
+        state.apply(_queue(f"q{index:03d}", nodes * 8, backfill=True))
     for number in range(nodes):
         running = _workload(f"ns/run{number:05d}", f"q{number % queues:03d}", 8, 0, 600.0 + number)
-        books.apply(running)
-    for _ in cycles(books):
+        state.apply(running)
+    for _ in cycles(state):
         pass
     for index in range(queues):
-        books.apply(_workload(f"ns/head{index:03d}", f"q{index:03d}", 64, 1000 + index, 3600.0))
-        books.apply(_workload(f"ns/next{index:03d}", f"q{index:03d}", 8, 5000 + index, 60.0))
+        state.apply(_workload(f"ns/head{index:03d}", f"q{index:03d}", 64, 1000 + index, 3600.0))
+        state.apply(_workload(f"ns/next{index:03d}", f"q{index:03d}", 8, 5000 + index, 60.0))
     costs: list[float] = []
     for _ in range(2):
-        costs.append(timed(lambda: decide(books.ledger, books.queues, NOW + len(costs), 4 * queues)))
+        costs.append(timed(lambda: decide(state.ledger, state.queues, NOW + len(costs), 4 * queues)))
     told = " and ".join(f"{each:.0f} ms" for each in costs)
     print(f"backfill: {queues} queues, {nodes:,} full nodes: a cycle of all heads, and the one after it, {told}")
 
 
 def nodes(number: int, last: bool) -> None:
     """A book of so many nodes; `last`: the flavor comes after them."""
-    books = Books(Ledger(), PendingQueues())
+    state = SchedulerState(Ledger(), PendingQueues())
     flavor = Flavor("gpu", {}, topology="default", levels=("block", RACK, HOSTNAME_LABEL))
 
     def load() -> None:
         if not last:
-            books.apply(flavor)
+            state.apply(flavor)
         for index in range(number):
             name = f"node-{index:06d}"
             labels = {
@@ -110,9 +110,9 @@ def nodes(number: int, last: bool) -> None:
                 "kubernetes.io/os": "linux",
                 "node.kubernetes.io/instance-type": "large",
             }
-            books.apply(Node(name, labels, {"cpu": 96_000, "memory": 2**40, GPU: 8, "pods": 110}))
+            state.apply(Node(name, labels, {"cpu": 96_000, "memory": 2**40, GPU: 8, "pods": 110}))
         if last:
-            books.apply(flavor)
+            state.apply(flavor)
 
     spent = timed(load)
     order = "before the flavor" if last else "after the flavor"

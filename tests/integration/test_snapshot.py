@@ -37,7 +37,7 @@ async def test_a_snapshot_of_the_controller_decides_as_it_did(tmp_path: Path) ->
     admitted = {workload.key for workload in page if workload.status.admission is not None}
     assert world.ledger.admissions.keys() == admitted
     assert not world.ledger.audit()
-    world.books.requeue_all()
+    world.state.requeue_all()
     (decision,) = world.cycle().decisions
     condition = find_condition(waiting.status.conditions, QUOTA_RESERVED)
     assert isinstance(decision, Wait)

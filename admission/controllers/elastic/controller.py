@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from admission.controllers.cluster_view import Views
 from admission.controllers.elastic import translation
 from admission.controllers.elastic.quotas import Entry, Quotas
-from admission.controllers.views import Views
 from api.elastic import ElasticQuota, ElasticQuotaStatus
 from api.errors import AlreadyExists, NotFound
 from api.kube.client import Kube, PatchKind

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from admission.controllers.cluster_view import Views
 from admission.controllers.sakkara.groups import SYNC_TIMEOUT
-from admission.controllers.views import Views
 from admission.controllers.writing import Recorder
 from api.kube.events import ref_to
 from api.kube.reconcile import Reconciler

@@ -6,7 +6,7 @@ so it is at the beginning, while nodes are still being listed, and after a resta
 
 Two ConfigMaps of one name: the first by key holds. The name SAKKARA_QUEUE, unless it is given to a tree, means what groups of
 no queue go by: the first tree of all; without any ConfigMap all nodes, each for itself. A Topology object of the same name
-goes before all of them (controllers/views.py).
+goes before all of them (controllers/cluster_view.py).
 
 The feed gives nodes the labels of their levels, and flavors the levels; `reporter` tells what is wrong.
 """

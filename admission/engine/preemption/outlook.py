@@ -2,7 +2,7 @@
 
 A cycle keeps one of its promises (cycle/reservations.py). Between cycles it tells how much those could have at most who sleep
 because of promises: what was promised to somebody who comes before them in any case, since it borrows nothing and has a higher
-priority, is not theirs; all else counts as free. Nodes are not asked. Called by books.py and cycle/reservations.py.
+priority, is not theirs; all else counts as free. Nodes are not asked. Called by scheduler_state.py and cycle/reservations.py.
 """
 
 from __future__ import annotations

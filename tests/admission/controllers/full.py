@@ -23,7 +23,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.world = World()
-        self.objects = Objects(self.world.books)
+        self.objects = Objects(self.world.state)
         self.version = 1
         quota = {"name": "tas", "resources": [{"name": "cpu", "nominalQuota": 100}]}
         groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]

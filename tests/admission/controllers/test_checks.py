@@ -14,7 +14,7 @@ from api.meta import find_condition, is_true, parse_time, rfc3339
 from api.names import ADMITTED, DEACTIVATION_TARGET, QUOTA_RESERVED, REQUEUED
 from api.queues import ClusterQueue
 from api.workloads import Admission, Workload
-from tests.admission.controllers.test_lifecycle import situation
+from tests.admission.controllers.test_lifecycle import context
 from tests.builders import NOW, workload
 
 
@@ -71,7 +71,7 @@ def checked(state: str, *, admitted: bool = True, **more: Any) -> Workload:
 
 
 def after(wl: Workload, seconds: float = 1) -> Step:
-    return step(wl, situation(checks=("c",)), NOW + seconds)
+    return step(wl, context(checks=("c",)), NOW + seconds)
 
 
 def test_ready_admits_and_that_is_told_nowhere_else() -> None:
@@ -107,7 +107,7 @@ def test_retry_without_a_time_comes_again_at_once() -> None:
 def test_the_latest_of_several_retries_counts() -> None:
     retry = {"state": "Retry", "lastTransitionTime": rfc3339(NOW), "message": ""}
     asked = [{"name": "a", "requeueAfterSeconds": 10, **retry}, {"name": "b", "requeueAfterSeconds": 500, **retry}]
-    gone = step(workload(admitted=True, status={"admissionChecks": asked}), situation(checks=("a", "b")), NOW + 1)
+    gone = step(workload(admitted=True, status={"admissionChecks": asked}), context(checks=("a", "b")), NOW + 1)
     assert gone.status.requeue_state is not None
     assert parse_time(gone.status.requeue_state.requeue_at) == NOW + 500
 

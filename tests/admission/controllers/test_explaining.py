@@ -13,8 +13,8 @@ from typing import Any, cast
 import pytest
 
 from admission.controllers import conditions
+from admission.controllers.cluster_view import Views
 from admission.controllers.explaining import Explainer, Patience, code_of
-from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
 from admission.engine.explain.explain import explain
 from admission.engine.explain.value import Explanation

@@ -31,7 +31,7 @@ class Cluster:
 
     def __init__(self, rules: ResourceRules = PLAIN) -> None:
         self.world = World()
-        self.objects, self.version = Objects(self.world.books, WorldRules(resources=rules)), 1
+        self.objects, self.version = Objects(self.world.state, WorldRules(resources=rules)), 1
         amounts = [{"name": name, "nominalQuota": 10} for name in ("cpu", "credits")]
         groups = [{"coveredResources": ["cpu", "credits"], "flavors": [{"name": "any", "resources": amounts}]}]
         self.add(NAMESPACES, {"metadata": {"name": "ns"}})

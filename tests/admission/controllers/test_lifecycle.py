@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
+from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.lifecycle import Rules, not_before, step
-from admission.controllers.situation import Situation, blocker
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, BLOCKED_ON_PREEMPTION_GATES, EVICTED, PREEMPTED, QUOTA_RESERVED, REQUEUED
 from api.queues import ClusterQueue, LocalQueue
@@ -26,9 +26,9 @@ def target(stop: str = "None") -> ClusterQueue:
     return ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": {"stopPolicy": stop}})
 
 
-def situation(**changes: Any) -> Situation:
+def context(**changes: Any) -> AdmissionContext:
     usual: dict[str, Any] = {"local_queue": local(), "cluster_queue": target(), "cluster_queue_active": True}
-    return Situation(**{**usual, **changes})
+    return AdmissionContext(**{**usual, **changes})
 
 
 def owner(api_version: str, kind: str, **changes: Any) -> dict[str, Any]:
@@ -49,49 +49,49 @@ def owner(api_version: str, kind: str, **changes: Any) -> dict[str, Any]:
     ],
 )
 def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> None:
-    assert blocker(workload(metadata={"ownerReferences": owners}), situation()) is None
+    assert blocker(workload(metadata={"ownerReferences": owners}), context()) is None
 
 
 @pytest.mark.parametrize(
     ("wl", "where", "reason", "message"),
     [
         pytest.param(
-            workload(), situation(local_queue=None), "Misconfigured", "LocalQueue lq doesn't exist", id="no-local-queue"
+            workload(), context(local_queue=None), "Misconfigured", "LocalQueue lq doesn't exist", id="no-local-queue"
         ),
         pytest.param(
             workload(),
-            situation(local_queue=local("Hold")),
+            context(local_queue=local("Hold")),
             "Suspended",
             "LocalQueue lq is stopped",
             id="local-stopped",
         ),
         pytest.param(
-            workload(), situation(cluster_queue=None), "Misconfigured", "ClusterQueue cq doesn't exist", id="no-queue"
+            workload(), context(cluster_queue=None), "Misconfigured", "ClusterQueue cq doesn't exist", id="no-queue"
         ),
         pytest.param(
             workload(),
-            situation(cluster_queue=target("HoldAndDrain"), cluster_queue_active=False),
+            context(cluster_queue=target("HoldAndDrain"), cluster_queue_active=False),
             "Suspended",
             "ClusterQueue cq is stopped",
             id="queue-stopped",
         ),
         pytest.param(
             workload(),
-            situation(cluster_queue_active=False),
+            context(cluster_queue_active=False),
             "Misconfigured",
             "ClusterQueue cq is inactive",
             id="queue-inactive",
         ),
         pytest.param(
             workload(),
-            situation(namespace_matches=False),
+            context(namespace_matches=False),
             "Misconfigured",
             "workload namespace doesn't match ClusterQueue selector",
             id="namespace",
         ),
         pytest.param(
             workload(metadata={"ownerReferences": [owner("kubeflow.org/v1", "PyTorchJob")]}),
-            situation(),
+            context(),
             "OwnerNotManaged",
             "kubeflow.org/v1 PyTorchJob train owns this Workload, and Stowage does not manage its kind; it manages "
             "Deployment, Job, JobSet, LeaderWorkerSet, Pod, StatefulSet",
@@ -99,7 +99,7 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
         ),
         pytest.param(
             workload(metadata={"ownerReferences": [owner("example.com/v1", "Job")]}),
-            situation(),
+            context(),
             "OwnerNotManaged",
             "example.com/v1 Job train owns this Workload, and Stowage does not manage its kind; it manages "
             "Deployment, Job, JobSet, LeaderWorkerSet, Pod, StatefulSet",
@@ -107,14 +107,14 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
         ),
         pytest.param(
             workload(spec={"active": False}),
-            situation(),
+            context(),
             "Deactivated",
             "The workload is deactivated",
             id="deactivated",
         ),
         pytest.param(
             workload(metadata={"annotations": {"kueue.x-k8s.io/admission-gated-by": "a,b"}}),
-            situation(),
+            context(),
             "AdmissionGated",
             "Admission is gated by: a,b",
             id="gated",
@@ -122,7 +122,7 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
     ],
 )
 def test_what_keeps_a_workload_out_of_the_queue_is_said(
-    wl: Workload, where: Situation, reason: str, message: str
+    wl: Workload, where: AdmissionContext, reason: str, message: str
 ) -> None:
     found = find_condition(step(wl, where, NOW).status.conditions, QUOTA_RESERVED)
     assert found is not None
@@ -130,7 +130,7 @@ def test_what_keeps_a_workload_out_of_the_queue_is_said(
 
 
 def test_a_step_repeated_changes_nothing() -> None:
-    where = situation(local_queue=None)
+    where = context(local_queue=None)
     once = step(workload(), where, NOW).status
     again = step(workload().model_copy(update={"status": once}), where, NOW + 60).status
     assert again.to_wire() == once.to_wire()
@@ -139,28 +139,30 @@ def test_a_step_repeated_changes_nothing() -> None:
 def test_a_reason_of_the_cycle_stays_until_the_next_cycle() -> None:
     waits = condition(QUOTA_RESERVED, "False", "TopologyPlacementFailed", "no rack is free")
     wl = workload(conditions=[waits])
-    assert step(wl, situation(), NOW).status == wl.status
+    assert step(wl, context(), NOW).status == wl.status
 
 
 @pytest.mark.parametrize(
     ("wl", "where", "reason"),
     [
-        pytest.param(workload(admitted=True, spec={"active": False}), situation(), "Deactivated", id="deactivated"),
+        pytest.param(workload(admitted=True, spec={"active": False}), context(), "Deactivated", id="deactivated"),
         pytest.param(
             workload(admitted=True),
-            situation(cluster_queue=target("HoldAndDrain")),
+            context(cluster_queue=target("HoldAndDrain")),
             "ClusterQueueStopped",
             id="queue-drained",
         ),
         pytest.param(
             workload(admitted=True),
-            situation(local_queue=local("HoldAndDrain")),
+            context(local_queue=local("HoldAndDrain")),
             "LocalQueueStopped",
             id="local-drained",
         ),
     ],
 )
-def test_eviction_keeps_the_reservation_until_the_job_has_stopped(wl: Workload, where: Situation, reason: str) -> None:
+def test_eviction_keeps_the_reservation_until_the_job_has_stopped(
+    wl: Workload, where: AdmissionContext, reason: str
+) -> None:
     result = step(wl, where, NOW)
     found = find_condition(result.status.conditions, EVICTED)
     assert found is not None
@@ -172,33 +174,33 @@ def test_eviction_keeps_the_reservation_until_the_job_has_stopped(wl: Workload, 
 
 
 def test_hold_keeps_what_runs() -> None:
-    result = step(workload(admitted=True), situation(cluster_queue=target("Hold"), cluster_queue_active=False), NOW)
+    result = step(workload(admitted=True), context(cluster_queue=target("Hold"), cluster_queue_active=False), NOW)
     assert not is_true(result.status.conditions, EVICTED)
 
 
 def test_drained_workload_comes_back_when_its_queue_restarts() -> None:
     """Evicted, job stopped, reservation given back: it waits for the restart, then may queue again."""
-    drained = step(workload(admitted=True), situation(cluster_queue=target("HoldAndDrain")), NOW).status
+    drained = step(workload(admitted=True), context(cluster_queue=target("HoldAndDrain")), NOW).status
     wl = workload().model_copy(update={"status": conditions.released(drained, NOW + 1)})
     assert not is_true(wl.status.conditions, ADMITTED)
-    assert not_before(wl, situation(cluster_queue=target("HoldAndDrain"))) == float("inf")
-    assert not_before(wl, situation()) == 0.0, "not later than those that waited all the time"
-    restarted = step(wl, situation(), NOW + 60).status
+    assert not_before(wl, context(cluster_queue=target("HoldAndDrain"))) == float("inf")
+    assert not_before(wl, context()) == 0.0, "not later than those that waited all the time"
+    restarted = step(wl, context(), NOW + 60).status
     found = find_condition(restarted.conditions, REQUEUED)
     assert found is not None
     assert (found.status, found.reason) == ("True", "ClusterQueueRestarted")
-    assert not_before(wl.model_copy(update={"status": restarted}), situation()) == 0.0
+    assert not_before(wl.model_copy(update={"status": restarted}), context()) == 0.0
 
 
 def test_admitted_waits_for_the_checks_and_time_admitted_is_added_up() -> None:
     wl = workload(admitted=True)
-    waiting = step(wl, situation(checks=("b", "a")), NOW + 30).status
+    waiting = step(wl, context(checks=("b", "a")), NOW + 30).status
     assert [check.name for check in waiting.admission_checks] == ["a", "b"]
     assert not is_true(waiting.conditions, ADMITTED)
     assert waiting.accumulated_past_execution_time_seconds == 30
     checks = tuple(check.model_copy(update={"state": "Ready"}) for check in waiting.admission_checks)
     ready = wl.model_copy(update={"status": waiting.model_copy(update={"admission_checks": checks})})
-    assert is_true(step(ready, situation(checks=("a", "b")), NOW + 40).status.conditions, ADMITTED)
+    assert is_true(step(ready, context(checks=("a", "b")), NOW + 40).status.conditions, ADMITTED)
 
 
 @pytest.mark.parametrize(
@@ -219,24 +221,24 @@ def test_admitted_waits_for_the_checks_and_time_admitted_is_added_up() -> None:
 def test_who_has_quota_and_does_not_run_yet_goes_where_who_runs_stays(
     changes: dict[str, Any], reason: str, message: str
 ) -> None:
-    assert step(workload(admitted=True), situation(**changes), NOW).eviction is None
+    assert step(workload(admitted=True), context(**changes), NOW).eviction is None
     check = {"name": "c", "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     waits = workload(admitted=True, status={"admissionChecks": [check]})
-    gone = step(waits, situation(checks=("c",), **changes), NOW).eviction
+    gone = step(waits, context(checks=("c",), **changes), NOW).eviction
     assert gone == Eviction(reason, message)
 
 
 def test_a_workload_is_deactivated_and_taken_back_by_its_user() -> None:
-    off = step(workload(admitted=True, spec={"active": False}, status={"requeueState": {"count": 3}}), situation(), NOW)
+    off = step(workload(admitted=True, spec={"active": False}, status={"requeueState": {"count": 3}}), context(), NOW)
     assert off.eviction == Eviction("Deactivated", "The workload is deactivated")
     assert off.status.requeue_state is None
     stopped = conditions.released(off.status, NOW + 1)
     resting = workload(spec={"active": False}).model_copy(update={"status": stopped})
-    rests = step(resting, situation(), NOW + 2).status
+    rests = step(resting, context(), NOW + 2).status
     found = find_condition(rests.conditions, QUOTA_RESERVED)
     assert found is not None
     assert (found.reason, found.message) == ("Deactivated", "The workload is deactivated")
-    back = step(workload().model_copy(update={"status": rests}), situation(), NOW + 60).status
+    back = step(workload().model_copy(update={"status": rests}), context(), NOW + 60).status
     requeued, waits = find_condition(back.conditions, REQUEUED), find_condition(back.conditions, QUOTA_RESERVED)
     assert requeued is not None
     assert waits is not None
@@ -245,18 +247,18 @@ def test_a_workload_is_deactivated_and_taken_back_by_its_user() -> None:
 
 
 def test_deactivating_what_is_being_evicted_tells_the_later_reason() -> None:
-    drained = step(workload(admitted=True), situation(cluster_queue=target("HoldAndDrain")), NOW).status
+    drained = step(workload(admitted=True), context(cluster_queue=target("HoldAndDrain")), NOW).status
     off = workload(spec={"active": False}).model_copy(update={"status": drained})
-    assert step(off, situation(), NOW + 1).eviction == Eviction("Deactivated", "The workload is deactivated")
+    assert step(off, context(), NOW + 1).eviction == Eviction("Deactivated", "The workload is deactivated")
 
 
 def test_a_gate_is_told_when_it_closes_and_when_it_opens() -> None:
     gated = workload(metadata={"annotations": {"kueue.x-k8s.io/admission-gated-by": "a"}})
-    closed = step(gated, situation(), NOW)
+    closed = step(gated, context(), NOW)
     assert [(o.reason, o.message) for o in closed.events] == [("AdmissionGated", "Admission is gated by: a")]
     still = gated.model_copy(update={"status": closed.status})
-    assert step(still, situation(), NOW + 1).events == ()
-    opened = step(workload().model_copy(update={"status": closed.status}), situation(), NOW + 2)
+    assert step(still, context(), NOW + 1).events == ()
+    opened = step(workload().model_copy(update={"status": closed.status}), context(), NOW + 2)
     assert [o.reason for o in opened.events] == ["AdmissionGateCleared"]
     found = find_condition(opened.status.conditions, QUOTA_RESERVED)
     assert found is not None
@@ -278,7 +280,7 @@ def test_a_gate_is_told_when_it_closes_and_when_it_opens() -> None:
 def test_finished_workloads_are_kept_as_long_as_the_settings_say(
     kept: float | None, later: float, again: float | None, deleted: bool
 ) -> None:
-    result = step(workload(conditions=[condition("Finished")]), situation(), NOW + later, Rules(finished_kept=kept))
+    result = step(workload(conditions=[condition("Finished")]), context(), NOW + later, Rules(finished_kept=kept))
     assert (result.again_in, result.delete) == (again, deleted)
     assert [o.reason for o in result.events] == (["Deleted"] if deleted else [])
 
@@ -299,7 +301,7 @@ def test_a_gate_that_is_opened_holds_it_no_more(position: str, blocked: str, rea
         ],
         status={"preemptionGates": [{"name": "g", "position": position}]},
     )
-    after = step(wl, situation(), NOW)
+    after = step(wl, context(), NOW)
     said = {c.type: (c.status, c.reason) for c in after.status.conditions}
     assert said[BLOCKED_ON_PREEMPTION_GATES][0] == blocked
     assert said[QUOTA_RESERVED] == ("False", reason)
@@ -348,11 +350,11 @@ def test_a_workload_whose_reservation_was_taken_back_is_not_admitted(
             "conditions": [condition(QUOTA_RESERVED, reserved), condition(ADMITTED, admitted)],
         }
     )
-    status = step(wl, situation(), NOW).status
+    status = step(wl, context(), NOW).status
     assert status.admission is None
     told = {each.type: (each.status, each.reason) for each in status.conditions}
     assert told[QUOTA_RESERVED] == ("False", "PendingEvaluation")
     assert told[ADMITTED][0] == "False"
     assert EVICTED not in told
-    again = step(wl.model_copy(update={"status": status}), situation(), NOW + 1)
+    again = step(wl.model_copy(update={"status": status}), context(), NOW + 1)
     assert again.status == status

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from admission.controllers.cluster_view import Views
 from admission.controllers.evictor import Evictor
 from admission.controllers.nodes import NodeController
-from admission.controllers.views import Views
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
@@ -54,10 +54,10 @@ async def test_a_workload_admitted_while_a_new_node_becomes_ready_keeps_its_plac
         cluster.low(RESERVED)
 
     server = Server(admitted)
-    sight: Any = cluster.objects.sight
+    view: Any = cluster.objects.view
     nodes = NodeController(
         cast("Kube", server),
-        cast("Views", sight),
+        cast("Views", view),
         cluster.world.ledger,
         cast("Evictor", None),
         cast("EventRecorder", None),

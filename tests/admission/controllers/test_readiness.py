@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from admission.controllers.cluster_view import ClusterView
 from admission.controllers.readiness import Readiness
-from admission.controllers.views import Sight
 from api.kube.store import Change, ChangeType
 from api.workloads import Workload
 from tests.builders import condition, workload
@@ -31,7 +31,7 @@ class Watch:
 
 def made() -> tuple[Watch, Readiness]:
     watch = Watch()
-    return watch, Readiness(cast("Sight", watch), watch.wake)
+    return watch, Readiness(cast("ClusterView", watch), watch.wake)
 
 
 def test_one_may_start_when_the_pods_of_all_others_are_ready() -> None:

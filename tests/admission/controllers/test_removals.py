@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.desk import Desk
+from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.evictor import Evictor
 from admission.controllers.removals import Removals
-from admission.controllers.views import Views
+from admission.controllers.scheduler_context import SchedulerContext
 from admission.engine.decision import Evict, Preempt
 from admission.settings import ControllerSection
 from api.errors import Conflict, Forbidden, Unreachable
@@ -46,19 +46,19 @@ class Server:
         return after
 
     async def get(self, _: Any, name: str, namespace: str, **__: Any) -> Workload:
-        return self.cluster.objects.sight.workloads.objects[f"{namespace}/{name}"]
+        return self.cluster.objects.view.workloads.objects[f"{namespace}/{name}"]
 
     def record(self, about: Any, _: str, reason: str, message: str) -> None:
         self.told.append((about.name, reason))
 
 
 def removals(cluster: Cluster, server: Server) -> Removals:
-    sight: Any = cluster.objects.sight
-    sight.workloads.observe = lambda _: None
+    view: Any = cluster.objects.view
+    view.workloads.observe = lambda _: None
     world = cluster.world
-    desk = Desk(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
+    context = SchedulerContext(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
     evictor, recorder = cast("Evictor", server), cast("EventRecorder", server)
-    return Removals(cast("Kube", server), cast("Views", sight), desk, evictor, recorder, {}, server.again.append)
+    return Removals(cast("Kube", server), cast("Views", view), context, evictor, recorder, {}, server.again.append)
 
 
 async def carried_out(cluster: Cluster, server: Server) -> None:
@@ -83,7 +83,7 @@ def cluster() -> Cluster:
 async def test_a_victim_is_evicted_once_with_the_field_s_words(cluster: Cluster) -> None:
     server = Server(cluster)
     await carried_out(cluster, server)
-    low = cluster.objects.sight.workloads.objects["ns/low"]
+    low = cluster.objects.view.workloads.objects["ns/low"]
     why = find_condition(low.status.conditions, PREEMPTED)
     assert why is not None
     assert why.reason == "InClusterQueue"
@@ -150,7 +150,7 @@ async def test_a_write_whose_answer_was_lost_is_not_repeated(cluster: Cluster) -
     server.answer = cut
     await carried_out(cluster, server)
     assert server.written == []
-    low = cluster.objects.sight.workloads.objects["ns/low"]
+    low = cluster.objects.view.workloads.objects["ns/low"]
     assert find_condition(low.status.conditions, EVICTED_CONDITION) is not None
     assert cluster.decisions() == []
 

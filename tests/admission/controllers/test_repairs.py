@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from admission.controllers.cluster_view import Views
 from admission.controllers.repairs import Repairs
-from admission.controllers.views import Views
 from admission.engine.decision import Admit
 from admission.engine.model import Gone, Removed, TopologyAsk
 from api.assignment import encode

@@ -7,9 +7,9 @@ import contextlib
 from typing import Any, cast
 
 from admission import metrics
-from admission.controllers.desk import Desk
+from admission.controllers.cluster_view import Views
 from admission.controllers.scheduler import SET_ASIDE, Scheduler
-from admission.controllers.views import Views
+from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.waits import WaitReason, WaitReporter
 from admission.engine.queue.evictions import TIMES
 from admission.settings import ControllerSection
@@ -36,10 +36,10 @@ class Told:
 async def told(cluster: Cluster) -> dict[str, WaitReason]:
     """What workloads are told by the first cycle that tells any."""
     found, world = Told(), cluster.world
-    sight: Any = cluster.objects.sight
-    desk = Desk(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
+    view: Any = cluster.objects.view
+    context = SchedulerContext(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
     waits, recorder = cast("WaitReporter", found), cast("EventRecorder", None)
-    scheduler = Scheduler(cast("Kube", None), cast("Views", sight), desk, waits, recorder, lambda: world.now)
+    scheduler = Scheduler(cast("Kube", None), cast("Views", view), context, waits, recorder, lambda: world.now)
     task = asyncio.create_task(scheduler.run())
     await asyncio.wait_for(found.some.wait(), 30)
     task.cancel()

@@ -14,7 +14,7 @@ from admission.controllers.timeouts import JITTER, Backoff, PodsReadyRules
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, DEACTIVATION_TARGET, EVICTED, REQUEUED
 from api.workloads import Workload
-from tests.admission.controllers.test_lifecycle import situation
+from tests.admission.controllers.test_lifecycle import context
 from tests.builders import NOW, condition, workload
 
 RULES = Rules(pods_ready=PodsReadyRules(timeout=300, recovery_timeout=60, backoff=Backoff(60, 600, limit=2)))
@@ -28,7 +28,7 @@ def admitted(*conditions: dict[str, Any], **status: Any) -> Workload:
 
 
 def after(wl: Workload, seconds: float, rules: Rules = RULES) -> Step:
-    return step(wl, situation(), NOW + seconds, rules)
+    return step(wl, context(), NOW + seconds, rules)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_the_way_back_after_the_backoff() -> None:
     early = after(wl, 310)
     assert early.again_in is not None
     assert 50 <= early.again_in <= 51
-    assert 360 <= not_before(wl, situation()) - NOW <= 361
+    assert 360 <= not_before(wl, context()) - NOW <= 361
     back = after(wl, 361).status
     found = find_condition(back.conditions, REQUEUED)
     assert found is not None
     assert (found.status, found.reason) == ("True", "BackoffFinished")
     assert back.requeue_state is not None
     assert (back.requeue_state.count, back.requeue_state.requeue_at) == (1, None)
-    assert not_before(wl.model_copy(update={"status": back}), situation()) == 0.0
+    assert not_before(wl.model_copy(update={"status": back}), context()) == 0.0
 
 
 def test_who_has_come_back_often_enough_is_deactivated() -> None:

@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
+from admission.controllers.cluster_view import Views
 from admission.controllers.status import legacy_reasons, written_reason
-from admission.controllers.views import Views
 from admission.controllers.waits import WaitReason, WaitReporter
 from admission.engine.decision import Reason
 from api.kube.client import Kube, PatchKind

@@ -278,7 +278,7 @@ class Scripted(World):
 
     def __init__(self, made: World, reports: Iterable[CycleReport]) -> None:
         super().__init__()
-        self.books, self.about, self._reports = made.books, made.about, list(reports)
+        self.state, self.about, self._reports = made.state, made.about, list(reports)
 
     def cycle(self) -> CycleReport:
         return self._reports.pop(0) if self._reports and len(self.ledger.admissions) else super().cycle()

@@ -151,8 +151,8 @@ def decides_the_same(counting: Counting, profile: Profile, story: list[Event | N
         assert bits(copy.cycle()) == bits(world.cycle())
         world.now += 2.0
         copy.now += 2.0
-    world.books.requeue_all()
-    copy.books.requeue_all()
+    world.state.requeue_all()
+    copy.state.requeue_all()
     assert bits(copy.cycle()) == bits(world.cycle())
 
 
@@ -175,7 +175,7 @@ def test_who_sleeps_sleeps_on() -> None:
     assert world.cycle().waiting == 1
     copy = again(world)
     assert copy.cycle().decisions == ()
-    copy.books.requeue_all()
+    copy.state.requeue_all()
     assert copy.cycle().waiting == 1
 
 

@@ -287,7 +287,7 @@ def test_pods_that_are_not_ready() -> None:
     made.unready.clear()
     copy.unready.clear()
     for one in (made, copy):
-        one.books.requeue_all()
+        one.state.requeue_all()
     assert heard(copy.cycle()) == heard(made.cycle())
     assert copy.startable == 1
 

@@ -18,7 +18,16 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from admission.engine.model import HOSTNAME_LABEL, Amounts, Counting, Flavor, Node, PlacementOptions
-from admission.engine.topology.allocation.usage import Book, Books, Columns, NodeBook, Vector, add, book_add, times
+from admission.engine.topology.allocation.usage import (
+    Book,
+    Columns,
+    NodeBook,
+    UsageTables,
+    Vector,
+    add,
+    book_add,
+    times,
+)
 from admission.engine.topology.tree.tree import Shape, Tree, Values
 from admission.engine.trial import Journal
 
@@ -57,8 +66,8 @@ class Capacity:
         self.nodes: dict[str, NodeBook] = {}
         self._options = options
         self._journal = journal
-        self._books: dict[str, Books] = {}
-        self._shared = Books()
+        self._usage_tables: dict[str, UsageTables] = {}
+        self._shared = UsageTables()
         self._generations: dict[str, int] = {}
         self._offered: dict[Vector, Vector] = {}
         self.ground = 0
@@ -102,17 +111,21 @@ class Capacity:
         return False
 
     def _planted(self, name: str, shape: Shape) -> Tree:
-        tree = Tree(shape, self.columns, self.nodes, self.books(name))
+        tree = Tree(shape, self.columns, self.nodes, self.usage_tables(name))
         for node in self.nodes:
             tree.put(node)
         return tree
 
-    def books(self, flavor: str) -> Books:
+    def usage_tables(self, flavor: str) -> UsageTables:
         """The books that the flavor's rows are charged from."""
-        own = self._books.get(flavor)
+        own = self._usage_tables.get(flavor)
         if own is None:
-            own = Books(self._shared.hosts, self._shared.nodes) if self._options.overlapping_flavors else Books()
-            self._books[flavor] = own
+            own = (
+                UsageTables(self._shared.hosts, self._shared.nodes)
+                if self._options.overlapping_flavors
+                else UsageTables()
+            )
+            self._usage_tables[flavor] = own
         return own
 
     # ---- nodes and foreign pods
@@ -224,14 +237,14 @@ class Capacity:
 
     def book(self, spot: Spot) -> Book:
         """Where the spot's usage is written."""
-        books = self.books(spot.flavor)
+        usage_tables = self.usage_tables(spot.flavor)
         match spot.kind:
             case Kind.HOST:
-                return books.hosts
+                return usage_tables.hosts
             case Kind.NODE:
-                return books.nodes
+                return usage_tables.nodes
             case Kind.DOMAIN:
-                return books.domains
+                return usage_tables.domains
 
     def row(self, flavor: str, spot: Spot) -> int | None:
         """The row of the flavor's tree that a charge of the spot would touch. A spot of no flavor ("") is a foreign pod's."""
@@ -254,8 +267,12 @@ class Capacity:
         """Every book of usage once, whichever flavors share it."""
         shared = {id(book) for book in (self._shared.hosts, self._shared.nodes)}
         yield from ((Kind.HOST, self._shared.hosts), (Kind.NODE, self._shared.nodes))
-        for _, books in sorted(self._books.items()):
-            own = ((Kind.HOST, books.hosts), (Kind.NODE, books.nodes), (Kind.DOMAIN, books.domains))
+        for _, usage_tables in sorted(self._usage_tables.items()):
+            own = (
+                (Kind.HOST, usage_tables.hosts),
+                (Kind.NODE, usage_tables.nodes),
+                (Kind.DOMAIN, usage_tables.domains),
+            )
             yield from ((kind, book) for kind, book in own if id(book) not in shared)
 
     @property

@@ -79,7 +79,7 @@ def book_add(book: Book, key: Hashable, vector: Vector) -> None:
 
 
 @dataclass(slots=True)
-class Books:
+class UsageTables:
     """The books that one tree's rows are charged from."""
 
     hosts: Book = field(default_factory=dict)

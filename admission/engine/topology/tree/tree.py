@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node
-from admission.engine.topology.allocation.usage import Books, Columns, Nodes, Vector
+from admission.engine.topology.allocation.usage import Columns, Nodes, UsageTables, Vector
 from admission.engine.topology.tree.level import Ints, Level, grown
 from admission.engine.topology.tree.match import Matcher
 
@@ -72,7 +72,7 @@ class Shape:
 class Tree:
     """Levels, rows, and the facts for matching."""
 
-    def __init__(self, shape: Shape, columns: Columns, nodes: Nodes, books: Books) -> None:
+    def __init__(self, shape: Shape, columns: Columns, nodes: Nodes, usage_tables: UsageTables) -> None:
         self.shape = shape
         self.columns = columns
         self.levels = [Level() for _ in shape.levels]
@@ -81,7 +81,7 @@ class Tree:
         self.row_of_node: dict[str, int] = {}
         self.row_of_host: dict[str, int] = {}
         self._nodes = nodes
-        self._books = books
+        self._usage_tables = usage_tables
         self._row_of: dict[Hashable, int] = {}
         self._members: dict[int, list[str]] = {}
         self._free: Ints = np.zeros((4, 16), dtype=np.int64)
@@ -275,13 +275,13 @@ class Tree:
         if not names:
             return
         if not self.by_node:
-            yield self._books.domains.get(self.rows.paths[row], {})
+            yield self._usage_tables.domains.get(self.rows.paths[row], {})
             return
         host = self._node(names[0]).labels.get(HOSTNAME_LABEL)
         if host is not None and self.row_of_host.get(host) == row:
-            yield self._books.hosts.get(host, {})
+            yield self._usage_tables.hosts.get(host, {})
         for name in names:
-            yield self._books.nodes.get(name, {})
+            yield self._usage_tables.nodes.get(name, {})
 
     def shift_free(self, row: int, vector: Vector, sign: int = 1) -> None:
         """Add the amounts, or with sign -1 subtract them, to what is free in the row (usage stays)."""

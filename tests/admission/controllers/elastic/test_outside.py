@@ -20,7 +20,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.world = World()
-        self.objects = Objects(self.world.books)
+        self.objects = Objects(self.world.state)
         self.version = 0
 
     def add(self, kind: Any, obj: dict[str, Any]) -> None:

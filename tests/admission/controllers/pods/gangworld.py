@@ -13,6 +13,7 @@ from typing import Any
 
 from admission.controllers import conditions, lifecycle
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
+from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.checks import own_checks
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.jobs.surroundings import Surroundings
@@ -23,13 +24,12 @@ from admission.controllers.pods.plan import plan_gone
 from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.together import with_verdict
 from admission.controllers.pods.views import pod_keys
-from admission.controllers.situation import Situation, blocker
 from admission.engine import convert, model
-from admission.engine.books import Books
 from admission.engine.cycle.deciding import decide
 from admission.engine.decision import Admit, Evict, Preempt
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.gang import Gang
 from admission.integrations.pod import PodMeta, QueuedPod
 from admission.integrations.podgroup import Unit
@@ -78,13 +78,13 @@ class World:
     def shrink(self, cpus: int) -> None:
         """There is less from now on."""
         self.cpus, self._queue = cpus, _queue(cpus)
-        self.books.apply(convert.cluster_queue(self._queue))
+        self.state.apply(convert.cluster_queue(self._queue))
 
     def restart(self) -> None:
         """Another controller comes, and knows what is written."""
-        self.books = Books(Ledger(), PendingQueues())
-        self.books.apply(model.Flavor("flat", {}))
-        self.books.apply(convert.cluster_queue(self._queue))
+        self.state = SchedulerState(Ledger(), PendingQueues())
+        self.state.apply(model.Flavor("flat", {}))
+        self.state.apply(convert.cluster_queue(self._queue))
         self._seen: dict[str, Workload] = {}
 
     # ---- what happens to pods
@@ -252,8 +252,8 @@ class World:
 
     # ---- Workloads and the engine
 
-    def _situation(self, workload: Workload) -> Situation:
-        return Situation(self._local, self._queue, True, checks=own_checks(workload))
+    def _situation(self, workload: Workload) -> AdmissionContext:
+        return AdmissionContext(self._local, self._queue, True, checks=own_checks(workload))
 
     def _live(self, key: str) -> None:
         workload = self.workloads[key]
@@ -265,13 +265,13 @@ class World:
 
     def _cycle(self, crash_after: int | None) -> int | None:
         for key in set(self._seen) - set(self.workloads):
-            self.books.apply(model.Gone(model.Removed.WORKLOAD, key))
+            self.state.apply(model.Gone(model.Removed.WORKLOAD, key))
         for key, workload in self.workloads.items():
             if self._seen.get(key) is not workload:
                 self._tell(key, workload)
         self._seen = dict(self.workloads)
         written = 0
-        report = decide(self.books.ledger, self.books.queues, self.now, 100)
+        report = decide(self.state.ledger, self.state.queues, self.now, 100)
         for decision in report.decisions:
             if isinstance(decision, Admit):
                 if crash_after is not None and written >= crash_after:
@@ -288,16 +288,16 @@ class World:
 
     def _tell(self, key: str, workload: Workload) -> None:
         if is_true(workload.status.conditions, names.FINISHED):
-            self.books.apply(model.Gone(model.Removed.WORKLOAD, key))
+            self.state.apply(model.Gone(model.Removed.WORKLOAD, key))
             return
-        situation = self._situation(workload)
+        context = self._situation(workload)
         reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)
-        self.books.apply(
+        self.state.apply(
             convert.workload(
                 workload,
                 cluster_queue="q",
-                blocked=None if reserved else blocker(workload, situation),
-                not_before=0.0 if reserved else lifecycle.not_before(workload, situation),
+                blocked=None if reserved else blocker(workload, context),
+                not_before=0.0 if reserved else lifecycle.not_before(workload, context),
             )
         )
 

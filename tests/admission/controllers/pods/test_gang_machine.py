@@ -134,7 +134,7 @@ class Gangs(RuleBasedStateMachine):
     def _taken(self, by: tuple[str, ...] | None = None) -> int:
         """By everybody, or by these gangs and their late members."""
         if by is None:
-            return sum(self.world.books.ledger.quota.usage("q").values()) // 1000
+            return sum(self.world.state.ledger.quota.usage("q").values()) // 1000
         return sum(
             pod_set.count
             for workload in self.world.workloads.values()

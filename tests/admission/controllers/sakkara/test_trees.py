@@ -206,7 +206,7 @@ def _take(objects: Objects, kind: Any, name: str, version: int, **parts: Any) ->
 
 def test_the_ledger_places_by_the_tree_that_is_in_force_now() -> None:
     world = World()
-    objects = Objects(world.books)
+    objects = Objects(world.state)
     spec = {"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "tree"}
     _take(objects, RESOURCE_FLAVORS, "f", 1, spec=spec)
     for number, node in enumerate("abc"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from admission.engine.books import Books
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.model import ClusterQueue, Event, PreemptionPolicy, Workload
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota.fairness import FairSharing
+from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.dump import dump
 from tests.admission.engine.making import Cluster
 
@@ -53,7 +53,7 @@ def preempted(report: CycleReport) -> dict[str, list[str]]:
     return {d.workload: sorted(v.workload for v in d.victims) for d in report.decisions if isinstance(d, Preempt)}
 
 
-def settle(of: Books) -> list[Decision]:
+def settle(of: SchedulerState) -> list[Decision]:
     """Cycles until there is nothing more to decide; every victim is on its way out then."""
     found: list[Decision] = []
     more = True

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.books import Books
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Gone, PodSetAdmission, QueueingStrategy, Removed, Workload
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.cycle.evicting import evicting, settle
 from tests.admission.engine.making import BEST, CPU, STRICT, host, queue, racks, workload
 
@@ -28,19 +28,19 @@ def asks(key: str, cpus: int, priority: int) -> Workload:
     return workload(key, 1, cpus, priority=priority)
 
 
-def decide(of: Books) -> list[tuple[str, str]]:
+def decide(of: SchedulerState) -> list[tuple[str, str]]:
     return [(type(decision).__name__, decision.workload) for decision in settle(of)]
 
 
-def ends(of: Books, key: str) -> list[tuple[str, str]]:
+def ends(of: SchedulerState, key: str) -> list[tuple[str, str]]:
     """What is decided when that one is gone."""
     of.apply(Gone(Removed.WORKLOAD, key))
     return decide(of)
 
 
-def promised(strategy: QueueingStrategy = BEST) -> Books:
+def promised(strategy: QueueingStrategy = BEST) -> SchedulerState:
     """Eight cpus, of which one of low priority has four, three betters one each, and one is free; five are promised."""
-    of = Books(Ledger(), PendingQueues())
+    of = SchedulerState(Ledger(), PendingQueues())
     of.apply(replace(racks(), topology=None, levels=()))
     of.apply(evicting(queue(strategy=strategy, tas=8)))
     for each in (runs("low", 4, 0), *(runs(f"better{n}", 1, 9) for n in range(3))):
@@ -98,7 +98,7 @@ def test_who_waits_because_of_the_promise_is_heard_when_it_comes_to_nothing() ->
 
 def test_who_waits_because_of_the_promise_is_heard_when_its_last_victim_leaves_in_another_cohort_tree() -> None:
     """A workload that fits once others have left waits for all of them, whatever quota they use."""
-    of = Books(Ledger(), PendingQueues())
+    of = SchedulerState(Ledger(), PendingQueues())
     of.apply(replace(racks(), topology=None, levels=()))
     for spec in (queue(tas=8), queue("other", tas=2)):
         of.apply(evicting(spec))
@@ -125,7 +125,7 @@ def test_who_comes_before_it_is_heard_when_there_is_enough_with_what_was_promise
 
 
 def test_who_waits_because_of_the_promise_is_heard_when_its_owner_starts_elsewhere() -> None:
-    of = Books(Ledger(), PendingQueues())
+    of = SchedulerState(Ledger(), PendingQueues())
     for flavor in ("one", "two"):
         of.apply(racks(flavor))
     of.apply(host("one-0", "one-r", 8, "one"))

@@ -17,7 +17,6 @@ import pytest
 from rich.console import Console
 
 from admission.cli import explain as command
-from admission.engine.books import Books
 from admission.engine.decision import Preempt, Proven, Reason, Wait
 from admission.engine.explain.changes import (
     AddNodes,
@@ -34,6 +33,7 @@ from admission.engine.explain.explain import explain
 from admission.engine.explain.value import Behind, Explanation, Taken, Verdict
 from admission.engine.explain.wire import to_wire
 from admission.engine.explain.words import headline
+from admission.engine.scheduler_state import SchedulerState
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture
 from admission.world.world import About
@@ -280,10 +280,10 @@ def test_what_is_proved_of_the_placement_is_told(tmp_path: Path) -> None:
 
 def command_says(made: Made, folder: Path) -> tuple[dict[str, Any], str]:
     """The command's JSON and its text, of a snapshot of the situation."""
-    books = Books(made.cluster.ledger, made.cluster.queues)
+    state = SchedulerState(made.cluster.ledger, made.cluster.queues)
     about = {W: About("Job ns/w", checks=made.checks)}
     unready = None if made.startable is None else {"ns/other"}
-    saved = capture(books, made.now, 64, made.sharing, about=about, unready=unready)
+    saved = capture(state, made.now, 64, made.sharing, about=about, unready=unready)
     (folder / "snapshot.json").write_bytes(saved.encode())
     outs = []
     for as_json in (True, False):

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.books import Books
 from admission.engine.cycle.cycle import run_cycle
 from admission.engine.cycle.nominate import Nominator
 from admission.engine.decision import Decision
@@ -28,6 +27,7 @@ from admission.engine.model import (
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.reclaimable import reclaimable_bound
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.making import BEST, CPU, STRICT, Cluster, queue, racks, workload
 
 QUEUES = ("a", "b", "c")
@@ -105,16 +105,16 @@ def test_a_change_of_priority_counts_at_once() -> None:
 RECLAIM = PreemptionPolicy("Any", "LowerPriority")
 
 
-def books(*queues: ClusterQueue) -> Books:
+def state(*queues: ClusterQueue) -> SchedulerState:
     """These queues, and nodes enough."""
-    made = Books(Ledger(), PendingQueues())
+    made = SchedulerState(Ledger(), PendingQueues())
     made.apply(replace(racks(), topology=None, levels=()))
     for spec in queues:
         made.apply(spec)
     return made
 
 
-def decide(of: Books) -> list[tuple[str, str]]:
+def decide(of: SchedulerState) -> list[tuple[str, str]]:
     decisions: list[Decision] = []
     more = True
     while more:
@@ -133,7 +133,7 @@ def pair(strategy: QueueingStrategy) -> tuple[ClusterQueue, ClusterQueue]:
 @pytest.mark.parametrize("other", ["a", "b"], ids=["its queue's less important", "a relative that borrows"])
 @pytest.mark.parametrize("strategy", [BEST, STRICT], ids=str)
 def test_it_is_woken_once_evicting_would_be_enough_and_not_before(other: str, strategy: QueueingStrategy) -> None:
-    of = books(*pair(strategy))
+    of = state(*pair(strategy))
     running = (("ns/1", "a", 1, 2), ("ns/2", "a", 1, 2), ("ns/low", other, 2, 0))
     for number, (key, to, cpus, priority) in enumerate(running):
         of.apply(booked(key, to, cpus, priority, number))
@@ -147,7 +147,7 @@ def test_it_is_woken_once_evicting_would_be_enough_and_not_before(other: str, st
 
 def test_equals_in_many_queues_are_not_heard_again_when_one_of_them_took_what_came_free() -> None:
     names = [f"q{number}" for number in range(4)]
-    of = books(*(replace(queue(name, cohort="x", tas=1), preemption=RECLAIM) for name in names))
+    of = state(*(replace(queue(name, cohort="x", tas=1), preemption=RECLAIM) for name in names))
     for name in names:
         for number in range(2):
             of.apply(workload(f"ns/{name}-{number}", 1, 1, to=name, queued=float(number)))
@@ -158,7 +158,7 @@ def test_equals_in_many_queues_are_not_heard_again_when_one_of_them_took_what_ca
 
 def test_who_came_first_is_heard_though_its_equals_sleep() -> None:
     policy = PreemptionPolicy(within_cluster_queue="LowerOrNewerEqualPriority")
-    of = books(replace(queue("a", tas=4), preemption=policy))
+    of = state(replace(queue("a", tas=4), preemption=policy))
     of.apply(booked("ns/r", "a", 4, 0, 5))
     of.apply(workload("ns/late", 1, 2, to="a", queued=9.0))
     assert decide(of) == [("Wait", "ns/late")]
@@ -177,7 +177,7 @@ def test_it_is_heard_when_a_relative_has_borrowed_and_may_be_evicted_now(
     strategy: QueueingStrategy, heard: list[tuple[str, str]]
 ) -> None:
     a, b, c = (queue(name, cohort="x", tas=quota) for name, quota in (("a", 4), ("b", 2), ("c", 0)))
-    of = books(replace(a, strategy=strategy, preemption=PreemptionPolicy("LowerPriority")), b, c)
+    of = state(replace(a, strategy=strategy, preemption=PreemptionPolicy("LowerPriority")), b, c)
     for key, to, cpus, priority in (("ns/own", "a", 1, 3), ("ns/theirs", "b", 2, 0), ("ns/high", "c", 2, 3)):
         of.apply(booked(key, to, cpus, priority, 0))
     of.apply(workload("ns/asks", 1, 2, to="a", priority=2))
@@ -188,7 +188,7 @@ def test_it_is_heard_when_a_relative_has_borrowed_and_may_be_evicted_now(
 
 def test_the_old_relatives_of_a_queue_that_moves_are_woken() -> None:
     a, b = queue("a", cohort="x", tas=2), queue("b", cohort="x", tas=2)
-    of = books(a, b)
+    of = state(a, b)
     of.apply(booked("ns/r", "a", 4, 0, 0))
     of.apply(workload("ns/asks", 1, 2, to="b"))
     assert decide(of) == [("Wait", "ns/asks")]

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.books import Books
 from admission.engine.cycle.cycle import run_cycle
 from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.explain.turn import Scene, decided
@@ -30,14 +29,15 @@ from admission.engine.model import (
 )
 from admission.engine.queue.line import order_of
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.cycle.evicting import settle
 from tests.admission.engine.making import BEST, CPU, RACK, STRICT, group, host, racks
 
 FLAVORS, QUEUES = ("one", "two"), ("a", "b", "c")
 
 
-def books() -> Books:
-    made = Books(Ledger(), PendingQueues())
+def state() -> SchedulerState:
+    made = SchedulerState(Ledger(), PendingQueues())
     for flavor in FLAVORS:
         made.apply(racks(flavor))
         for index in range(3):
@@ -45,7 +45,7 @@ def books() -> Books:
     return made
 
 
-def run(of: Books) -> list[Decision]:
+def run(of: SchedulerState) -> list[Decision]:
     found: list[Decision] = []
     more = True
     while more:
@@ -119,7 +119,7 @@ events: st.SearchStrategy[Event] = st.one_of(
 @given(st.tuples(*map(queue_specs, QUEUES)), st.lists(events, min_size=5, max_size=40))
 @settings(deadline=None)
 def test_nobody_sleeps_who_could_start(specs: tuple[ClusterQueue, ...], history: list[Event]) -> None:
-    of = books()
+    of = state()
     for event in (*specs, *history):
         of.apply(event)
         run(of)
@@ -129,7 +129,7 @@ def test_nobody_sleeps_who_could_start(specs: tuple[ClusterQueue, ...], history:
 
 
 def test_a_pod_that_is_resized_in_place_makes_room() -> None:
-    of = books()
+    of = state()
     of.apply(BoundPod("p", "one-0", {"cpu": 2 * CPU}))
     of.apply(ClusterQueue("c", (group({"one": {"cpu": Quota(6 * CPU)}}),)))
     pod_set = PodSet("main", 2, {"cpu": 3 * CPU}, topology=TopologyAsk(required=RACK))
@@ -196,14 +196,14 @@ happenings: st.SearchStrategy[Workload | ClusterQueue | Cohort | End] = st.one_o
 )
 
 
-def happen(of: Books, what: Event | End) -> None:
+def happen(of: SchedulerState, what: Event | End) -> None:
     if not isinstance(what, End):
         of.apply(what)
     elif running := sorted(of.ledger.admissions):
         of.apply(Gone(Removed.WORKLOAD, running[what.number % len(running)]))
 
 
-def let_go(of: Books) -> None:
+def let_go(of: SchedulerState) -> None:
     """The evicted have left for good; the workloads that waited for them are decided on."""
     while evicted := [k for k in sorted(of.ledger.admissions) if (w := of.ledger.workload(k)) and w.evicted]:
         for key in evicted:
@@ -211,7 +211,7 @@ def let_go(of: Books) -> None:
         settle(of)
 
 
-def first_to_be_asked(of: Books) -> Iterator[Workload]:
+def first_to_be_asked(of: SchedulerState) -> Iterator[Workload]:
     """Who waits without a promise: of a StrictFIFO queue only the first, and nobody behind one that has a promise."""
     for name in QUEUES:
         spec = of.ledger.quota.spec(name)
@@ -221,7 +221,7 @@ def first_to_be_asked(of: Books) -> Iterator[Workload]:
 
 
 def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | End, bool]]) -> None:
-    of = books()
+    of = state()
     for number in range(3):
         of.apply(host(f"one-{number}", "one-r0", 100, "one"))
     for what, leave in (*((spec, True) for spec in specs), *history):

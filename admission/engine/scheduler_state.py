@@ -1,7 +1,7 @@
-"""Ledger and pending queues kept in step: one event in, both are told of it, and the workloads that it could help are requeued.
+"""The scheduler's state: ledger and pending queues. Each event updates both and requeues the workloads that it could help.
 
-The rules of waking are here and nowhere else. Decides nothing and converts nothing. Called by the feed with what the watch
-shows, and by a world that is loaded from files or from a snapshot (admission/world), so that both know the same.
+Only this module decides which event requeues which queues. It makes no admission decision and converts nothing. The feed calls
+it with events of the watch; a world loaded from files or from a snapshot (admission/world) calls it the same way.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from admission.engine.preemption.outlook import reclaimable_beside
 from admission.engine.queue.queues import PendingQueues
 
 
-class Books:
-    """`apply` says whether a cycle could do something now that it could not before."""
+class SchedulerState:
+    """`apply` returns whether a cycle could decide something now that it could not before."""
 
     def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
         self.ledger, self.queues = ledger, queues
@@ -35,16 +35,16 @@ class Books:
         self._beside = partial(reclaimable_beside, ledger)
 
     def apply(self, event: Event) -> bool:
-        """Take an object as it is now, or that it is gone."""
+        """Apply the current state of an object, or its removal."""
         match event:
             case Node():
                 self.ledger.apply(event)
-                return self._wake_if_room()
+                return self._requeue_if_capacity_grew()
             case BoundPod():
                 before = self.ledger.bookings.pods.get(event.key)
                 self.ledger.apply(event)
                 # A pod that was resized in place may have given something back.
-                return before is not None and before != event and self._wake_if_room()
+                return before is not None and before != event and self._requeue_if_capacity_grew()
             case Flavor() | Cohort():
                 self.ledger.apply(event)
                 return self.requeue_all()
@@ -56,7 +56,7 @@ class Books:
                 return self._gone(event)
 
     def requeue_all(self) -> bool:
-        """Something changed that any queue may depend on."""
+        """Requeue all workloads, after a change that any queue may depend on."""
         self.queues.requeue(self._known)
         return True
 
@@ -76,17 +76,17 @@ class Books:
             stays = known is not None and known.evicted and not workload.evicted
             if stays:
                 self.queues.stays(workload.key)
-            less = before is not None and self._wake_if_less(before, workload.admission)
+            less = before is not None and self._requeue_if_less(before, workload.admission)
             weaker = known is not None and workload.priority < known.priority
-            if weaker:  # those who could not evict it may now
+            if weaker:  # more workloads may evict it now
                 self.queues.requeue(self.ledger.quota.relatives(workload.admission.cluster_queue))
             return stays or less or weaker
         self.release(workload.key)
         self.queues.put(workload)
         return True
 
-    def _wake_if_less(self, before: Admission, now: Admission) -> bool:
-        """Pods that are done give their quota back: the queue and its relatives look again."""
+    def _requeue_if_less(self, before: Admission, now: Admission) -> bool:
+        """Finished pods return their quota: requeue the queue and its relatives."""
         left = now.usage()
         if all(amount <= left.get(fr, 0) for fr, amount in before.usage().items()):
             return False
@@ -94,7 +94,7 @@ class Books:
         return True
 
     def release(self, key: str) -> bool:
-        """Take the workload's booking out, if there is one; requeue its queue's relatives and workloads that want its nodes."""
+        """Remove the workload's admission from the ledger, if it has one; requeue workloads that want its quota or nodes."""
         booked = self.ledger.admission(key)
         if booked is None:
             return False
@@ -104,7 +104,7 @@ class Books:
 
     def _given_back(self, queue: str, left: str = "") -> None:
         self.queues.quota_freed(self.ledger.quota.relatives(queue) | {queue}, self._beside, left)
-        self._wake_if_room()
+        self._requeue_if_capacity_grew()
 
     def _gone(self, gone: Gone) -> bool:
         match gone.kind:
@@ -122,13 +122,13 @@ class Books:
                 return self.requeue_all()
             case Removed.POD:
                 self.ledger.apply(gone)
-                return self._wake_if_room()
+                return self._requeue_if_capacity_grew()
             case Removed.NODE:
                 self.ledger.apply(gone)
                 return False
 
-    def _wake_if_room(self) -> bool:
-        """Wakes the queues of the flavors whose capacity may have grown since the last look."""
+    def _requeue_if_capacity_grew(self) -> bool:
+        """Requeue the queues of flavors whose free capacity may have grown since the last call."""
         grown = []
         for name in self.ledger.flavors:
             generation = self.ledger.generation(name)

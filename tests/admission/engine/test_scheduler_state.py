@@ -6,25 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.books import Books
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.ledger import Ledger
 from admission.engine.model import BoundPod, Cohort, Event, Flavor, Gone, Quota, Removed
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.making import STRICT, admitted, host, queue, racks, workload
 
 FLAVOR_QUEUE = queue(tas=2)
 
 
-def books(*events: Event) -> Books:
+def state(*events: Event) -> SchedulerState:
     """One host of two cpus, a queue with as much quota, and what is told besides."""
-    made = Books(Ledger(), PendingQueues())
+    made = SchedulerState(Ledger(), PendingQueues())
     for event in (racks(), host("n1", "r1", 2), FLAVOR_QUEUE, *events):
         made.apply(event)
     return made
 
 
-def cycle(of: Books) -> CycleReport:
+def cycle(of: SchedulerState) -> CycleReport:
     return run_cycle(of.ledger, of.queues, 0.0, 100)
 
 
@@ -48,7 +48,7 @@ QUOTA, ROOM = "quota", "room"
 @pytest.mark.parametrize("lacking", [QUOTA, ROOM])
 def test_what_wakes_those_who_sleep(event: Event, wakes: tuple[str, ...], lacking: str) -> None:
     stranger = BoundPod("ns/stranger", "n1", {"cpu": 10})
-    of = books(stranger, queue(tas=2 if lacking == QUOTA else 8), workload("ns/first", 1, 1))
+    of = state(stranger, queue(tas=2 if lacking == QUOTA else 8), workload("ns/first", 1, 1))
     of.apply(workload("ns/second", 2, 1, queued=1.0))
     assert admitted(cycle(of)) == ["ns/first"]
     assert cycle(of).decisions == ()
@@ -57,7 +57,7 @@ def test_what_wakes_those_who_sleep(event: Event, wakes: tuple[str, ...], lackin
 
 
 def test_who_wants_more_quota_than_came_free_sleeps_on() -> None:
-    of = books(workload("ns/small", 1, 1), workload("ns/other", 1, 1), workload("ns/large", 2, 1, queued=1.0))
+    of = state(workload("ns/small", 1, 1), workload("ns/other", 1, 1), workload("ns/large", 2, 1, queued=1.0))
     of.apply(workload("ns/modest", 1, 1, queued=2.0))
     cycle(of)
     of.apply(Gone(Removed.WORKLOAD, "ns/small"))
@@ -69,7 +69,7 @@ def test_who_wants_more_quota_than_came_free_sleeps_on() -> None:
 
 def test_a_parked_head_sleeps_on_as_well() -> None:
     strict = replace(FLAVOR_QUEUE, strategy=STRICT)
-    of = books(strict, *(workload(f"ns/{name}", 1, 1) for name in "ab"), workload("ns/large", 2, 1, queued=1.0))
+    of = state(strict, *(workload(f"ns/{name}", 1, 1) for name in "ab"), workload("ns/large", 2, 1, queued=1.0))
     of.apply(workload("ns/behind", 1, 1, queued=2.0))
     assert admitted(cycle(of)) == ["ns/a", "ns/b"]
     of.apply(Gone(Removed.WORKLOAD, "ns/a"))
@@ -79,7 +79,7 @@ def test_a_parked_head_sleeps_on_as_well() -> None:
 
 
 def test_room_on_another_flavor_wakes_nobody() -> None:
-    of = books(Flavor("else"), racks("spare"), queue("spare", spare=9), queue(tas=8), workload("ns/first", 1, 1))
+    of = state(Flavor("else"), racks("spare"), queue("spare", spare=9), queue(tas=8), workload("ns/first", 1, 1))
     of.apply(workload("ns/second", 2, 1, queued=1.0))
     assert admitted(cycle(of)) == ["ns/first"]
     assert of.apply(host("n2", "r1", 2, "spare"))
@@ -88,17 +88,17 @@ def test_room_on_another_flavor_wakes_nobody() -> None:
 
 def test_relatives_in_the_cohort_are_woken_too() -> None:
     a, b = (replace(queue(name, tas=1), cohort="c") for name in "ab")
-    of = books(a, b, workload("ns/a", 2, 1, to="a"), workload("ns/b", 2, 1, to="b", queued=1.0))
+    of = state(a, b, workload("ns/a", 2, 1, to="a"), workload("ns/b", 2, 1, to="b", queued=1.0))
     assert admitted(cycle(of)) == ["ns/a"]
     assert of.apply(Gone(Removed.WORKLOAD, "ns/a"))
     assert admitted(cycle(of)) == ["ns/b"]
 
 
 def test_an_admission_that_is_told_leaves_the_queue_and_is_booked() -> None:
-    of = books(workload("ns/w", 1, 1))
+    of = state(workload("ns/w", 1, 1))
     (decision,) = cycle(of).decisions
     told = of.ledger.workload(decision.workload)
-    other = books(workload("ns/w", 1, 1))
+    other = state(workload("ns/w", 1, 1))
     assert told is not None
     assert other.apply(told) is False
     assert "ns/w" not in other.queues
@@ -107,7 +107,7 @@ def test_an_admission_that_is_told_leaves_the_queue_and_is_booked() -> None:
 
 
 def test_who_lost_its_admission_waits_again() -> None:
-    of = books(workload("ns/w", 1, 1))
+    of = state(workload("ns/w", 1, 1))
     cycle(of)
     assert of.apply(workload("ns/w", 1, 1)) is True
     assert not of.ledger.admissions
@@ -115,7 +115,7 @@ def test_who_lost_its_admission_waits_again() -> None:
 
 
 def test_the_inputs_make_the_same_ledger_again() -> None:
-    of = books(workload("ns/w", 1, 1), BoundPod("ns/p", "n1", {"cpu": 10}))
+    of = state(workload("ns/w", 1, 1), BoundPod("ns/p", "n1", {"cpu": 10}))
     cycle(of)
     copy = Ledger()
     for event in of.ledger.inputs():
@@ -129,7 +129,7 @@ def test_the_inputs_make_the_same_ledger_again() -> None:
 )
 def test_a_lower_priority_of_what_runs_wakes_those_who_may_evict_it_now(priority: int, wakes: bool) -> None:
     """Issue 16, C1."""
-    of = books(workload("ns/runs", 2, 1, priority=9))
+    of = state(workload("ns/runs", 2, 1, priority=9))
     assert admitted(cycle(of)) == ["ns/runs"]
     of.apply(workload("ns/waits", 2, 1, queued=1.0, priority=3))
     cycle(of)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import honoured
+from admission.controllers import unsupported_fields
 from api.meta import find_condition
 from api.queues import ClusterQueue, LocalQueue
 from tests.builders import NOW
@@ -32,24 +32,27 @@ from tests.builders import NOW
     ],
 )
 def test_cluster_queue_fields_without_effect_are_named(spec: dict[str, Any], fields: list[str]) -> None:
-    assert honoured.of_cluster_queue(ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec})) == fields
+    assert (
+        unsupported_fields.of_cluster_queue(ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec}))
+        == fields
+    )
 
 
 def test_other_kinds_name_theirs() -> None:
     sharing = {"fairSharing": {"weight": 3}}
-    assert honoured.of_local_queue(LocalQueue.from_wire({"spec": {"clusterQueue": "cq", **sharing}})) == [
+    assert unsupported_fields.of_local_queue(LocalQueue.from_wire({"spec": {"clusterQueue": "cq", **sharing}})) == [
         "spec.fairSharing"
     ]
 
 
 def test_the_condition_comes_once_and_turns_true_when_the_field_is_taken_back() -> None:
-    silent = honoured.noted((), [], 1, NOW)
+    silent = unsupported_fields.noted((), [], 1, NOW)
     assert silent == ()
-    said = honoured.noted((), ["spec.admissionScope"], 1, NOW)
-    found = find_condition(said, honoured.FIELDS_HONOURED)
+    said = unsupported_fields.noted((), ["spec.admissionScope"], 1, NOW)
+    found = find_condition(said, unsupported_fields.FIELDS_HONOURED)
     assert found is not None
     assert (found.status, found.message) == ("False", "set, but without effect yet: spec.admissionScope")
-    assert honoured.noted(said, ["spec.admissionScope"], 1, NOW + 60) is said
-    back = find_condition(honoured.noted(said, [], 2, NOW + 60), honoured.FIELDS_HONOURED)
+    assert unsupported_fields.noted(said, ["spec.admissionScope"], 1, NOW + 60) is said
+    back = find_condition(unsupported_fields.noted(said, [], 2, NOW + 60), unsupported_fields.FIELDS_HONOURED)
     assert back is not None
     assert back.status == "True"

@@ -1,6 +1,6 @@
-"""What a user has set and has no effect yet: named in a condition of the object, so that nothing is silently ignored. Pure.
+"""Fields that a user has set and that have no effect yet. A condition names them, so none is ignored silently. Pure.
 
-Each function lists fields by their path. A field leaves its list with the change that makes it work.
+Each function returns the paths of such fields. The change that implements a field removes it here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def of_local_queue(queue: LocalQueue) -> list[str]:
 def noted(
     conditions: tuple[Condition, ...], fields: Sequence[str], generation: int, now: float
 ) -> tuple[Condition, ...]:
-    """The conditions with ours; unchanged where there is nothing to say and never was, or where it is said already."""
+    """The conditions with FieldsHonoured; unchanged if there was never anything to report, or if it is reported already."""
     old = find_condition(conditions, FIELDS_HONOURED)
     if old is None and not fields:
         return conditions

@@ -1,4 +1,4 @@
-"""What the scheduler and its helpers decide with: the books, the feed that fills them, and the rules. Built by `app`."""
+"""What the scheduler and its helpers need: ledger, queues, the feed that fills them, and settings. Built by `app`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from admission.settings import ControllerSection
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """`woken` is set when a cycle could do something. `sharing` is None where fair sharing is off, `readiness` where nobody
-    waits for the pods of others."""
+class SchedulerContext:
+    """`cycle_due` is set when a cycle could decide something. `sharing` is None if fair sharing is off; `readiness` is None if
+    admissions do not wait for the pods of other workloads."""
 
     feed: Feed
     ledger: Ledger
     queues: PendingQueues
-    woken: asyncio.Event
+    cycle_due: asyncio.Event
     settings: ControllerSection
     sharing: FairSharing | None = None
     readiness: Readiness | None = None

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from admission.controllers.activity import Activity, cluster_queue_activity
+from admission.controllers.admission_context import AdmissionContext
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.elastic.outside import OutsidePods
 from admission.controllers.held import HeldPod, NodeReader, PodReader
 from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.trees import Trees
-from admission.controllers.situation import Situation
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.resources import (
@@ -74,7 +74,7 @@ class Copy(Protocol[T]):
 
 
 @dataclass(frozen=True)
-class Sight:
+class ClusterView:
     """What is known of a cluster, wherever it comes from, and the questions about it.
 
     `trees`: what the topology ConfigMaps (`topology_maps`) come to. `outside`: what pods hold that no Workload counts.
@@ -123,22 +123,22 @@ class Sight:
         found = self.namespaces.objects.get(namespace or "")
         return matches(queue.spec.namespace_selector, found.metadata.labels if found else {})
 
-    def situation(self, workload: Workload, misfit: str | None = None) -> Situation:
+    def context(self, workload: Workload, validation_error: str | None = None) -> AdmissionContext:
         """All that the Workload's next status depends on."""
         local = self.local_queue_of(workload)
         queue = self.cluster_queues.objects.get(local.spec.cluster_queue) if local else None
-        return Situation(
+        return AdmissionContext(
             local_queue=local,
             cluster_queue=queue,
             cluster_queue_active=queue is not None and self.activity(queue).active,
             namespace_matches=queue is not None and self.namespace_matches(queue, workload.metadata.namespace),
-            misfit=misfit,
+            validation_error=validation_error,
             checks=own_checks(workload) + (checks_for(queue, workload.status.admission) if queue else ()),
         )
 
 
 @dataclass(frozen=True)
-class Views(Sight):
+class Views(ClusterView):
     """The informers of the controller process."""
 
     nodes: Informer[Node]

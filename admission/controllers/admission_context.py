@@ -1,6 +1,6 @@
-"""What a Workload's life depends on besides itself, and what of it keeps the Workload out of the queue. Pure.
+"""The admission context of a Workload: its queues, checks and validation error, and whether they block it. Pure.
 
-`views` finds the situation, `lifecycle` decides from it, `feed` tells the engine who is blocked.
+`cluster_view` builds the context, `lifecycle` decides the next step from it, `feed` passes blocked workloads to the engine.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from api.workloads import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """`cluster_queue_active`: its Active condition holds; `checks` are those that apply to the Workload now."""
+class AdmissionContext:
+    """`cluster_queue_active`: its Active condition is true; `checks`: the admission checks that apply to the Workload now."""
 
     local_queue: LocalQueue | None
     cluster_queue: ClusterQueue | None
     cluster_queue_active: bool
     namespace_matches: bool = True
-    misfit: str | None = None
+    validation_error: str | None = None
     checks: tuple[str, ...] = ()
 
 
-def blocker(workload: Workload, situation: Situation) -> tuple[str, str] | None:
-    """Why the Workload may not be considered by the cycle at all: (reason, message); None when it may."""
+def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | None:
+    """Why a cycle may not evaluate the Workload: (reason, message); None if it may."""
     queue = workload.spec.queue_name
     gates = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
     owner = foreign_owner(workload)
@@ -45,19 +45,19 @@ def blocker(workload: Workload, situation: Situation) -> tuple[str, str] | None:
     if lacking is not None and lacking.status == "True":
         counted = lacking.reason == GANG_WAITING
         return Waiting.SUSPENDED, lacking.message if counted else "Some pods need replacement"
-    if situation.local_queue is None:
+    if context.local_queue is None:
         return Waiting.MISCONFIGURED, f"LocalQueue {queue} doesn't exist"
-    if situation.local_queue.spec.stop_policy is not StopPolicy.NONE:
+    if context.local_queue.spec.stop_policy is not StopPolicy.NONE:
         return Waiting.SUSPENDED, f"LocalQueue {queue} is stopped"
-    target = situation.local_queue.spec.cluster_queue
-    if situation.cluster_queue is None:
+    target = context.local_queue.spec.cluster_queue
+    if context.cluster_queue is None:
         return Waiting.MISCONFIGURED, f"ClusterQueue {target} doesn't exist"
-    if situation.cluster_queue.spec.stop_policy is not StopPolicy.NONE:
+    if context.cluster_queue.spec.stop_policy is not StopPolicy.NONE:
         return Waiting.SUSPENDED, f"ClusterQueue {target} is stopped"
-    if not situation.cluster_queue_active:
+    if not context.cluster_queue_active:
         return Waiting.MISCONFIGURED, f"ClusterQueue {target} is inactive"
-    if not situation.namespace_matches:
+    if not context.namespace_matches:
         return Waiting.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
-    if situation.misfit is not None:
-        return Waiting.MISCONFIGURED, f"resources validation failed: {situation.misfit}"
+    if context.validation_error is not None:
+        return Waiting.MISCONFIGURED, f"resources validation failed: {context.validation_error}"
     return None
