@@ -25,6 +25,8 @@ from api.names import (
     POD_SUSPENDING_PARENT,
     QUEUE_NAME_LABEL,
     ROLE_HASH,
+    TOPOLOGY_PODSET,
+    TOPOLOGY_WORKLOAD,
 )
 from tests.attacks.conftest import Battlefield
 from tests.scenarios.site import GPU, eventually
@@ -133,6 +135,15 @@ async def test_forged_marks_of_a_gang_open_no_gate(battlefield: Battlefield) -> 
 
     await eventually("it waits in the queue of its namespace", waits)
     await never_ran(battlefield, "forged")
+
+
+async def test_annotations_of_the_first_form_open_no_admission_gate(battlefield: Battlefield) -> None:
+    """Issue 16, A7 and B3: pods name a Workload and a pod set; whether they count in a quota is not theirs to say."""
+    named = {TOPOLOGY_WORKLOAD: "anybodys", TOPOLOGY_PODSET: "main"}
+    made = await battlefield.create(PODS, a_pod("first-form", annotations=named))
+    assert {"name": ADMISSION_GATE} in made["spec"]["schedulingGates"]
+    assert made["metadata"]["labels"][QUEUE_NAME_LABEL] == "default"
+    await never_ran(battlefield, "first-form")
 
 
 async def test_a_tenant_does_not_tell_that_a_gang_was_bound_whole(battlefield: Battlefield) -> None:

@@ -336,7 +336,9 @@ async def test_without_any_tree_the_nodes_are_each_for_themselves(site: MakeSite
     await site_of(here, {"r0": [4, 4], "r1": [4]})
     await here.make(CONFIG_MAPS, a_group(here, "f", 6, {"node": {"type": "spread"}}))
     await create(here, "f", 6)
-    assert shares(await are(here, "f-", Running=6)) == {"r0": [2, 2], "r1": [2]}
+    pods = await are(here, "f-", Running=6)
+    assert shares(pods) == {"r0": [2, 2], "r1": [2]}
+    assert {pod["metadata"]["labels"].get(SAKKARA_RANK) for pod in pods} == {str(rank) for rank in range(6)}
 
 
 async def test_a_group_that_waits_follows_its_config_map(site: MakeSite) -> None:
