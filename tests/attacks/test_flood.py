@@ -24,7 +24,7 @@ _SECONDS = 20.0
 _REVIEWS = 150
 _LIMIT = 0.1
 _LONGEST = 1.0
-_MEMORY = 640 * 1024  # KiB: the container has 768 MiB
+_MEMORY = 512 * 1024  # KiB: the container has 768 MiB
 
 
 @contextlib.asynccontextmanager

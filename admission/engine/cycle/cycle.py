@@ -152,7 +152,7 @@ class _Cycle:
         decisions: list[Decision] = []
         try:
             while len(decisions) < budget and (head := self._order.next()) is not None:
-                self._reservations.keep_until(head.level, head.order)
+                self._reservations.keep_until(self._level(head), head.order)
                 # The room of a claim was made before a head of its cohort began to keep quota.
                 if head.first is None and (names := self._kept.hold_until(head.level, head.order)):
                     head.assignment = None
@@ -167,6 +167,8 @@ class _Cycle:
                 if decision is not None:
                     decisions += (decision, *self._with_it)
                     self._with_it.clear()
+                elif not head.settled:
+                    self._reservations.restore(head.workload)
         finally:
             self._reservations.end()
             self._kept.end()
@@ -214,6 +216,16 @@ class _Cycle:
             if workload.priority > owner.priority and not self._reservations.bars(owner, claim, workload):
                 return claim.level
         return None
+
+    def _level(self, head: Head) -> int:
+        """How far it borrows. A head that is first because of its claim was given the level of the claim.
+
+        Its claim does not bar owners that came since and go before it. They evicted others counting on the same capacity, so
+        it leaves their reservations alone: otherwise their evictions are in vain.
+        """
+        if head.first is None or (claim := self._free_claim(head.workload)) is None:
+            return head.level
+        return claim.level
 
     def _free_claim(self, workload: Workload) -> CapacityReservation | None:
         """Its claim, or that of its group, if nobody whom it had evicted is still to leave."""

@@ -41,11 +41,17 @@ class Reservations:
             self.outlook.leave(reservation.victims)
             if reservation.evicted:
                 self._own.append((workload, reservation))
-            beside = [(one, got) for key, got in reservation.beside if (one := queues.workload(key)) is not None]
-            order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
-            self._due.append((reservation.level, order, workload, reservation.admission))
-            self._due += ((reservation.level, order, _beside(one), got) for one, got in beside)
-            self._names[workload.key] = [workload.key, *(_beside(one).key for one, _ in beside)]
+            self._enter(workload, reservation)
+        self._sort()
+
+    def _enter(self, workload: Workload, reservation: CapacityReservation) -> None:
+        beside = [(one, got) for key, got in reservation.beside if (one := self._queues.workload(key)) is not None]
+        order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
+        self._due.append((reservation.level, order, workload, reservation.admission))
+        self._due += ((reservation.level, order, _beside(one), got) for one, got in beside)
+        self._names[workload.key] = [workload.key, *(_beside(one).key for one, _ in beside)]
+
+    def _sort(self) -> None:
         self._due.sort(key=lambda each: each[:2], reverse=True)
 
     def _claimed(self) -> Iterator[tuple[Workload, CapacityReservation]]:
@@ -139,6 +145,13 @@ class Reservations:
             if (admission := self._held.pop(name, None)) is not None:
                 self._ledger.unhold(name)
                 self.outlook.take(admission, -1)
+
+    def restore(self, workload: Workload) -> None:
+        """Apply its claim again: its turn ended without a decision, and others are evaluated before it."""
+        claim = self._queues.claims.get(workload.key)
+        if claim is not None and claim.victims and workload.key not in self._names:
+            self._enter(workload, claim)
+            self._sort()
 
     @contextmanager
     def afterwards(self, queue: str | None = None, *, nodes: bool = True) -> Iterator[None]:

@@ -31,13 +31,14 @@ class CapacityReservation:
         """Whether `other` may not use the reserved capacity, even if the cycle evaluates it before the owner.
 
         Victims may not. In the same queue a workload before the owner may if the queue is StrictFIFO (`strict`) or if it was
-        queued after `since`. In another queue a workload may if it has a higher priority and was queued after `since`.
+        queued after `since`. In another queue a workload may if it has a higher priority and was queued after `since`. The
+        cycle that chose the victims knew all that were queued by then.
         """
         if not self.evicted or other.key in self.evicted:
             return bool(self.evicted)
         if other.cluster_queue == owner.cluster_queue:
-            return order_of(owner) < order_of(other) or (not strict and other.queued < self.since)
-        return other.priority <= owner.priority or other.queued < self.since
+            return order_of(owner) < order_of(other) or (not strict and other.queued <= self.since)
+        return other.priority <= owner.priority or other.queued <= self.since
 
 
 @dataclass(frozen=True, slots=True)

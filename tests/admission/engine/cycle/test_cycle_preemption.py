@@ -104,10 +104,10 @@ def test_one_that_comes_before_it_takes_what_was_promised() -> None:
     cluster = running(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
     cluster.tell(workload("high", 3, priority=1))
     assert preempted(cluster.cycle()) == {"high": ["low"]}
-    cluster.tell(workload("higher", 2, priority=2))
-    assert admitted(cluster.cycle()) == ["higher"]
+    cluster.tell(workload("higher", 2, priority=2, queued=1))
+    assert admitted(cluster.cycle(now=2)) == ["higher"]
     cluster.finish("low")
-    assert waits(cluster.cycle())["high"].startswith("WaitingForQuota")
+    assert waits(cluster.cycle(now=3))["high"].startswith("WaitingForQuota")
 
 
 def test_one_that_evicted_others_is_considered_before_those_it_waited_behind() -> None:

@@ -24,8 +24,8 @@ def runs(key: str, cpus: int, priority: int, *, to: str = "q") -> Workload:
     return replace(asks(key, cpus, priority), admission=Admission(to, (got,)), cluster_queue=to, reserved=0.0)
 
 
-def asks(key: str, cpus: int, priority: int) -> Workload:
-    return workload(key, 1, cpus, priority=priority)
+def asks(key: str, cpus: int, priority: int, *, queued: int = 0) -> Workload:
+    return workload(key, 1, cpus, priority=priority, queued=queued)
 
 
 def decide(of: SchedulerState) -> list[tuple[str, str]]:
@@ -64,7 +64,7 @@ def test_it_is_asked_again_when_its_last_victim_has_left_and_another_took_what_w
     strategy: QueueingStrategy,
 ) -> None:
     of = promised(strategy)
-    of.apply(asks("higher", 1, 7))
+    of.apply(asks("higher", 1, 7, queued=1))
     assert decide(of) == [("Admit", "higher")]
     assert ends(of, "low") == [("Wait", "high")]
     assert ends(of, "higher") == [("Admit", "high")]
@@ -118,7 +118,7 @@ def test_who_waits_because_of_the_promise_is_heard_when_its_last_victim_leaves_i
 
 def test_who_comes_before_it_is_heard_when_there_is_enough_with_what_was_promised() -> None:
     of = promised()
-    of.apply(asks("wide", 6, 7))
+    of.apply(asks("wide", 6, 7, queued=1))
     assert decide(of) == [("Wait", "wide")], "one is free, and four can be had"
     assert ends(of, "better0") == [("Wait", "wide")], "two and four are six: it waits for the same victim"
     assert ends(of, "low") == [("Admit", "wide"), ("Wait", "high")]
