@@ -440,7 +440,8 @@ class _Connection(RequestHandler):
 
 class _Server(web.Server):
     def __init__(self, face: _Face, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
-        super().__init__(handler)
+        # A request whose connection is gone gives its body back at once, and does not wait for its turn.
+        super().__init__(handler, handler_cancellation=True)
         self._face = face
 
     def __call__(self) -> RequestHandler:
