@@ -59,21 +59,20 @@ def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: 
         _put(job, "metadata", "labels", {names.QUEUE_NAME_LABEL: queue})
     if not (queue_name(job) or rules.manage_jobs_without_queue_name):
         return
-    if (named := default_priority_class(job, lookups, rules)) is not None:
+    if (named := default_priority_class(job, lookups)) is not None:
         _put(job, "metadata", "labels", {names.PRIORITY_CLASS_LABEL: named})
     schedulers.take_over_templates(kind.templates(job), rules)
     if not is_suspended(job):
         job.setdefault("spec", {})["suspend"] = True
     _hand_over(job, namespace, kind, lookups, rules)
-    if rules.topology_aware and rules.gate_at_creation:
+    if rules.topology_aware:
         _gate(job, kind, rules)
 
 
-def default_priority_class(obj: Job, lookups: Lookups, rules: Rules) -> str | None:
+def default_priority_class(obj: Job, lookups: Lookups) -> str | None:
     """The WorkloadPriorityClass of a new object that names none: the one called `default`, where there is one."""
     named = names.PRIORITY_CLASS_LABEL in labels_of(obj)
-    known = rules.default_priority_class and DEFAULT_CLASS in lookups.workload_priority_classes
-    return DEFAULT_CLASS if known and not named else None
+    return DEFAULT_CLASS if not named and DEFAULT_CLASS in lookups.workload_priority_classes else None
 
 
 def is_opted_in(namespace: str, lookups: Lookups) -> bool:
@@ -99,7 +98,7 @@ def _hand_over(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Ru
 
 
 def _gate(job: Job, kind: Kind, rules: Rules) -> None:
-    asked, prebuilt = annotations_of(job), prebuilt_workload(job, rules)[1]
+    asked, prebuilt = annotations_of(job), prebuilt_workload(job)[1]
     workload = {names.TOPOLOGY_WORKLOAD: prebuilt, names.WORKLOAD_ANNOTATION: prebuilt} if prebuilt else {}
     for template in kind.templates(job):
         if asks_for_topology(template.annotations, asked):

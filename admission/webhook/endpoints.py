@@ -204,7 +204,7 @@ def _set_judged_by(judge: Callable[[Wire | None, Wire, str, Lookups, Rules], Err
 
 
 def _mutate_workload(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
-    workloads.set_defaults(obj, rules)
+    workloads.set_defaults(obj)
 
 
 def _warn_of_workload(obj: Wire, _: Rules) -> list[str]:

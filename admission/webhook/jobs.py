@@ -75,9 +75,9 @@ def is_part(job: Mapping[str, Any], rules: Rules) -> bool:
     return any((o.get("apiVersion", "").rpartition("/")[0], o.get("kind")) in rules.managed_owners for o in controllers)
 
 
-def prebuilt_workload(job: Mapping[str, Any], rules: Rules) -> tuple[Path, str]:
+def prebuilt_workload(job: Mapping[str, Any]) -> tuple[Path, str]:
     """Where the job names a Workload that exists already, and that name (empty for none). The annotation goes first."""
-    annotation = annotations_of(job).get(names.PREBUILT_WORKLOAD, "") if rules.identifier_annotations else ""
+    annotation = annotations_of(job).get(names.PREBUILT_WORKLOAD, "")
     if annotation:
         return _ANNOTATIONS.key(names.PREBUILT_WORKLOAD), annotation
     return _LABELS.key(names.PREBUILT_WORKLOAD), labels_of(job).get(names.PREBUILT_WORKLOAD, "")
@@ -136,7 +136,7 @@ def _topology(job: Job, templates: Sequence[Template], rules: Rules, known: Queu
         errors += shaping.refinements(template.metadata, template.annotations)
         errors += topology.first_forms(template.metadata, template.annotations, known)
         errors += topology.template_annotations(
-            template.metadata, template.annotations, asked, multi_layer=rules.multi_layer
+            template.metadata, template.annotations, asked, multi_layer=rules.placement.multi_layer
         )
     if errors:
         return errors
@@ -150,7 +150,7 @@ def _queue(job: Job) -> Errors:
 
 
 def _prebuilt(job: Job, rules: Rules) -> Errors:
-    path, name = prebuilt_workload(job, rules)
+    path, name = prebuilt_workload(job)
     return subdomain(path, name) if name else []
 
 
@@ -192,10 +192,10 @@ def validate_update(old: Job, new: Job, kind: Kind, rules: Rules, known: QueueLe
 
 
 def _frozen_while_running(old: Job, new: Job, rules: Rules) -> Errors:
-    path, name = prebuilt_workload(new, rules)
+    path, name = prebuilt_workload(new)
     key = names.MAX_EXEC_TIME_LABEL
     return [
-        *unchanged(path, name, prebuilt_workload(old, rules)[1]),
+        *unchanged(path, name, prebuilt_workload(old)[1]),
         *unchanged(_MAX_TIME, labels_of(new).get(key, ""), labels_of(old).get(key, "")),
     ]
 

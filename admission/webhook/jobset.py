@@ -15,7 +15,6 @@ from admission.webhook.fields import Errors, Path, too_many
 from admission.webhook.jobs import Job, Kind, annotations_of
 from admission.webhook.rules import Rules
 from admission.webhook.template import Template
-from api.names import EXACT
 from api.workloads import MAX_POD_SETS
 
 _REPLICATED: Final = Path("spec").child("replicatedJobs")
@@ -36,7 +35,7 @@ def _template(at: Path, part: dict[str, Any]) -> Template | None:
 
 
 def _create(jobset: Job, given: Sequence[Template], rules: Rules) -> Errors:
-    errors = groups(given, annotations_of(jobset), exact=rules.profile == EXACT) if rules.topology_aware else []
+    errors = groups(given, annotations_of(jobset), exact=rules.exact) if rules.topology_aware else []
     return errors if len(given) <= MAX_POD_SETS else [*errors, too_many(_REPLICATED, len(given), MAX_POD_SETS)]
 
 

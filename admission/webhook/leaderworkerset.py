@@ -27,7 +27,6 @@ from admission.webhook.lookups import Lookups
 from admission.webhook.rules import Rules
 from admission.webhook.template import Template
 from api import names
-from api.names import EXACT
 
 _SPEC: Final = Path("spec")
 _TEMPLATES: Final = _SPEC.child("leaderWorkerTemplate")
@@ -46,7 +45,7 @@ def templates(obj: Job) -> list[Template]:
 
 
 def _create(obj: Job, given: Sequence[Template], rules: Rules) -> Errors:
-    errors = groups(given, annotations_of(obj), exact=rules.profile == EXACT) if rules.topology_aware else []
+    errors = groups(given, annotations_of(obj), exact=rules.exact) if rules.topology_aware else []
     replicas = sets.replicas_of(obj)
     if replicas > MOST_GROUPS:
         errors.append(invalid(_SPEC.child("replicas"), replicas, f"must be at most {MOST_GROUPS}"))

@@ -16,7 +16,7 @@ def webhook_rules(settings: AdmissionSettings) -> Rules:
         kept_schedulers=kept,
         highest_group_priority=settings.sakkara.highest_priority,
         in_use_finalizer=True,
-        profile=settings.placement.profile,
+        placement=settings.placement.options(),
         manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,
         managed_namespaces=settings.managed_namespaces,
     )

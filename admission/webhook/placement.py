@@ -28,7 +28,7 @@ def errors_of(obj: Mapping[str, Any], rules: Rules, *, shared: bool = False) -> 
     given = annotations_of(dict(obj))
     errors = [*topology.first_forms(_METADATA, given, None), *shaping.refinements(_METADATA, given)]
     errors += shaping.profile(_METADATA, given)
-    errors += topology.template_annotations(_METADATA, given, multi_layer=rules.multi_layer)
+    errors += topology.template_annotations(_METADATA, given, multi_layer=rules.placement.multi_layer)
     return errors + _combinations(given, shared)
 
 

@@ -65,7 +65,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
             _metadata(pod, "annotations")[names.POD_SUSPENDING_PARENT] = DEPLOYMENT
     if not (queue_name(pod) or rules.manage_jobs_without_queue_name):
         return False
-    if (named := default_priority_class(pod, lookups, rules)) is not None:
+    if (named := default_priority_class(pod, lookups)) is not None:
         _metadata(pod, "labels")[names.PRIORITY_CLASS_LABEL] = named
     if names.POD_SUSPENDING_PARENT not in annotations_of(pod):
         _metadata(pod, "labels")[names.MANAGED_LABEL] = "true"
@@ -82,7 +82,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
             _metadata(pod, "labels")[names.POD_GROUP_INDEX_LABEL] = labels_of(pod)[source]
         _gate(pod, names.TOPOLOGY_GATE)
     # The maker of the group's Workload names the roles as its pod sets; what they count is seen when the pods start.
-    if gang is not None or not (group_name(pod, rules)[1] and annotations_of(pod).get(names.ROLE_HASH)):
+    if gang is not None or not (group_name(pod)[1] and annotations_of(pod).get(names.ROLE_HASH)):
         _metadata(pod, "annotations")[names.ROLE_HASH] = gangs.role_of(pod.get("spec") or {}, gang)
     return True
 
@@ -222,16 +222,16 @@ def _gates(pod: Mapping[str, Any], rules: Rules) -> Errors:
     return gates.validate(pod.get("metadata") or {}) if rules.admission_gated_by else []
 
 
-def group_name(pod: Mapping[str, Any], rules: Rules) -> tuple[Path, str | None]:
+def group_name(pod: Mapping[str, Any]) -> tuple[Path, str | None]:
     """Where the pod names its group, and that name; the annotation goes first."""
     key = names.POD_GROUP_NAME
-    if rules.identifier_annotations and annotations_of(pod).get(key):
+    if annotations_of(pod).get(key):
         return _ANNOTATIONS.key(key), annotations_of(pod)[key]
     return _LABELS.key(key), labels_of(pod).get(key)
 
 
 def _group(pod: Mapping[str, Any], rules: Rules) -> Errors:
-    at, group = group_name(pod, rules)
+    at, group = group_name(pod)
     total = annotations_of(pod).get(names.POD_GROUP_TOTAL_COUNT)
     both = f"both the '{names.POD_GROUP_TOTAL_COUNT}' annotation and the '{names.POD_GROUP_NAME}' label should be set"
     errors = [*_prebuilt(pod, group, rules), *_role(pod), *_index(pod), *_booleans(pod)]
@@ -254,7 +254,7 @@ def _total(text: str) -> Errors:
 
 
 def _prebuilt(pod: Mapping[str, Any], group: str | None, rules: Rules) -> Errors:
-    at, workload = prebuilt_workload(dict(pod), rules)
+    at, workload = prebuilt_workload(dict(pod))
     if not workload:
         return []
     if group is not None and workload != group:
@@ -295,5 +295,5 @@ def _topology(pod: Mapping[str, Any], rules: Rules) -> Errors:
 
 
 def _group_change(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules) -> Errors:
-    before, (at, after) = group_name(old, rules)[1], group_name(new, rules)
+    before, (at, after) = group_name(old)[1], group_name(new)
     return [] if before is None or before == after else [invalid(at, after or "", IMMUTABLE)]

@@ -1,10 +1,11 @@
 """The settings of the webhook's rules, as one frozen value: what is on, which namespaces and owners are managed.
 
 Read once by the application and passed into every review; a conformance case makes its own from its feature gates.
-The defaults are ours, which differ from Kueue's in `profile` (Exact: placement groups may be larger),
-`gate_at_creation` (the first forms ask for it), `multikueue` (there is no MultiKueue here: handing a job to it by
-spec.managedBy, which is immutable, would strand the job) and `in_use_finalizer` (only on where a controller takes the
-finalizer away again).
+The defaults are ours, which differ from Kueue's in the placement profile (Exact: placement groups may be larger), in
+`multikueue` (there is no MultiKueue here: handing a job to it by spec.managedBy, which is immutable, would strand the
+job) and in `in_use_finalizer` (only on where a controller takes the finalizer away again).
+
+How pods are placed is not said again here: `placement` is the very value that the engine places by.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from admission.engine.model import PlacementOptions
 from api.names import EXACT
 from api.sakkara import HIGHEST_PRIORITY
 
@@ -25,6 +27,8 @@ TAKEN_OVER_SCHEDULERS = (
     "sakkara-scheduler",
     "scheduler-plugins-scheduler",
 )
+
+_PLACEMENT = PlacementOptions()
 
 Selector = Mapping[str, Any]
 GroupKind = tuple[str, str]
@@ -41,27 +45,22 @@ def _unmanaged(*namespaces: str) -> dict[str, Any]:
 class Rules:
     """What the reviews go by."""
 
+    # Gates of Kueue that only the conformance cases change: no setting turns them.
     topology_aware: bool = True
-    multi_layer: bool = True
     slice_sizes: bool = True
-    partial_admission: bool = True
     elastic_jobs: bool = True
     admission_gated_by: bool = True
-    identifier_annotations: bool = True
-    pod_set_metadata: bool = True
     non_negative_resources: bool = True
     priority_boost: bool = False
     reject_invalid_on_flavors: bool = False
     concurrent_admission: bool = False
     multikueue: bool = False
-    # the topology gate goes into the templates of a job when it is created, not only when it starts
-    gate_at_creation: bool = True
     in_use_finalizer: bool = False
-    # the placement profile that holds where neither the job nor its queue names one
-    profile: str = EXACT
+    # the engine's own options: the webhook refuses what placement would drop
+    placement: PlacementOptions = _PLACEMENT
+    # the placement profile that the job or its queue names, None where neither does
+    profile: str | None = None
     manage_jobs_without_queue_name: bool = False
-    # who names no WorkloadPriorityClass gets the one that is called `default`, where there is one
-    default_priority_class: bool = True
     # jobs in other namespaces are left alone, whatever labels they bear; None manages all
     managed_namespaces: Selector | None = field(default_factory=lambda: _unmanaged("kube-system", "stowage-system"))
     # a job whose controller is one of these is part of that job, and not queued itself
@@ -73,3 +72,8 @@ class Rules:
     highest_group_priority: int = HIGHEST_PRIORITY
     # the users as whom Kubernetes' own controller makes the pods of Jobs
     job_controllers: frozenset[str] = frozenset(JOB_CONTROLLERS)
+
+    @property
+    def exact(self) -> bool:
+        """Whether exact placement holds, which takes larger groups: as the job or its queue says, else the settings."""
+        return (self.placement.profile if self.profile is None else self.profile) == EXACT

@@ -46,14 +46,11 @@ _EARLY_FORM: Final = (
 )
 
 
-def set_defaults(workload: dict[str, Any], rules: Rules) -> None:
-    """Change a new workload in place: a lone pod set is `main`; no minCount where partial admission is off."""
+def set_defaults(workload: dict[str, Any]) -> None:
+    """Change a new workload in place: a lone pod set is `main`."""
     pod_sets = (workload.get("spec") or {}).get("podSets") or []
     if len(pod_sets) == 1 and not pod_sets[0].get("name"):
         pod_sets[0]["name"] = "main"
-    if not rules.partial_admission:
-        for pod_set in pod_sets:
-            pod_set.pop("minCount", None)
 
 
 def validate_create(workload: Wire, rules: Rules) -> Errors:
@@ -106,10 +103,9 @@ def _pod_set(at: Path, pod_set: Wire, rules: Rules) -> Errors:
     template = pod_set.get("template") or {}
     if errors := template_faults(at.child("template"), template):
         return errors
-    if rules.pod_set_metadata:
-        metadata, where = template.get("metadata") or {}, at.child("template", "metadata")
-        errors += labels(where.child("labels"), metadata.get("labels"))
-        errors += annotation_keys(where.child("annotations"), metadata.get("annotations"))
+    metadata, where = template.get("metadata") or {}, at.child("template", "metadata")
+    errors = labels(where.child("labels"), metadata.get("labels"))
+    errors += annotation_keys(where.child("annotations"), metadata.get("annotations"))
     errors += template_resources(at.child("template", "spec"), template.get("spec") or {}, rules.non_negative_resources)
     if request := pod_set.get("topologyRequest"):
         errors += _slices(at.child("topologyRequest"), request) if rules.slice_sizes else []

@@ -24,7 +24,6 @@ BUDGET: Final = 64
 """Decisions of one cycle, unless the settings say otherwise."""
 
 
-_PLACEMENT: Final = PlacementOptions()
 _WEBHOOK: Final = Rules()
 
 
@@ -38,10 +37,10 @@ class WorldRules:
 
     `by_eviction`: an evicted workload queues up from its eviction on. `one_by_one`: the next one is admitted when the pods of
     all others are ready. `trees`: the namespace of the ConfigMaps that describe trees. `webhook`: what new objects are given
-    and refused by; `jobs`: the job controller's, for a view of the namespaces.
+    and refused by, with the options of placement, which the engine takes from there; `jobs`: the job controller's, for a
+    view of the namespaces.
     """
 
-    placement: PlacementOptions = _PLACEMENT
     resources: ResourceRules = PLAIN
     sharing: FairSharing | None = None
     budget: int = BUDGET
@@ -51,12 +50,16 @@ class WorldRules:
     webhook: Rules = _WEBHOOK
     jobs: Callable[[Mapping[str, Namespace]], JobOptions] = _plain_jobs
 
+    @property
+    def placement(self) -> PlacementOptions:
+        """How pods are placed: what the webhook checks new objects by."""
+        return self.webhook.placement
+
 
 def rules_of(settings: AdmissionSettings) -> WorldRules:
     """As the processes take these settings."""
     pods = settings.wait_for_pods_ready
     return WorldRules(
-        placement=settings.placement.options(),
         resources=settings.resources.rules(),
         sharing=settings.fair_sharing.rules(),
         budget=settings.controller.cycle_budget,

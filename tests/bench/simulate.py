@@ -24,6 +24,7 @@ from typing import Any
 from admission.engine.model import PlacementOptions, Profile
 from admission.simulation.outcome import Outcome, figures
 from admission.simulation.run import simulate
+from admission.webhook.rules import Rules
 from admission.world.documents import Document
 from admission.world.files import from_documents
 from admission.world.rules import WorldRules
@@ -109,7 +110,7 @@ def _job(name: str, queue: str, size: str, of: dict[str, Any], mode: str, slices
 
 def world(load: dict[str, Any], options: PlacementOptions) -> World:
     """All of it, loaded."""
-    made = from_documents([*cluster(load), *jobs(load)], WorldRules(placement=options))
+    made = from_documents([*cluster(load), *jobs(load)], WorldRules(webhook=Rules(placement=options)))
     for fault in made.faults:
         print(f"FAULT {fault}")
     return made

@@ -65,11 +65,6 @@ def test_a_job_that_asks_for_none_is_only_suspended() -> None:
     assert defaulted(given) == {**given, "spec": {**given["spec"], "suspend": True}}
 
 
-def test_the_gate_waits_for_the_start_where_the_rules_say_so() -> None:
-    made = defaulted(job(annotations={names.REQUIRE_TOPOLOGY: RACK}), rules=Rules(gate_at_creation=False))
-    assert "schedulingGates" not in made["spec"]["template"]["spec"]
-
-
 def test_foreign_gates_and_annotations_stay_and_ours_is_not_doubled() -> None:
     given = job(template={names.REQUIRED_TOPOLOGY: RACK, "theirs": "x"})
     given["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "theirs"}, *GATE]

@@ -183,8 +183,8 @@ def test_a_local_queue_keeps_its_cluster_queue() -> None:
 
 def test_a_lone_pod_set_is_main() -> None:
     workload: dict[str, Any] = {"spec": {"podSets": [{"count": 1, "minCount": 1}]}}
-    workloads.set_defaults(workload, Rules(partial_admission=False))
-    assert workload == {"spec": {"podSets": [{"count": 1, "name": "main"}]}}
+    workloads.set_defaults(workload)
+    assert workload == {"spec": {"podSets": [{"count": 1, "minCount": 1, "name": "main"}]}}
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.settings import AdmissionSettings
 from admission.webhook import queues, workloads
 from admission.webhook.defaults import set_defaults
 from admission.webhook.job import JOB
 from admission.webhook.jobs import validate_create, with_profile
 from admission.webhook.jobset import JOBSET
+from admission.webhook.options import webhook_rules
 from admission.webhook.rules import Rules
+from admission.world.rules import rules_of
 from api import names
 from tests.admission.webhook.objects import BLOCK, RACK, job, jobset, lookups
 from tests.admission.webhook.test_jobs import lines
@@ -229,7 +232,7 @@ def test_members_of_a_pair_relax_together() -> None:
 def test_the_profile_is_the_jobs_else_its_queues_else_the_settings() -> None:
     known = lookups(RACK)
     own = job(annotations={PROFILE: names.LEAST_FREE})
-    assert with_profile(RULES, job(), "ns", known).profile == names.EXACT
+    assert with_profile(RULES, job(), "ns", known).exact
     queue = known.cluster_queues["cq"]
     metadata = queue.metadata.model_copy(update={"annotations": {PROFILE: names.COMPATIBLE}})
     known = replace(known, cluster_queues={"cq": queue.model_copy(update={"metadata": metadata})})
@@ -250,3 +253,16 @@ def test_samples_are_taken_and_their_pods_gated(path: Path) -> None:
     set_defaults(given, "default", kind, lookups(RACK), RULES)
     gates = [template.body["spec"]["schedulingGates"] for template in kind.templates(given)]
     assert gates == [[{"name": names.TOPOLOGY_GATE}]] * len(gates)
+
+
+@pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
+def test_webhook_and_engine_go_by_the_same_setting_of_slices_at_several_levels(on: bool) -> None:
+    """Issue 17, 4: with `placement.multiLayer` off the engine would place the outermost slices alone."""
+    settings = AdmissionSettings(placement={"multiLayer": on})
+    world = rules_of(settings)
+    layers = '[{"topology": "b", "size": 4}, {"topology": "r", "size": 2}]'
+    given = job(template={names.REQUIRED_TOPOLOGY: BLOCK, names.SLICE_CONSTRAINTS: layers})
+    given["spec"].update(parallelism=8, completions=8)
+    refused = any(names.SLICE_CONSTRAINTS in line for line in lines(validate_create(given, JOB, world.webhook)))
+    assert (refused, world.placement.multi_layer) == (not on, on)
+    assert webhook_rules(settings).placement == world.placement == settings.placement.options()

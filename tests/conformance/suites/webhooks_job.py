@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
+from admission.engine.model import PlacementOptions, Profile
 from admission.webhook.defaults import set_defaults
 from admission.webhook.fields import Errors
 from admission.webhook.job import JOB
@@ -15,7 +16,6 @@ from admission.webhook.jobs import Kind, validate_create, validate_update
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import Rules
 from api.meta import KubeObject
-from api.names import COMPATIBLE
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
 from tests.conformance import runner
 from tests.conformance.suites.topology_request_from_annotations import wire
@@ -38,21 +38,15 @@ def rules_of(case: dict[str, Any]) -> Rules:
     gates = runner.gates(case)
     return Rules(
         topology_aware=gates["TopologyAwareScheduling"],
-        multi_layer=gates["TASMultiLayerTopology"],
         slice_sizes=gates["TASValidateWorkloadSliceSize"],
-        partial_admission=gates["PartialAdmission"],
         elastic_jobs=gates["ElasticJobsViaWorkloadSlices"],
         admission_gated_by=gates["AdmissionGatedBy"],
-        identifier_annotations=gates["WorkloadIdentifierAnnotations"],
-        pod_set_metadata=gates["WorkloadValidationForPodSetMetadata"],
         non_negative_resources=gates["WorkloadValidateResourcesAreNonNegative"],
         priority_boost=gates["PriorityBoost"],
         reject_invalid_on_flavors=gates["RejectUpdatesToCQWithInvalidOnFlavors"],
         concurrent_admission=gates["ConcurrentAdmission"],
         multikueue=gates["MultiKueue"],
-        default_priority_class=gates["WorkloadPriorityClassDefaulting"],
-        gate_at_creation=False,
-        profile=COMPATIBLE,
+        placement=PlacementOptions(multi_layer=gates["TASMultiLayerTopology"], profile=Profile.COMPATIBLE),
         manage_jobs_without_queue_name=case["input"].get("manageJobsWithoutQueueName", False),
         managed_namespaces=None,
         managed_owners=frozenset((MPI_JOB,)),
