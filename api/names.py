@@ -79,8 +79,6 @@ TOPOLOGY_WORKLOAD: Final = f"{GROUP}/topology-workload"  # the first form, writt
 TOPOLOGY_PODSET: Final = f"{GROUP}/topology-podset"
 TOPOLOGY_GATE: Final = f"{GROUP}/topology"
 ADMISSION_GATE: Final = f"{GROUP}/admission"
-JOB_OWNER_GVK: Final = f"{GROUP}/job-owner-gvk"
-JOB_OWNER_NAME: Final = f"{GROUP}/job-owner-name"
 
 # ---- finalizers
 IN_USE_FINALIZER: Final = f"{GROUP}/resource-in-use"

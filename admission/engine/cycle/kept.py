@@ -6,7 +6,7 @@ turn comes later; of a head that would borrow also what it would borrow, up to i
 nothing: it lets others pass. Nor does one of a queue with backfill, which keeps its start free in its own way (backfill.py).
 
 It is booked under a name of its own while a cycle lasts. A head that is considered anew keeps nothing until it is refused.
-Called by cycle.py; round.py asks `keepable`.
+Called by cycle.py.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""In which order the queues' heads are processed: classical, or by fair shares (cycle.md 4.2).
+"""Which head is processed next by fair shares (cycle.md 4.2).
 
-Classical: who holds quota already (a second pass), then who borrows least far up, has the higher priority, is older. Fair:
-from the root of each cohort tree down, the child whose dominant share is smallest once its candidate has what it asks for
-wins; a subtree that stays within its quota of what is asked for comes before any that borrows. What was taken meanwhile
-counts, so each pick is a tournament of its own. Ties go by name. Called by round.py and head_order.py.
+From the root of each cohort tree down, the child wins whose dominant share is smallest once its candidate has what it asks
+for; a subtree that stays within its quota of what is asked for comes before any that borrows. What was taken meanwhile
+counts, so each pick is a tournament of its own. Ties go by name. Called by head_order.py.
 """
 
 from __future__ import annotations
@@ -18,28 +17,6 @@ from admission.engine.quota.fairness import Share, dominant_share
 
 Score = tuple[bool, Share, Order]
 """How a candidate does in a cohort; less is better: whether its subtree borrows what it asks for, its share, its age."""
-
-
-def classical(nominations: list[Nomination], by_priority: bool = True) -> Iterator[Nomination]:
-    """All of them, first to be processed first. `by_priority`: between queues as well as within."""
-
-    def place(each: Nomination) -> tuple[int, Order]:
-        priority, since, uid, key = order_of(each.workload)
-        return each.assignment.level, (priority if by_priority else 0, since, uid, key)
-
-    yield from sorted(nominations, key=place)
-
-
-def fair(nominations: list[Nomination], ledger: Ledger, nominal_first: bool = True) -> Iterator[Nomination]:
-    """All of them, at most one a queue; each pick sees what became of the ones before.
-
-    `nominal_first`: who stays within quota comes before who borrows, whatever the shares.
-    """
-    left = {each.workload.cluster_queue: each for each in nominations}
-    while left:
-        best = winner(left, ledger, nominal_first)
-        del left[best.workload.cluster_queue]
-        yield best
 
 
 def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool = True) -> Nomination:

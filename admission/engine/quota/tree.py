@@ -255,11 +255,6 @@ class QuotaTree:
             return frozenset((queue,))
         return frozenset(member.name for member in node.root().members())
 
-    def cohort_queues(self, cohort: str) -> frozenset[str]:
-        """The queues of the whole tree that the cohort is part of."""
-        node = self._cohorts.get(cohort)
-        return frozenset(member.name for member in node.root().members()) if node else frozenset()
-
     # ---- checks
 
     def state(self) -> dict[str, object]:

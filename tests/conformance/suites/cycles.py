@@ -17,7 +17,6 @@ from admission.controllers.activity import checks_of, cluster_queue_activity
 from admission.controllers.resources import Limit, defect
 from admission.engine import convert
 from admission.engine.cycle.cycle import requested
-from admission.engine.cycle.round import RoundOptions, RoundReport, run_round
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.preemptor import Preemptor
@@ -34,6 +33,7 @@ from api.quantity import parse, parse_list
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue
 from api.topology import ResourceFlavor, Topology
 from api.workloads import TopologyAssignment, Workload, WorkloadStatus
+from tests.admission.engine.cycle.round import RoundOptions, RoundReport, run_round
 from tests.conformance.runner import Case, gates
 from tests.conformance.suites.normal import normal
 from tests.conformance.suites.tas_find_topology_assignments import options

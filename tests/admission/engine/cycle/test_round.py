@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from admission.engine.cycle.round import LOST, RoundOptions, RoundReport, run_round
 from admission.engine.decision import Admit, Evict, Preempt, Wait
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
@@ -23,6 +22,7 @@ from admission.engine.model import (
     TopologyAsk,
 )
 from admission.engine.preemption.preemptor import Preemptor
+from tests.admission.engine.cycle.round import LOST, RoundOptions, RoundReport, run_round
 from tests.admission.engine.making import CPU, HOST, RACK, STRICT, Cluster, host, queue, racks, workload
 
 ANY = Flavor("any")

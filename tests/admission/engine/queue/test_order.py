@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from admission.engine.cycle.head_order import ClassicalOrder, Head
 from admission.engine.cycle.nominate import Nomination
-from admission.engine.cycle.tournament import classical, fair
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.model import Cohort, Gang, QueueingStrategy, Quota, Workload
 from admission.engine.queue.line import order_of
 from admission.engine.queue.queues import PendingQueues
+from tests.admission.engine.cycle.round import classical, fair
 from tests.admission.engine.making import CPU, queue, workload
 
 # Few values each, so that most of them are equal in most of what counts; a UID may be missing.

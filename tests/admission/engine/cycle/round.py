@@ -3,33 +3,35 @@
 The steps (cycle.md 4.2):
 
 1. *heads*: the foremost workload of each active queue; before them those that hold quota and lost a node (second pass).
-2. *nominate*: each by itself, as if it were alone (nominate.py); the search over flavors goes on where its last one ended.
-3. *order*: classical, or by fair shares (tournament.py).
+2. *nominate*: each by itself, as if it were alone (admission/engine/cycle/nominate.py); the search over flavors goes on where
+   its last one ended.
+3. *order*: classical, or by fair shares (admission/engine/cycle/tournament.py).
 4. *process*, one by one. What was nominated may no longer hold: victims that an earlier one evicts already, or places that
    it took, are looked for again on the same flavors. Then it is admitted, or evicts others, or waits. Who evicts, or would if
    there were anybody to evict, keeps its room from those behind it until the round ends.
 5. *requeue*: who lost to another of the same round, or waits for its victims, stays where it is in line; who fits nowhere
    sleeps with its equals, unless flavors are left that it has not tried.
 
-Placement alone differs from cycle.py: there a cycle goes on with the next heads at once. Used where Kueue's answer is
-wanted to the letter.
+The product does not run this: a cycle (admission/engine/cycle/cycle.py) goes on with the next heads at once. Used by the
+conformance suites, where Kueue's answer is wanted to the letter; what it calls is the product's own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from admission.engine.cycle.kept import keepable, limited
 from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nomination, Nominator
 from admission.engine.cycle.second import second_pass
-from admission.engine.cycle.tournament import classical, fair
+from admission.engine.cycle.tournament import winner
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Reason, Wait
 from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
+from admission.engine.queue.line import Order, order_of
 from admission.engine.queue.queues import Notice, PendingQueues
 
 LOST = "Workload no longer fits after processing another workload"
@@ -273,3 +275,25 @@ def _less(old: Assignment | None, new: Assignment | None) -> Assignment | None:
     kept = {domain.values: domain.count for domain in new.domains}
     counts = ((domain.values, domain.count - kept.get(domain.values, 0)) for domain in old.domains)
     return replace(old, domains=tuple(DomainCount(values, count) for values, count in counts if count > 0))
+
+
+def classical(nominations: list[Nomination], by_priority: bool = True) -> Iterator[Nomination]:
+    """All of them, first to be processed first. `by_priority`: between queues as well as within."""
+
+    def place(each: Nomination) -> tuple[int, Order]:
+        priority, since, uid, key = order_of(each.workload)
+        return each.assignment.level, (priority if by_priority else 0, since, uid, key)
+
+    yield from sorted(nominations, key=place)
+
+
+def fair(nominations: list[Nomination], ledger: Ledger, nominal_first: bool = True) -> Iterator[Nomination]:
+    """All of them, at most one a queue; each pick sees what became of the ones before.
+
+    `nominal_first`: who stays within quota comes before who borrows, whatever the shares.
+    """
+    left = {each.workload.cluster_queue: each for each in nominations}
+    while left:
+        best = winner(left, ledger, nominal_first)
+        del left[best.workload.cluster_queue]
+        yield best
