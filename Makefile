@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 export STOWAGE_CONFORMANCE ?= ../shared/conformance
+# Whatever the shell says: without bytecode each worker compiles all tests, and each process of a scenario the product, anew.
+unexport PYTHONDONTWRITEBYTECODE
 # What config/default runs; the name and tag are declared there alone.
 IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
 # How many tests run at once. Those that start processes wait more than they compute.

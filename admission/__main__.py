@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 
-from admission.app import CONTROLLER, run_controller
 from admission.settings import AdmissionSettings
-from admission.webhook.app import WEBHOOK, run_webhook
 from api.kube.environment import BAD_SETTINGS, faults
 from api.kube.process import Process, serve
 
-PROCESSES: dict[str, Callable[[Process, AdmissionSettings], Awaitable[None]]] = {
-    CONTROLLER: run_controller,
-    WEBHOOK: run_webhook,
-}
+Run = Callable[[Process, AdmissionSettings], Awaitable[None]]
+
+PROCESSES = {"controller": ("admission.app", "run_controller"), "webhook": ("admission.webhook.app", "run_webhook")}
+"""The module and the function of each. Only one is imported: the webhook starts without the scheduler."""
 
 
 def main(arguments: list[str]) -> int:
@@ -27,7 +26,8 @@ def main(arguments: list[str]) -> int:
     except BAD_SETTINGS as bad:
         print(faults(bad), file=sys.stderr)
         return 2
-    run = PROCESSES[name]
+    module, function = PROCESSES[name]
+    run: Run = getattr(import_module(module), function)
     return serve(lambda process: run(process, settings), settings.process_settings(name))
 
 
