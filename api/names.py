@@ -5,7 +5,6 @@ Nothing is decided here. Sources: the description of Kueue's API (objects, lifec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 GROUP: Final = "kueue.x-k8s.io"
@@ -103,26 +102,6 @@ ACTIVE: Final = "Active"
 READY: Final = "Ready"
 
 
-class Waiting:
-    """Reasons of QuotaReserved=False, most telling first where several hold."""
-
-    NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
-    EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
-    WAITING_FOR_QUOTA: Final = "WaitingForQuota"
-    TOPOLOGY_PLACEMENT_FAILED: Final = "TopologyPlacementFailed"
-    WAITING_FOR_PREEMPTED: Final = "WaitingForPreemptedWorkloads"
-    REPEATED_PREEMPTION: Final = "RepeatedPreemption"  # ours
-    MISCONFIGURED: Final = "Misconfigured"
-    SUSPENDED: Final = "Suspended"
-    PENDING_EVALUATION: Final = "PendingEvaluation"
-    WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
-    WAITING_FOR_GANGS: Final = "WaitingForGangs"  # ours
-    ADMISSION_GATED: Final = "AdmissionGated"
-    DEACTIVATED: Final = "Deactivated"
-    ON_HOLD: Final = "OnHold"
-    OWNER_NOT_MANAGED: Final = "OwnerNotManaged"  # ours
-
-
 class LegacyWaiting:
     """Kueue's older reasons of QuotaReserved=False; Kueue gives them where UnadmittedWorkloadsObservability is off."""
 
@@ -132,17 +111,6 @@ class LegacyWaiting:
     """Its queue takes nothing, or is not there."""
     WAITING: Final = "Waiting"
     """Blocked by waitForPodsReady."""
-
-    OF: Final[Mapping[str, str]] = {
-        Waiting.MISCONFIGURED: INADMISSIBLE,
-        Waiting.SUSPENDED: INADMISSIBLE,
-        Waiting.DEACTIVATED: INADMISSIBLE,
-        Waiting.OWNER_NOT_MANAGED: INADMISSIBLE,
-        Waiting.WAITING_FOR_PODS_READY: WAITING,
-        Waiting.ADMISSION_GATED: Waiting.ADMISSION_GATED,
-        Waiting.ON_HOLD: Waiting.ON_HOLD,
-    }
-    """What each becomes; PENDING where it is not here."""
 
 
 class Evicting:

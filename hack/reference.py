@@ -23,6 +23,7 @@ import admission.metrics
 import admission.queuemetrics
 import ungater.metrics
 from admission.cli.main import app as stowage
+from admission.engine.decision import Reason
 from admission.settings import AdmissionSettings
 from api import names
 from ungater.settings import UngaterSettings
@@ -125,8 +126,14 @@ def _texts(holder: Any) -> list[tuple[str, str]]:
 
 
 def conditions() -> str:
-    """Classes of reasons in api/names.py."""
-    parts = []
+    """The enum of reasons why a workload waits, and the classes of reasons in api/names.py."""
+    rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in Reason]
+    parts = [
+        "## Why a workload waits",
+        "Reasons of QuotaReserved=False, most telling first where several hold. Those that an explanation finds stand behind "
+        "such a reason. A retained one stays until the next cycle, or until the controller that wrote it takes it back.",
+        table(("reason", "found by", "retained", "meaning"), rows),
+    ]
     for title, holder in inspect.getmembers(names, inspect.isclass):
         if holder.__module__ == names.__name__ and _texts(holder):
             parts += [

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admission.controllers import conditions
+from admission.engine.decision import Reason
 from admission.integrations.owners import MANAGED_KINDS, foreign_owner
 from api.meta import find_condition
-from api.names import ADMISSION_GATED_BY, GANG_WAITING, WAITING_FOR_REPLACEMENT_PODS, Waiting
+from api.names import ADMISSION_GATED_BY, GANG_WAITING, WAITING_FOR_REPLACEMENT_PODS
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
 from api.workloads import Workload
 
@@ -34,30 +35,30 @@ def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | 
     owner = foreign_owner(workload)
     if owner is not None:
         text = f"{owner.api_version} {owner.kind} {owner.name} owns this Workload, and Stowage does not manage its kind"
-        return Waiting.OWNER_NOT_MANAGED, f"{text}; it manages {', '.join(MANAGED_KINDS)}"
+        return Reason.OWNER_NOT_MANAGED, f"{text}; it manages {', '.join(MANAGED_KINDS)}"
     if not workload.spec.active:
-        return Waiting.DEACTIVATED, "The workload is deactivated"
+        return Reason.DEACTIVATED, "The workload is deactivated"
     if gates:
-        return Waiting.ADMISSION_GATED, f"Admission is gated by: {gates}"
+        return Reason.ADMISSION_GATED, f"Admission is gated by: {gates}"
     if conditions.is_on_hold(workload.status):
-        return Waiting.ON_HOLD, conditions.HOLD
+        return Reason.ON_HOLD, conditions.HOLD
     lacking = find_condition(workload.status.conditions, WAITING_FOR_REPLACEMENT_PODS)
     if lacking is not None and lacking.status == "True":
         counted = lacking.reason == GANG_WAITING
-        return Waiting.SUSPENDED, lacking.message if counted else "Some pods need replacement"
+        return Reason.SUSPENDED, lacking.message if counted else "Some pods need replacement"
     if context.local_queue is None:
-        return Waiting.MISCONFIGURED, f"LocalQueue {queue} doesn't exist"
+        return Reason.MISCONFIGURED, f"LocalQueue {queue} doesn't exist"
     if context.local_queue.spec.stop_policy is not StopPolicy.NONE:
-        return Waiting.SUSPENDED, f"LocalQueue {queue} is stopped"
+        return Reason.SUSPENDED, f"LocalQueue {queue} is stopped"
     target = context.local_queue.spec.cluster_queue
     if context.cluster_queue is None:
-        return Waiting.MISCONFIGURED, f"ClusterQueue {target} doesn't exist"
+        return Reason.MISCONFIGURED, f"ClusterQueue {target} doesn't exist"
     if context.cluster_queue.spec.stop_policy is not StopPolicy.NONE:
-        return Waiting.SUSPENDED, f"ClusterQueue {target} is stopped"
+        return Reason.SUSPENDED, f"ClusterQueue {target} is stopped"
     if not context.cluster_queue_active:
-        return Waiting.MISCONFIGURED, f"ClusterQueue {target} is inactive"
+        return Reason.MISCONFIGURED, f"ClusterQueue {target} is inactive"
     if not context.namespace_matches:
-        return Waiting.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
+        return Reason.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
     if context.validation_error is not None:
-        return Waiting.MISCONFIGURED, f"resources validation failed: {context.validation_error}"
+        return Reason.MISCONFIGURED, f"resources validation failed: {context.validation_error}"
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from admission.engine.decision import Reason
 from api.assignment import placement_text
 from api.meta import Condition, find_condition, is_true, parse_time, rfc3339, set_condition
 from api.names import (
@@ -23,7 +24,6 @@ from api.names import (
     STOWAGE,
     WAITING_FOR_REPLACEMENT_PODS,
     Evicting,
-    Waiting,
 )
 from api.quantity import to_texts
 from api.workloads import (
@@ -221,7 +221,7 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
     eviction = find_condition(status.conditions, EVICTED)
     new = without(without(status, GANG_BOUND), PLACEMENT).model_copy(update={"admission": None})
     message = eviction.message if eviction else "The workload has no reservation"
-    new = with_condition(new, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, message, now, generation)
+    new = with_condition(new, QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, message, now, generation)
     new = synced_admitted(new, now, generation)
     if eviction is None:
         return new
@@ -241,14 +241,14 @@ def without_reservation(status: WorkloadStatus, now: float, generation: int = 0)
         return status
     new = without(without(status, GANG_BOUND), PLACEMENT).model_copy(update={"admission": None})
     if reserved:
-        new = with_condition(new, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, NOT_EVALUATED, now, generation)
+        new = with_condition(new, QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, NOT_EVALUATED, now, generation)
     return synced_admitted(new, now, generation)
 
 
 def is_on_hold(status: WorkloadStatus) -> bool:
     """Whether its owner asks for no pods for now."""
     found = find_condition(status.conditions, QUOTA_RESERVED)
-    return found is not None and found.status == "False" and found.reason == Waiting.ON_HOLD
+    return found is not None and found.status == "False" and found.reason == Reason.ON_HOLD
 
 
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
@@ -256,13 +256,13 @@ def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> Workload
     new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
     for kind in (WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT):
         new = without(new, kind)
-    new = with_condition(new, QUOTA_RESERVED, False, Waiting.ON_HOLD, HOLD, now, generation)
+    new = with_condition(new, QUOTA_RESERVED, False, Reason.ON_HOLD, HOLD, now, generation)
     return synced_admitted(new, now, generation)
 
 
 def off_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Pods are asked for again: it queues up."""
-    return with_condition(status, QUOTA_RESERVED, False, Waiting.PENDING_EVALUATION, NOT_EVALUATED, now, generation)
+    return with_condition(status, QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, NOT_EVALUATED, now, generation)
 
 
 def requeued(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:

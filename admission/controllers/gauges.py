@@ -17,9 +17,9 @@ from prometheus_client import Gauge
 from admission import queuemetrics as metrics
 from admission.controllers.activity import Activity
 from admission.controllers.tally import NO_RESERVATION, Tally, Why
+from admission.engine.decision import Reason
 from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.cohorts import Node
-from api.names import Waiting
 from api.quantity import CPU, to_int
 from api.queues import ClusterQueue, LocalQueue, ResourceQuota
 
@@ -138,7 +138,7 @@ def _limits(quota: ResourceQuota) -> Iterable[tuple[Gauge, float]]:
 def of_local_queue(queue: LocalQueue, activity: Activity, tally: Tally) -> Table:
     """All series of a LocalQueue. Who waits counts as inadmissible once it was told why."""
     at = (queue.metadata.name, queue.metadata.namespace or "")
-    active = tally.unadmitted[NO_RESERVATION, Waiting.PENDING_EVALUATION]
+    active = tally.unadmitted[NO_RESERVATION, Reason.PENDING_EVALUATION]
     return {
         (metrics.LOCAL_PENDING, (*at, "active")): active,
         (metrics.LOCAL_PENDING, (*at, "inadmissible")): max(0, tally.pending - active),

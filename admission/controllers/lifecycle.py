@@ -20,6 +20,7 @@ from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
 from admission.engine.convert import closed_gate
+from admission.engine.decision import Reason
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
     ADMITTED,
@@ -34,28 +35,12 @@ from api.names import (
     Evicting,
     LegacyWaiting,
     Requeueing,
-    Waiting,
 )
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
 from api.workloads import Workload, WorkloadStatus
 
 # Reasons that only the scheduler or the job controllers write: they stay until the next cycle.
-_FROM_THE_CYCLE = frozenset(
-    {
-        Waiting.NO_MATCHING_FLAVOR,
-        Waiting.EXCEEDS_MAX_QUOTA,
-        Waiting.WAITING_FOR_QUOTA,
-        Waiting.TOPOLOGY_PLACEMENT_FAILED,
-        Waiting.WAITING_FOR_PREEMPTED,
-        Waiting.REPEATED_PREEMPTION,
-        Waiting.WAITING_FOR_PODS_READY,
-        Waiting.WAITING_FOR_GANGS,
-        Waiting.PENDING_EVALUATION,
-        Waiting.ON_HOLD,
-        LegacyWaiting.PENDING,
-        LegacyWaiting.WAITING,
-    }
-)
+_RETAINED = frozenset((*(reason for reason in Reason if reason.retained), LegacyWaiting.PENDING, LegacyWaiting.WAITING))
 # What an evicted workload comes back from when its backoff is over.
 _AFTER_A_WHILE = (
     Evicting.PODS_READY_TIMEOUT,
@@ -186,16 +171,16 @@ def _pending(workload: Workload, context: AdmissionContext, now: float) -> Step:
     before = was.reason if was is not None and was.status == "False" else None
     blocked = blocker(workload, context)
     if blocked is not None:
-        if blocked[0] == Waiting.ADMISSION_GATED != before:
+        if blocked[0] == Reason.ADMISSION_GATED != before:
             told = (Event("AdmissionGated", blocked[1]),)
         return Step(conditions.waiting(status, *blocked, {}, now, generation), told, again_in)
-    from_the_cycle = before in _FROM_THE_CYCLE or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
+    from_the_cycle = before in _RETAINED or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
     if before is not None and not from_the_cycle:
         message = conditions.NOT_EVALUATED
-        if before == Waiting.ADMISSION_GATED and not workload.spec.preemption_gates:
+        if before == Reason.ADMISSION_GATED and not workload.spec.preemption_gates:
             message = "AdmissionGatedBy cleared, waiting for quota reservation"
             told = (Event("AdmissionGateCleared", message),)
-        status = conditions.waiting(status, Waiting.PENDING_EVALUATION, message, {}, now, generation)
+        status = conditions.waiting(status, Reason.PENDING_EVALUATION, message, {}, now, generation)
     return Step(status, told, again_in)
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextvars import ContextVar
 
 from admission.controllers.cluster_view import Views
+from admission.engine.decision import Reason
 from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import WORKLOADS
@@ -33,9 +35,18 @@ def written_reason(reason: str) -> str:
     """The reason of QuotaReserved=False as it is written: the same, or Kueue's legacy one."""
     if not legacy_reasons.get():
         return reason
-    return reason if reason in _LEGACY else LegacyWaiting.OF.get(reason, LegacyWaiting.PENDING)
+    return reason if reason in _LEGACY else _LEGACY_OF.get(reason, LegacyWaiting.PENDING)
 
 
+_LEGACY_OF: Mapping[str, str] = {
+    Reason.MISCONFIGURED: LegacyWaiting.INADMISSIBLE,
+    Reason.SUSPENDED: LegacyWaiting.INADMISSIBLE,
+    Reason.DEACTIVATED: LegacyWaiting.INADMISSIBLE,
+    Reason.OWNER_NOT_MANAGED: LegacyWaiting.INADMISSIBLE,
+    Reason.WAITING_FOR_PODS_READY: LegacyWaiting.WAITING,
+    Reason.ADMISSION_GATED: Reason.ADMISSION_GATED,
+    Reason.ON_HOLD: Reason.ON_HOLD,
+}
 _LEGACY = frozenset((LegacyWaiting.PENDING, LegacyWaiting.INADMISSIBLE, LegacyWaiting.WAITING))
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from admission.controllers.conditions import NOT_EVALUATED
+from admission.engine.decision import Reason
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, object_key
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, LegacyWaiting, Waiting
+from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, LegacyWaiting
 from api.quantity import to_int, to_text
 from api.queues import ClusterQueue, FlavorUsage, ResourceUsage
 from api.workloads import Workload, WorkloadStatus
@@ -154,7 +155,7 @@ def _why(status: WorkloadStatus) -> Why | None:
         reason = admitted.reason if admitted is not None else UNCHECKED
         return reason, CHECKS_NOT_READY
     if reserved is None or (reserved.reason, reserved.message) == (LegacyWaiting.PENDING, NOT_EVALUATED):
-        return NO_RESERVATION, Waiting.PENDING_EVALUATION
+        return NO_RESERVATION, Reason.PENDING_EVALUATION
     return NO_RESERVATION, reserved.reason
 
 

@@ -26,7 +26,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true
-from api.names import FINISHED, QUOTA_RESERVED, Waiting
+from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload, WorkloadStatus
 
 # Most workloads that do not fit at once are admitted moments later; what they waited for then interests nobody.
@@ -89,7 +89,7 @@ class WaitReporter:
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
             self.forget(change.key)
-        elif change.key in self._waits and _reason(change.object) == written_reason(Waiting.PENDING_EVALUATION):
+        elif change.key in self._waits and _reason(change.object) == written_reason(Reason.PENDING_EVALUATION):
             # What kept it from the queue is over, and the queue has answered already, before we saw that here.
             self.reconciler.add_after(change.key, _FIRST_DELAY)
 

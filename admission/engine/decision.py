@@ -14,61 +14,143 @@ from typing import Self
 from admission.engine.model import Admission, Assignment
 
 
-class Reason(StrEnum):
-    """Every reason code: stable names, each with its meaning as `__doc__`.
+class Owner(StrEnum):
+    """Which part of the program finds a reason first."""
 
-    First why a workload waits (the reasons of QuotaReserved=False, most telling first; those from Misconfigured on are never
-    found by the engine: they come in as `Workload.blocked` and are passed on). Then what stands behind that, as an
-    explanation details it (explain/): they are never the reason of one of Kueue's conditions.
+    ENGINE = "engine"
+    CONTROLLERS = "controllers"
+    EXPLANATION = "explanation"
+
+
+class Reason(StrEnum):
+    """Every reason code: stable names, each with its meaning as `__doc__`, its owner, and whether it is retained.
+
+    The reasons of QuotaReserved=False come first, most telling first where several hold. Those of the controllers reach the
+    engine as `Workload.blocked` and are passed on; where the engine meets the same case, it gives the same reason. Those of
+    an explanation (explain/) stand behind a reason of the engine: they are never the reason of one of Kueue's conditions.
+
+    `retained`: no look at the object alone disproves it, so it stays in the status until the next cycle, or until the
+    controller that wrote it takes it back.
     """
 
-    def __new__(cls, value: str, meaning: str = "") -> Self:
-        """A member with its meaning."""
+    owner: Owner
+    retained: bool
+
+    def __new__(cls, value: str, meaning: str = "", owner: Owner = Owner.ENGINE, retained: bool = False) -> Self:
+        """A member with all that is declared of it."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.__doc__ = meaning
+        member.owner, member.retained = owner, retained
         return member
 
     NO_MATCHING_FLAVOR = (
         "NoMatchingFlavor",
         "no flavor of the queue suits: taints, node affinity, levels, or no such resource",
+        Owner.ENGINE,
+        True,
     )
-    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota", "asks for more than the queue could ever use, borrowing included"
-    WAITING_FOR_QUOTA = "WaitingForQuota", "others use the quota that it needs"
-    TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed", "no domains of the topology hold all its pods at the moment"
-    WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads", "the workloads that make room for it have not left yet"
+    EXCEEDS_MAX_QUOTA = (
+        "ExceedsMaxQuota",
+        "asks for more than the queue could ever use, borrowing included",
+        Owner.ENGINE,
+        True,
+    )
+    WAITING_FOR_QUOTA = "WaitingForQuota", "others use the quota that it needs", Owner.ENGINE, True
+    TOPOLOGY_PLACEMENT_FAILED = (
+        "TopologyPlacementFailed",
+        "no domains of the topology hold all its pods at the moment",
+        Owner.ENGINE,
+        True,
+    )
+    WAITING_FOR_PREEMPTED = (
+        "WaitingForPreemptedWorkloads",
+        "the workloads that make room for it have not left yet",
+        Owner.ENGINE,
+        True,
+    )
     REPEATED_PREEMPTION = (
         "RepeatedPreemption",
         "it had the same workload evicted twice within ten minutes and does not run: it waits before it may evict it again",
+        Owner.ENGINE,
+        True,
     )
-    MISCONFIGURED = "Misconfigured", "a queue is missing, or cannot admit as it is set up"
-    SUSPENDED = "Suspended", "a queue is stopped"
-    PENDING_EVALUATION = "PendingEvaluation", "it was not considered yet: others come first, or a backoff is not over"
-    WAITING_FOR_PODS_READY = "WaitingForPodsReady", "pods of workloads admitted before it are not ready yet"
-    WAITING_FOR_GANGS = "WaitingForGangs", "the gangs that start together with it are not ready to start"
-    ADMISSION_GATED = "AdmissionGated", "somebody holds it by the gate annotation, or keeps it from evicting others"
-    DEACTIVATED = "Deactivated", "spec.active is false"
-    ON_HOLD = "OnHold", "its queue holds it back"
-    OWNER_NOT_MANAGED = "OwnerNotManaged", "its owner is of a kind that Stowage does not manage"
-    UNSATISFIED_CHECKS = "UnsatisfiedAdmissionChecks", "it has quota, and admission checks are not ready yet"
+    MISCONFIGURED = "Misconfigured", "a queue is missing, or cannot admit as it is set up", Owner.CONTROLLERS
+    SUSPENDED = "Suspended", "a queue is stopped", Owner.CONTROLLERS
+    PENDING_EVALUATION = (
+        "PendingEvaluation",
+        "it was not considered yet: others come first, or a backoff is not over",
+        Owner.CONTROLLERS,
+        True,
+    )
+    WAITING_FOR_PODS_READY = (
+        "WaitingForPodsReady",
+        "pods of workloads admitted before it are not ready yet",
+        Owner.ENGINE,
+        True,
+    )
+    WAITING_FOR_GANGS = (
+        "WaitingForGangs",
+        "the gangs that start together with it are not ready to start",
+        Owner.ENGINE,
+        True,
+    )
+    ADMISSION_GATED = (
+        "AdmissionGated",
+        "somebody holds it by the gate annotation, or keeps it from evicting others",
+        Owner.CONTROLLERS,
+    )
+    DEACTIVATED = "Deactivated", "spec.active is false", Owner.CONTROLLERS
+    ON_HOLD = "OnHold", "its queue holds it back", Owner.CONTROLLERS, True
+    OWNER_NOT_MANAGED = "OwnerNotManaged", "its owner is of a kind that Stowage does not manage", Owner.CONTROLLERS
+    UNSATISFIED_CHECKS = (
+        "UnsatisfiedAdmissionChecks",
+        "it has quota, and admission checks are not ready yet",
+        Owner.EXPLANATION,
+    )
 
-    CANNOT_RUN = "CannotRun", "would not fit even if no other workload were admitted and all quota were free"
-    FLAVOR_NOT_FOUND = "FlavorNotFound", "the queue names a flavor that does not exist"
-    LEVEL_MISMATCH = "LevelMismatch", "the flavor has no topology, or not the levels that are asked for"
-    BAD_REQUEST = "BadRequest", "the topology request breaks a rule, so it fits nowhere"
-    NO_DOMAINS = "NoDomains", "the level has no domain: no usable node of the flavor bears the labels"
-    INSUFFICIENT_RESOURCE = "InsufficientResource", "too little of a resource is free in the domain"
-    FRAGMENTED = "Fragmented", "enough is free in the domain, but not together where whole pods or slices need it"
-    UNTOLERATED_TAINT = "UntoleratedTaint", "nodes repel its pods by a taint that they do not tolerate"
-    NODE_SELECTOR_MISMATCH = "NodeSelectorMismatch", "nodes lack a label that the node selector names"
-    NODE_AFFINITY_MISMATCH = "NodeAffinityMismatch", "nodes do not match the required node affinity"
-    NO_PLACE_FOR_LEADER = "NoPlaceForLeader", "no node of the domain holds the leader of the group"
+    CANNOT_RUN = (
+        "CannotRun",
+        "would not fit even if no other workload were admitted and all quota were free",
+        Owner.EXPLANATION,
+    )
+    FLAVOR_NOT_FOUND = "FlavorNotFound", "the queue names a flavor that does not exist", Owner.EXPLANATION
+    LEVEL_MISMATCH = (
+        "LevelMismatch",
+        "the flavor has no topology, or not the levels that are asked for",
+        Owner.EXPLANATION,
+    )
+    BAD_REQUEST = "BadRequest", "the topology request breaks a rule, so it fits nowhere", Owner.EXPLANATION
+    NO_DOMAINS = (
+        "NoDomains",
+        "the level has no domain: no usable node of the flavor bears the labels",
+        Owner.EXPLANATION,
+    )
+    INSUFFICIENT_RESOURCE = "InsufficientResource", "too little of a resource is free in the domain", Owner.EXPLANATION
+    FRAGMENTED = (
+        "Fragmented",
+        "enough is free in the domain, but not together where whole pods or slices need it",
+        Owner.EXPLANATION,
+    )
+    UNTOLERATED_TAINT = (
+        "UntoleratedTaint",
+        "nodes repel its pods by a taint that they do not tolerate",
+        Owner.EXPLANATION,
+    )
+    NODE_SELECTOR_MISMATCH = (
+        "NodeSelectorMismatch",
+        "nodes lack a label that the node selector names",
+        Owner.EXPLANATION,
+    )
+    NODE_AFFINITY_MISMATCH = "NodeAffinityMismatch", "nodes do not match the required node affinity", Owner.EXPLANATION
+    NO_PLACE_FOR_LEADER = "NoPlaceForLeader", "no node of the domain holds the leader of the group", Owner.EXPLANATION
     CONSTRAINED = (
         "Constrained",
         "the domain holds all pods, but not under the constraints, or not beside the other pod sets",
+        Owner.EXPLANATION,
     )
-    FOREIGN_PODS = "ForeignPods", "pods that belong to no admitted workload take the room"
-    ADMITTED_WORKLOADS = "AdmittedWorkloads", "admitted workloads take the room"
+    FOREIGN_PODS = "ForeignPods", "pods that belong to no admitted workload take the room", Owner.EXPLANATION
+    ADMITTED_WORKLOADS = "AdmittedWorkloads", "admitted workloads take the room", Owner.EXPLANATION
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from admission.controllers.conditions import with_condition
 from admission.integrations.base import Job, JobKind, as_reclaiming
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, PODS_READY
+from api.names import ADMITTED, PODS_READY, PodsReadiness
 from api.workloads import WorkloadStatus
 
-_STARTED = "Started"
-_RECOVERED = "Recovered"
-_WAIT_FOR_START = "WaitForStart"
-_WAIT_FOR_RECOVERY = "WaitForRecovery"
 # Once they were there, a pod that is not ready has failed; "PodsReady" is what older versions wrote.
-_HAD_STARTED = frozenset((_STARTED, _RECOVERED, _WAIT_FOR_RECOVERY))
+_HAD_STARTED = frozenset((PodsReadiness.STARTED, PodsReadiness.RECOVERED, PodsReadiness.WAIT_FOR_RECOVERY))
 
 
 def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation: int = 0) -> WorkloadStatus:
@@ -22,15 +18,15 @@ def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation:
     started = old is not None and (old.reason in _HAD_STARTED or old.status == "True")
     admitted = is_true(status.conditions, ADMITTED)
     if ready and admitted:
-        recovered = old is not None and old.reason in (_WAIT_FOR_RECOVERY, _RECOVERED)
+        recovered = old is not None and old.reason in (PodsReadiness.WAIT_FOR_RECOVERY, PodsReadiness.RECOVERED)
         reason, message = (
-            _RECOVERED if recovered else _STARTED,
+            PodsReadiness.RECOVERED if recovered else PodsReadiness.STARTED,
             "All pods reached readiness and the workload is running",
         )
     elif started and admitted:
-        reason, message = _WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
+        reason, message = PodsReadiness.WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
     else:
-        reason, message = _WAIT_FOR_START, "Not all pods are ready or succeeded"
+        reason, message = PodsReadiness.WAIT_FOR_START, "Not all pods are ready or succeeded"
     value = ready and admitted
     if old is not None and (old.status, old.reason) == ("True" if value else "False", reason):
         return status

@@ -20,7 +20,7 @@ from api.kube.events import EventRecorder
 from api.kube.informer import Informer
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition
-from api.names import QUOTA_RESERVED, Waiting
+from api.names import QUOTA_RESERVED
 from api.workloads import Workload
 from tests.admission.controllers.installed import installed, small_workload
 from tests.builders import condition
@@ -95,9 +95,9 @@ def legacy() -> Iterator[None]:
             (str(each), "Pending")
             for each in (Reason.WAITING_FOR_QUOTA, Reason.NO_MATCHING_FLAVOR, Reason.PENDING_EVALUATION)
         ),
-        *((each, "Inadmissible") for each in (Waiting.MISCONFIGURED, Waiting.SUSPENDED, Waiting.DEACTIVATED)),
-        (Waiting.WAITING_FOR_PODS_READY, "Waiting"),
-        *((each, each) for each in (Waiting.ADMISSION_GATED, Waiting.ON_HOLD, "Pending", "Inadmissible", "Waiting")),
+        *((each, "Inadmissible") for each in (Reason.MISCONFIGURED, Reason.SUSPENDED, Reason.DEACTIVATED)),
+        (Reason.WAITING_FOR_PODS_READY, "Waiting"),
+        *((each, each) for each in (Reason.ADMISSION_GATED, Reason.ON_HOLD, "Pending", "Inadmissible", "Waiting")),
     ],
 )
 @pytest.mark.usefixtures("legacy")

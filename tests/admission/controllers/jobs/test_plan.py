@@ -17,6 +17,7 @@ from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.ready import with_pods_ready
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.workload import composed
+from admission.engine.decision import Reason
 from admission.integrations.base import JobKind
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
@@ -64,7 +65,7 @@ def cleared(workload: Workload) -> Workload:
 
     def change(status: Any) -> Any:
         without = status.model_copy(update={"admission": None})
-        return conditions.waiting(without, names.Waiting.PENDING_EVALUATION, "taken back", {}, 0.0)
+        return conditions.waiting(without, Reason.PENDING_EVALUATION, "taken back", {}, 0.0)
 
     return with_status(workload, change)
 
