@@ -265,7 +265,7 @@ class Wait:
 
     `retry`: stays in the heap for the next cycle; otherwise it sleeps among the inadmissible until something that could
     help it changes. `requested` is the total per pod set, for the status. `never`: it cannot run as it is, since it would
-    not fit if it were alone (explain/attempt.py). `gated`: it could start if its preemption gates were open.
+    not fit if it were alone (cycle/admission_attempt.py). `gated`: it could start if its preemption gates were open.
     """
 
     workload: str

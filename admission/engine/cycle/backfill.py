@@ -43,7 +43,6 @@ from math import ceil
 from admission.engine.cycle.future import Departures, Future, Hold, Step
 from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.nominate import Nomination
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import PlacementResult, Reason
 from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch, Scope
@@ -52,6 +51,7 @@ from admission.engine.model import Admission, ClusterQueue, FlavorResource, Work
 from admission.engine.queue.line import order_of, shape_of
 from admission.engine.queue.pending import StartReservation
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.requests import placement_requests
 from admission.engine.topology.allocation.footprint import Footprint
 
 BEHIND = Reason.PENDING_EVALUATION

@@ -30,6 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from admission.engine.cycle.admission_attempt import cannot_run
 from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
 from admission.engine.cycle.gang_preemption import GangPreemption
 from admission.engine.cycle.gangfit import Refused
@@ -39,7 +40,6 @@ from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, H
 from admission.engine.cycle.kept import KeptQuota, keeps
 from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nominate import DEFERRED, Nomination, Nominator
-from admission.engine.cycle.requests import next_step, placement_requests, relaxation, relaxed
 from admission.engine.cycle.reservations import Reservations
 from admission.engine.decision import (
     PREEMPTION_GATED,
@@ -52,7 +52,6 @@ from admission.engine.decision import (
     Victim,
     Wait,
 )
-from admission.engine.explain.attempt import cannot_run
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
@@ -62,6 +61,7 @@ from admission.engine.queue.evictions import TIMES
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
 from admission.engine.queue.queues import Notice, PendingQueues
+from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
 
 FURTHEST = sys.maxsize
 """No workload borrows further."""

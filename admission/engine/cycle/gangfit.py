@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from admission.engine.cycle.nominate import Nomination
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import PlacementResult, Reason
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, PlacementRequest, PodSet, Workload
 from admission.engine.queue.line import order_of
+from admission.engine.requests import placement_requests
 
 LeavesQuota = Callable[[str, FlavorAssignment], bool]
 Delays = Callable[[ClusterQueue, Nomination], str | None]

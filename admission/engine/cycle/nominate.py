@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import NoPlacement, PlacementResult, Reason, Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode, PodSetFlavors, Preemption, Preemptions
 from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, Scope
@@ -31,6 +30,7 @@ from admission.engine.model import (
     PodSetAdmission,
     Workload,
 )
+from admission.engine.requests import placement_requests
 
 OVERLAP = "Workload has overlapping preemption targets with another workload"
 DEFERRED = f"{OVERLAP}, but will fit after these preemptions complete"

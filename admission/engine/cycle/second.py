@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from admission.engine.cycle.requests import in_force
 from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Reason, Wait
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, PlacementRequest, Workload
+from admission.engine.requests import in_force
 
 
 def second_pass(ledger: Ledger, key: str, nodes: Sequence[str], fail_fast: bool) -> list[Decision]:

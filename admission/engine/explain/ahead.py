@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from admission.engine.cycle.admission_attempt import Outcome
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Preempt
-from admission.engine.explain.attempt import Outcome
 from admission.engine.explain.changes import AddNodes, Change, Finish, LetEvict, RaiseQuota, Remedy
 from admission.engine.explain.finishing import Site, finishing
 from admission.engine.explain.growing import MOST_NODES

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from admission.engine.cycle.requests import in_force
 from admission.engine.explain.changes import (
     Change,
     DropAffinity,
@@ -25,6 +24,7 @@ from admission.engine.explain.changes import (
 from admission.engine.explain.trying import Trying
 from admission.engine.flavors.eligible import named_levels
 from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
+from admission.engine.requests import in_force
 from admission.engine.topology.tree.match import untolerated
 
 MOST_TOGETHER = 16

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import floor, inf
 
+from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
 from admission.engine.cycle.backfill import moment
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
 from admission.engine.explain.ahead import Ahead
-from admission.engine.explain.attempt import attempt, cannot_run, fewest
 from admission.engine.explain.changes import LetEvict, LimitTime, Remedy
 from admission.engine.explain.finishing import Site
 from admission.engine.explain.proving import proofs
@@ -30,6 +29,7 @@ from admission.engine.flavors.eligible import named_levels, unsuitable, wants_to
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, StopPolicy, Workload
+from admission.engine.requests import placement_requests
 from admission.engine.topology.constraints import Group, groups_of
 from admission.engine.topology.tree.match import untolerated
 

@@ -10,8 +10,8 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from admission.engine.cycle.admission_attempt import Outcome, attempt, fewest
 from admission.engine.explain.applying import quota_of
-from admission.engine.explain.attempt import Outcome, attempt, fewest
 from admission.engine.explain.changes import (
     AddNodes,
     Change,

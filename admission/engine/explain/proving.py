@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.explain.applying import leave
 from admission.engine.explain.value import Proved
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Workload
+from admission.engine.requests import placement_requests
 
 
 def proofs(ledger: Ledger, workload: Workload, admission: Admission, now: float) -> tuple[Proved, ...]:

@@ -16,12 +16,12 @@ from admission.engine.explain.takers import Takers
 from admission.engine.explain.value import Exclusion, LevelView, Shortage
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node
-from admission.engine.topology.allocation.usage import NodeBook
 from admission.engine.topology.constraints import Ask, Group, build
 from admission.engine.topology.count import Counter, Numbers, count_in, rows_below
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.match import taint_text, untolerated
 from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.usage import NodeBook
 
 
 class Rooms:

@@ -12,9 +12,9 @@ from heapq import nsmallest
 from admission.engine.explain.value import Taker, TakerKind
 from admission.engine.ledger import Ledger
 from admission.engine.topology.allocation.shares import Share, held
-from admission.engine.topology.allocation.usage import Vector
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.usage import Vector
 
 TOP = 5
 """So many takers are named at most."""

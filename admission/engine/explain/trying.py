@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from admission.engine.cycle.admission_attempt import Outcome, attempt
 from admission.engine.explain.applying import make
-from admission.engine.explain.attempt import Outcome, attempt
 from admission.engine.explain.changes import Change
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import Certificate, Proof, Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.ledger import Ledger
@@ -35,6 +34,7 @@ from admission.engine.preemption.fair import fair
 from admission.engine.preemption.fairest import fairest
 from admission.engine.preemption.removal import Taken
 from admission.engine.quota.fairness import FairSharing
+from admission.engine.requests import placement_requests
 
 BUDGET = 4_000
 """Sets of victims that one search looks at, unless told otherwise: a fifth of a second with 700 candidates."""

@@ -23,11 +23,11 @@ from admission.engine.model import (
     SliceLayer,
     TopologyAsk,
 )
-from admission.engine.topology.allocation.usage import LIMIT
 from admission.engine.topology.tree.levelnames import resolve
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.selectors import malformed
 from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.usage import LIMIT
 
 NOTHING = TopologyAsk(explicit=False)
 

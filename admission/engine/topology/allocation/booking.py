@@ -19,9 +19,9 @@ from admission.engine.model import Admission, BoundPod, Flavor, PodSetAdmission,
 from admission.engine.topology.allocation.assumed import AssumedPods
 from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
 from admission.engine.topology.allocation.shares import Booking, Share, Slot, by_host, held
-from admission.engine.topology.allocation.usage import Vector, times
 from admission.engine.topology.constraints import pod_amounts, wants_of
 from admission.engine.topology.tree.tree import Values
+from admission.engine.topology.usage import Vector, times
 from admission.engine.trial import Journal
 
 

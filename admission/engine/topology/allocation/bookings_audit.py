@@ -12,7 +12,7 @@ from admission.engine.model import BoundPod
 from admission.engine.topology.allocation.booking import Bookings
 from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot, book_key
 from admission.engine.topology.allocation.shares import Share, held
-from admission.engine.topology.allocation.usage import Book, Vector, book_add, times
+from admission.engine.topology.usage import Book, Vector, book_add, times
 
 
 def differences(bookings: Bookings, capacity: Capacity) -> Iterator[str]:

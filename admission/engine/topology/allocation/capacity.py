@@ -18,7 +18,8 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from admission.engine.model import HOSTNAME_LABEL, Amounts, Counting, Flavor, Node, PlacementOptions
-from admission.engine.topology.allocation.usage import (
+from admission.engine.topology.tree.tree import Shape, Tree, Values
+from admission.engine.topology.usage import (
     Book,
     Columns,
     NodeBook,
@@ -28,7 +29,6 @@ from admission.engine.topology.allocation.usage import (
     book_add,
     times,
 )
-from admission.engine.topology.tree.tree import Shape, Tree, Values
 from admission.engine.trial import Journal
 
 T = TypeVar("T")

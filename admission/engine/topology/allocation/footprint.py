@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.topology.allocation.capacity import Capacity, Spot
-from admission.engine.topology.allocation.usage import Vector
 from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.usage import Vector
 
 
 @dataclass(frozen=True, slots=True)

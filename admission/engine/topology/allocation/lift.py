@@ -18,10 +18,10 @@ from admission.engine.model import Assignment, PlacementRequest
 from admission.engine.topology.allocation.booking import Bookings
 from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
 from admission.engine.topology.allocation.shares import Share, held
-from admission.engine.topology.allocation.usage import Vector, times
 from admission.engine.topology.constraints import pod_amounts
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.usage import Vector, times
 
 
 def shift(bookings: Bookings, capacity: Capacity, key: str, sign: int) -> None:

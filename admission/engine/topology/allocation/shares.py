@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from admission.engine.model import HOSTNAME_LABEL, PODS, Admission, Assignment, BoundPod, Workload
 from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
-from admission.engine.topology.allocation.usage import Vector
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.usage import Vector
 
 Slot = tuple[str, str, Values]
 """(workload, pod set, domain's values): one entry of an assignment."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node
-from admission.engine.topology.allocation.usage import Columns, Nodes, UsageTables, Vector
 from admission.engine.topology.tree.level import Ints, Level, grown
 from admission.engine.topology.tree.match import Matcher
+from admission.engine.topology.usage import Columns, Nodes, UsageTables, Vector
 
 Values = tuple[str, ...]
 

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.cycle.future import Departures, Future, Hold
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, Counting, PlacementOptions, Profile, TopologyAsk, Workload
 from admission.engine.queue.line import order_of
 from admission.engine.queue.pending import StartReservation
+from admission.engine.requests import placement_requests
 from tests.admission.engine.making import BEST, HOST, RACK, Cluster, host, queue, racks, workload
 
 NOW = 100.0

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.cycle.relax import duration, relaxed_ask
-from admission.engine.cycle.requests import next_step, placement_requests
 from admission.engine.cycle.second import second_pass
 from admission.engine.decision import Admit
 from admission.engine.flavors.assign import NoPreemption
 from admission.engine.flavors.search import FlavorSearch
 from admission.engine.model import ClusterQueue, Flavor, Node, PodSet, Profile, TopologyAsk, Workload
+from admission.engine.relax import duration, relaxed_ask
+from admission.engine.requests import next_step, placement_requests
 from tests.admission.engine.making import CPU, HOST, STRICT, Cluster, admitted, domains, queue, waits, workload
 
 BLOCK, RACK = "block", "rack"

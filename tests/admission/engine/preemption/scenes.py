@@ -9,7 +9,6 @@ from itertools import combinations
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
@@ -34,6 +33,7 @@ from admission.engine.model import (
 from admission.engine.preemption.candidates import Candidate, Question, Right, find
 from admission.engine.preemption.preemptor import needed
 from admission.engine.quota.cohorts import Node as QuotaNode
+from admission.engine.requests import placement_requests
 from admission.engine.topology.allocation.shares import Booking
 from tests.admission.engine.making import CPU, HOST, RACK, group, host, racks
 

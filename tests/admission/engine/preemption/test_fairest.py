@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Cohort, PreemptionPolicy, Profile, Quota
 from admission.engine.preemption.candidates import Question, find_for_fairness
@@ -21,6 +20,7 @@ from admission.engine.preemption.fairest import fairest
 from admission.engine.preemption.preemptor import needed
 from admission.engine.preemption.removal import Removal, Taken
 from admission.engine.quota.fairness import FairSharing, FairStrategy
+from admission.engine.requests import placement_requests
 from tests.admission.engine.dump import dump
 from tests.admission.engine.making import CPU
 from tests.admission.engine.preemption.pencil import NOW, RECLAIM, Runs, cluster, inquiry, own, victims

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from admission.engine.cycle.relax import RelaxedAsk, relaxed_ask
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, Workload
+from admission.engine.relax import RelaxedAsk, relaxed_ask
 
 Flavors = Mapping[str, Flavor]
 

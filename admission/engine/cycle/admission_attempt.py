@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from admission.engine.cycle.nominate import Nominator
-from admission.engine.cycle.requests import placement_requests
 from admission.engine.decision import Reason
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, StopPolicy, Workload
+from admission.engine.requests import placement_requests
 
 FOREVER = 10.0**12
 """Seconds after which every required level that gives way with time has done so."""
