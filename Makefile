@@ -13,7 +13,7 @@ WORKERS ?= 4
 # tests/conftest.py says what a worker takes
 PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=10
 
-.PHONY: demo test test-fast test-long check format controlplane e2e bench image lock crds reference docs clean
+.PHONY: kinds demo test test-fast test-long check format controlplane e2e bench image lock crds reference docs clean
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it anew.
@@ -44,6 +44,7 @@ check: $(STAMP)           ## format, lint, types, import contracts, generated fi
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m hack.crds --check
+	@$(BIN)/python -m hack.kinds --check
 	@$(BIN)/python -m hack.reference --check
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
@@ -62,6 +63,9 @@ bench: $(STAMP)           ## prints figures; nothing here passes or fails
 
 crds: $(STAMP)            ## writes config/crd anew from the types
 	@$(BIN)/python -m hack.crds
+
+kinds: $(STAMP)           ## writes what config/ says of declared job kinds
+	@$(BIN)/python -m hack.kinds
 
 reference: $(STAMP)       ## writes docs/reference anew from the code
 	@$(BIN)/python -m hack.reference

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from admission.integrations.base import JobKind
+from admission.integrations.declared import DeclaredJob
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
+from admission.integrations.kubeflow import KUBEFLOW
 
-ADAPTERS: Final[tuple[JobKind, ...]] = (BatchJob(), JobSet())
+DECLARED: Final = tuple(map(DeclaredJob, KUBEFLOW))
+ADAPTERS: Final[tuple[JobKind, ...]] = (BatchJob(), JobSet(), *DECLARED)
 
 BY_FRAMEWORK: Final[dict[str, JobKind]] = {adapter.framework: adapter for adapter in ADAPTERS}

@@ -24,7 +24,6 @@ from admission.webhook.jobs import (
     Kind,
     annotations_of,
     is_part,
-    is_suspended,
     labels_of,
     prebuilt_workload,
     queue_name,
@@ -62,8 +61,9 @@ def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: 
     if (named := default_priority_class(job, lookups)) is not None:
         _put(job, "metadata", "labels", {names.PRIORITY_CLASS_LABEL: named})
     schedulers.take_over_templates(kind.templates(job), rules)
-    if not is_suspended(job):
-        job.setdefault("spec", {})["suspend"] = True
+    if not kind.is_suspended(job):
+        *above, suspend = kind.suspend
+        _put(job, *above, {suspend: True})
     _hand_over(job, namespace, kind, lookups, rules)
     if rules.topology_aware:
         _gate(job, kind, rules)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.integrations.registry import ADAPTERS, DECLARED
 from admission.webhook import (
     defaults,
     deployment,
@@ -31,6 +32,7 @@ from admission.webhook import (
     statefulset,
     workloads,
 )
+from admission.webhook.declared import kind_of
 from admission.webhook.fields import Errors, Path, forbidden, invalid
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
@@ -240,6 +242,10 @@ def _validate_deployment(request: Request, lookups: Lookups, rules: Rules) -> Er
 ENDPOINTS: Final = (
     Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB), at_once=True),
     Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
+    *(
+        Endpoint(adapter.resource, _mutate_job(kind), _validate_job(kind))
+        for adapter, kind in ((adapter, kind_of(adapter)) for adapter in DECLARED)
+    ),
     Endpoint(resources.PODS, _completed_by(pod.set_defaults), _validate_pod, pod.warnings, at_once=True),
     Endpoint(resources.DEPLOYMENTS, _completed_by(deployment.set_defaults), _validate_deployment, updates=True),
     *(
@@ -264,6 +270,8 @@ ENDPOINTS: Final = (
     Endpoint(resources.CONFIG_MAPS, None, _validate_config_map),
     *(Endpoint(resource, None, _validate_pod_group) for resource in (resources.POD_GROUPS, resources.SIGS_POD_GROUPS)),
 )
+_OWNED: Final = frozenset((resources.PODS, *(adapter.resource for adapter in ADAPTERS)))
+"""Kinds whose objects may name a job as their owner and are then its parts."""
 MUTATING: Final[Mapping[str, Endpoint]] = {e.path("mutate"): e for e in ENDPOINTS if e.mutate}
 VALIDATING: Final[Mapping[str, Endpoint]] = {e.path("validate"): e for e in ENDPOINTS}
 
@@ -271,8 +279,7 @@ VALIDATING: Final[Mapping[str, Endpoint]] = {e.path("validate"): e for e in ENDP
 def owner_to_read(path: str, request: Request, rules: Rules) -> owners.Claim | None:
     """The owner that decides about a new object and has to be read from the API server before the review."""
     endpoint = MUTATING.get(path) or VALIDATING.get(path)
-    kinds = {resources.PODS: True, resources.JOBS: False, resources.JOBSETS: False}
-    if endpoint is None or request.operation != CREATE or endpoint.resource not in kinds:
+    if endpoint is None or request.operation != CREATE or endpoint.resource not in _OWNED:
         return None
-    found = owners.claim(request.new, rules, pod=kinds[endpoint.resource])
+    found = owners.claim(request.new, rules, pod=endpoint.resource == resources.PODS)
     return found if owners.is_to_be_read(found, request.user_info.username, rules) else None

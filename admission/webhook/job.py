@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from admission.integrations.job import MAIN, pods_of
 from admission.webhook.fields import Errors, Path, forbidden, invalid
-from admission.webhook.jobs import Job, Kind, annotations_of, integer, is_suspended
+from admission.webhook.jobs import Job, Kind, annotations_of, integer
 from admission.webhook.rules import Rules
 from admission.webhook.template import Template
 from api import names
@@ -95,11 +95,11 @@ def _elastic_topology(job: Job, given: Sequence[Template]) -> Errors:
 def _update(old: Job, new: Job) -> Errors:
     errors: Errors = []
     partial = names.MIN_PARALLELISM in annotations_of(old)
-    if partial and not is_suspended(old) and _parallelism(old) != _parallelism(new):
+    if partial and not JOB.is_suspended(old) and _parallelism(old) != _parallelism(new):
         rule = "cannot change when partial admission is enabled and the job is not suspended"
         errors.append(forbidden(_SPEC.child("parallelism"), rule))
     key = names.COMPLETIONS_EQUAL_PARALLELISM
-    if not is_suspended(old) and annotations_of(old).get(key) != annotations_of(new).get(key):
+    if not JOB.is_suspended(old) and annotations_of(old).get(key) != annotations_of(new).get(key):
         errors.append(forbidden(_EQUAL, "field is immutable while the job is not suspended"))
     return errors
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from admission.integrations.declared import FieldPath, value_at
 from admission.webhook import annotations as topology
 from admission.webhook import gangs, gates, schedulers, shaping
 from admission.webhook.annotations import QueueLevels
@@ -36,7 +37,7 @@ _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of job as the webhook sees it.
+    """A kind of job as the webhook sees it. `suspend`: the path of the field that suspends it.
 
     `controller` is the value of spec.managedBy that means the kind's own controller. `create` judges what only this
     kind knows of a new object (job, its templates, rules), `update` of a change (old, new).
@@ -46,6 +47,11 @@ class Kind:
     templates: Callable[[Job], list[Template]]
     create: Callable[[Job, Sequence[Template], Rules], Errors]
     update: Callable[[Job, Job], Errors]
+    suspend: FieldPath = ("spec", "suspend")
+
+    def is_suspended(self, job: Mapping[str, Any]) -> bool:
+        """Whether the job is asked to have no pods."""
+        return bool(value_at(job, self.suspend))
 
 
 def labels_of(job: Mapping[str, Any]) -> Mapping[str, str]:
@@ -61,11 +67,6 @@ def annotations_of(job: Mapping[str, Any]) -> Mapping[str, str]:
 def queue_name(job: Mapping[str, Any]) -> str:
     """The LocalQueue the job names, or nothing."""
     return labels_of(job).get(names.QUEUE_NAME_LABEL, "")
-
-
-def is_suspended(job: Mapping[str, Any]) -> bool:
-    """Whether spec.suspend is set."""
-    return bool((job.get("spec") or {}).get("suspend"))
 
 
 def is_part(job: Mapping[str, Any], rules: Rules) -> bool:
@@ -181,11 +182,11 @@ def validate_update(old: Job, new: Job, kind: Kind, rules: Rules, known: QueueLe
     if is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     errors = validate_create(new, kind, rules, known, old if queue_name(old) else None)
-    if not is_suspended(new):
+    if not kind.is_suspended(new):
         errors += unchanged(_QUEUE, queue_name(new), queue_name(old))
-    if not (is_suspended(old) and is_suspended(new)):
+    if not (kind.is_suspended(old) and kind.is_suspended(new)):
         errors += _frozen_while_running(old, new, rules)
-    errors += _priority_class(old, new)
+    errors += _priority_class(old, new, kind)
     if rules.admission_gated_by:
         errors += gates.validate_update(old.get("metadata") or {}, new.get("metadata") or {})
     return [*errors, *kind.update(old, new)]
@@ -200,10 +201,10 @@ def _frozen_while_running(old: Job, new: Job, rules: Rules) -> Errors:
     ]
 
 
-def _priority_class(old: Job, new: Job) -> Errors:
+def _priority_class(old: Job, new: Job, kind: Kind) -> Errors:
     before, after = labels_of(old).get(names.PRIORITY_CLASS_LABEL), labels_of(new).get(names.PRIORITY_CLASS_LABEL)
     if before and not after:
         return [invalid(_PRIORITY, "", "WorkloadPriorityClass cannot be removed from a workload")]
-    if after and not before and not is_suspended(new):
+    if after and not before and not kind.is_suspended(new):
         return [invalid(_PRIORITY, after, "WorkloadPriorityClass cannot be added to a non-suspended workload")]
     return []

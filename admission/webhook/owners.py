@@ -15,29 +15,33 @@ from typing import Any, Final
 
 from admission.integrations.gang import is_subdomain
 from admission.integrations.ownership import job_fault, pod_fault, rest_fault
+from admission.integrations.registry import ADAPTERS, DECLARED
 from admission.webhook.fields import Errors, Path, forbidden
-from admission.webhook.rules import JOBSET, GroupKind, Rules
+from admission.webhook.rules import JOB, GroupKind, Rules
 from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.resources import JOBS, JOBSETS, Resource
+from api.kube.resources import Resource
 
 Obj = Mapping[str, Any]
 
-JOB: Final[GroupKind] = ("batch", "Job")
 _REFERENCES: Final = Path("metadata").child("ownerReferences")
-_RESOURCES: Final[Mapping[GroupKind, Resource]] = {JOB: JOBS, JOBSET: JOBSETS}
+_RESOURCES: Final[Mapping[GroupKind, Resource]] = {
+    (each.resource.group, each.resource.kind): each.resource for each in ADAPTERS
+}
+_DECLARED: Final = {(each.resource.group, each.resource.kind): each for each in DECLARED}
 _AT_ONCE: Final = 32
 _SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The controller that an object names, where that is of a kind that is admitted as a whole."""
+    """The controller that an object names, where that is of a kind that is admitted as a whole. `pod`: the object is a pod."""
 
     index: int
     kind: GroupKind
     name: str
     uid: str
+    pod: bool
 
 
 def claim(obj: Obj, rules: Rules, *, pod: bool) -> Claim | None:
@@ -46,7 +50,7 @@ def claim(obj: Obj, rules: Rules, *, pod: bool) -> Claim | None:
     for index, owner in enumerate((obj.get("metadata") or {}).get("ownerReferences") or ()):
         kind = owner.get("apiVersion", "").rpartition("/")[0], owner.get("kind", "")
         if owner.get("controller") and kind in kinds:
-            return Claim(index, kind, owner.get("name", ""), owner.get("uid", ""))
+            return Claim(index, kind, owner.get("name", ""), owner.get("uid", ""), pod)
     return None
 
 
@@ -64,8 +68,17 @@ def validate(obj: Obj, found: Claim | None, owner: Obj | None, user: str, rules:
         return [forbidden(_REFERENCES.item(found.index).child("name"), f"{what} does not exist")]
     if (owner.get("metadata") or {}).get("uid") != found.uid:
         return [forbidden(_REFERENCES.item(found.index).child("uid"), f"{what} has another UID")]
-    fault = pod_fault(obj, owner) if found.kind == JOB else job_fault(obj, owner) or rest_fault(obj, owner)
+    fault = _fault(obj, found, owner)
     return [forbidden(_REFERENCES.item(found.index), f"{what} {fault}")] if fault else []
+
+
+def _fault(obj: Obj, found: Claim, owner: Obj) -> str:
+    """Why the object is none that the owner's controller makes, or nothing."""
+    if found.kind == JOB:
+        return pod_fault(obj, owner)
+    if (declared := _DECLARED.get(found.kind)) is not None:
+        return declared.pod_fault(obj, owner) if found.pod else "has only pods"
+    return job_fault(obj, owner) or rest_fault(obj, owner)
 
 
 class Owners:

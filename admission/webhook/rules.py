@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from admission.engine.model import PlacementOptions
+from admission.integrations.registry import ADAPTERS
 from api.names import EXACT
 from api.sakkara import HIGHEST_PRIORITY
 
@@ -34,6 +35,9 @@ Selector = Mapping[str, Any]
 GroupKind = tuple[str, str]
 
 JOBSET: GroupKind = ("jobset.x-k8s.io", "JobSet")
+JOB: GroupKind = ("batch", "Job")
+WHOLE = frozenset((each.resource.group, each.resource.kind) for each in ADAPTERS) - {JOB}
+"""Kinds that are admitted as a whole, but for Job: a Job is itself a part of some of them."""
 
 
 def _unmanaged(*namespaces: str) -> dict[str, Any]:
@@ -64,7 +68,7 @@ class Rules:
     # jobs in other namespaces are left alone, whatever labels they bear; None manages all
     managed_namespaces: Selector | None = field(default_factory=lambda: _unmanaged("kube-system", "stowage-system"))
     # a job whose controller is one of these is part of that job, and not queued itself
-    managed_owners: frozenset[GroupKind] = frozenset((JOBSET,))
+    managed_owners: frozenset[GroupKind] = WHOLE
     # what binds pods (schedulers.py): the stock scheduler in the place of these, and these beside it
     taken_over_schedulers: frozenset[str] = frozenset(TAKEN_OVER_SCHEDULERS)
     kept_schedulers: frozenset[str] = frozenset()

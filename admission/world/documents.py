@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from admission.integrations.registry import DECLARED
 from api.errors import StowageError
 from api.kube.resources import ALL, Resource
 from api.meta import object_key
@@ -24,7 +25,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 # Never asked of an API server; its pods are what matters.
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
-_KNOWN: Final = (*ALL, REPLICA_SETS)
+_KNOWN: Final = (*ALL, REPLICA_SETS, *(adapter.resource for adapter in DECLARED))
 _RESOURCES: Final = {(resource.api_version, resource.kind): resource for resource in _KNOWN}
 _BY_KIND: Final = {resource.kind: resource for resource in _KNOWN}
 

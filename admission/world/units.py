@@ -23,6 +23,7 @@ from admission.controllers.pods.plan import plan
 from admission.controllers.pods.views import BY_POD, GROUP, pod_keys, unit_key
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import Unit
+from admission.integrations.registry import ADAPTERS
 from admission.integrations.sets import BY_FRAMEWORK
 from admission.webhook import gangs
 from admission.webhook.members import GangPod, read_member
@@ -39,7 +40,7 @@ from api.meta import object_key
 from api.workloads import Workload
 
 _OVER: Final = ("Succeeded", "Failed")
-_PART_OF: Final = ("Job", "JobSet")
+_PART_OF: Final = frozenset(adapter.resource.kind for adapter in ADAPTERS)
 
 
 def is_bound(pod: Mapping[str, Any]) -> bool:

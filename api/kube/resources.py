@@ -109,12 +109,7 @@ SIGS_POD_GROUPS: Final = Resource(COSCHEDULING_SIGS, COSCHEDULING_VERSION, "podg
 
 # Kueue's frameworks that Stowage has no integration for, by their names in Kueue's settings: only read, to say so.
 NOT_MANAGED: Final[Mapping[str, Resource]] = {
-    "kubeflow.org/jaxjob": Resource("kubeflow.org", "v1", "jaxjobs", "JAXJob"),
     "kubeflow.org/mpijob": Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
-    "kubeflow.org/paddlejob": Resource("kubeflow.org", "v1", "paddlejobs", "PaddleJob"),
-    "kubeflow.org/pytorchjob": Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
-    "kubeflow.org/tfjob": Resource("kubeflow.org", "v1", "tfjobs", "TFJob"),
-    "kubeflow.org/xgboostjob": Resource("kubeflow.org", "v1", "xgboostjobs", "XGBoostJob"),
     "ray.io/raycluster": Resource("ray.io", "v1", "rayclusters", "RayCluster"),
     "ray.io/rayjob": Resource("ray.io", "v1", "rayjobs", "RayJob"),
     "ray.io/rayservice": Resource("ray.io", "v1", "rayservices", "RayService"),

@@ -17,7 +17,8 @@ UNKNOWN: Final = "no such setting"
 _NOT_HERE: Final = "Stowage does not have this"
 
 MANAGED_FRAMEWORKS: Final = (
-    "batch/job, jobset.x-k8s.io/jobset, pod, deployment, statefulset, leaderworkerset.x-k8s.io/leaderworkerset"
+    "batch/job, jobset.x-k8s.io/jobset, pod, deployment, statefulset, leaderworkerset.x-k8s.io/leaderworkerset, "
+    "kubeflow.org/jaxjob, kubeflow.org/paddlejob, kubeflow.org/pytorchjob, kubeflow.org/tfjob, kubeflow.org/xgboostjob"
 )
 
 INSTEAD: Final[Mapping[str, str]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from admission.integrations.registry import DECLARED
 from api.kube.resources import ALL, NOT_MANAGED
 
 READ = ("get", "list", "watch")
@@ -59,6 +60,13 @@ ALLOWED = [
     *_each(CONTROLLER, READ, "priorityclasses", group="scheduling.k8s.io"),
     *_each(CONTROLLER, (*READ, "patch"), "jobs", group="batch", namespace="a"),
     *_each(CONTROLLER, (*READ, "patch"), "jobsets", group="jobset.x-k8s.io", namespace="a"),
+    *(
+        right
+        for adapter in DECLARED
+        for right in _each(
+            CONTROLLER, (*READ, "patch"), adapter.resource.plural, group=adapter.resource.group, namespace="a"
+        )
+    ),
     *_each(CONTROLLER, READ, "statefulsets", group="apps", namespace="a"),
     *_each(CONTROLLER, READ, "leaderworkersets", group="leaderworkerset.x-k8s.io", namespace="a"),
     *(right for one in NOT_MANAGED.values() for right in _each(CONTROLLER, READ[1:], one.plural, group=one.group)),

@@ -53,6 +53,7 @@ ONE_BY_ONE = {
     "deployment.yaml",
     "statefulset.yaml",
     "leaderworkerset.yaml",
+    "kubeflow.yaml",
     "queue-backfill.yaml",
     "sakkara-topology.yaml",
     "sakkara-group.yaml",

@@ -90,11 +90,11 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
             id="namespace",
         ),
         pytest.param(
-            workload(metadata={"ownerReferences": [owner("kubeflow.org/v1", "PyTorchJob")]}),
+            workload(metadata={"ownerReferences": [owner("kubeflow.org/v2beta1", "MPIJob")]}),
             context(),
             "OwnerNotManaged",
-            "kubeflow.org/v1 PyTorchJob train owns this Workload, and Stowage does not manage its kind; it manages "
-            "Deployment, Job, JobSet, LeaderWorkerSet, Pod, StatefulSet",
+            "kubeflow.org/v2beta1 MPIJob train owns this Workload, and Stowage does not manage its kind; it manages "
+            "Deployment, JAXJob, Job, JobSet, LeaderWorkerSet, PaddleJob, Pod, PyTorchJob, StatefulSet, TFJob, XGBoostJob",
             id="owner-not-managed",
         ),
         pytest.param(
@@ -102,7 +102,7 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
             context(),
             "OwnerNotManaged",
             "example.com/v1 Job train owns this Workload, and Stowage does not manage its kind; it manages "
-            "Deployment, Job, JobSet, LeaderWorkerSet, Pod, StatefulSet",
+            "Deployment, JAXJob, Job, JobSet, LeaderWorkerSet, PaddleJob, Pod, PyTorchJob, StatefulSet, TFJob, XGBoostJob",
             id="a-kind-of-the-same-name-in-another-group",
         ),
         pytest.param(

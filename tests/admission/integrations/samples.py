@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from admission.integrations.base import JobKind
+from admission.integrations.declared import DeclaredJob, with_value
 
 Object = dict[str, Any]
 
@@ -76,10 +77,43 @@ SAMPLES = {"batch/job": batch_job, "jobset.x-k8s.io/jobset": jobset}
 COUNTS = {"batch/job": {"main": 3}, "jobset.x-k8s.io/jobset": {"driver": 1, "worker": 6}}
 
 
+def declared(kind: DeclaredJob) -> Object:
+    """A job of two pods in its first role, and of one in each other."""
+    roles: dict[str, Object] = {role: {"template": template()} for role in kind.declaration.roles}
+    roles[kind.declaration.roles[0]]["replicas"] = 2
+    job: Object = {
+        "apiVersion": kind.resource.api_version,
+        "kind": kind.resource.kind,
+        "metadata": {
+            "name": "d",
+            "namespace": "ns",
+            "uid": "u3",
+            "resourceVersion": "9",
+            "labels": {"kueue.x-k8s.io/queue-name": "q"},
+        },
+        "status": {"conditions": [{"type": "Suspended", "status": "True"}]},
+    }
+    return suspended(kind, with_value(job, kind.declaration.replicas, roles))
+
+
 def sample(kind: JobKind) -> Object:
     """The sample of a registered kind; a kind without one fails its contract here."""
+    if isinstance(kind, DeclaredJob):
+        return declared(kind)
     assert kind.framework in SAMPLES, f"tests/admission/integrations/samples.py has no sample of {kind.framework}"
     return SAMPLES[kind.framework]()
+
+
+def counts(kind: JobKind) -> dict[str, int]:
+    """The pods of the sample by pod set."""
+    if isinstance(kind, DeclaredJob):
+        return {role.lower(): 1 if number else 2 for number, role in enumerate(kind.declaration.roles)}
+    return COUNTS[kind.framework]
+
+
+def suspended(kind: JobKind, job: Object, value: bool = True) -> Object:
+    """The job with its suspension set, as somebody does by hand."""
+    return with_value(job, kind.declaration.suspend if isinstance(kind, DeclaredJob) else ("spec", "suspend"), value)
 
 
 def merged(target: Any, patch: Any) -> Any:

@@ -11,7 +11,7 @@ from admission.integrations.base import JobKind
 from admission.integrations.podset import PodSetConflict, PodSetInfo
 from admission.integrations.registry import ADAPTERS
 from api.errors import InvalidObject
-from tests.admission.integrations.samples import COUNTS, merged, sample
+from tests.admission.integrations.samples import counts, merged, sample, suspended
 
 KINDS = pytest.mark.parametrize("kind", ADAPTERS, ids=lambda kind: kind.framework)
 GATE = "kueue.x-k8s.io/topology"
@@ -41,7 +41,7 @@ def stopped(kind: JobKind, job: dict[str, Any], original: Any) -> dict[str, Any]
 
 @KINDS
 def test_pod_sets_have_names_and_counts(kind: JobKind) -> None:
-    assert {p.name: p.count for p in kind.pod_sets(sample(kind))} == COUNTS[kind.framework]
+    assert {p.name: p.count for p in kind.pod_sets(sample(kind))} == counts(kind)
 
 
 @KINDS
@@ -79,8 +79,8 @@ def test_start_is_one_patch_that_unsuspends_and_fills_every_template(kind: JobKi
 def test_what_is_there_already_is_not_added_twice(kind: JobKind) -> None:
     job = sample(kind)
     once = merged(job, kind.start(job, infos(kind, job)))
-    once["spec"]["suspend"] = True
-    assert merged(once, kind.start(once, infos(kind, once)))["spec"] == {**once["spec"], "suspend": False}
+    rests = suspended(kind, once)
+    assert merged(rests, kind.start(rests, infos(kind, rests)))["spec"] == once["spec"]
 
 
 @KINDS
@@ -94,7 +94,7 @@ def test_stop_after_start_restores_the_job_exactly(kind: JobKind) -> None:
 def test_stop_without_a_workload_only_suspends(kind: JobKind) -> None:
     job = sample(kind)
     running = merged(job, kind.start(job, infos(kind, job)))
-    assert stopped(kind, running, None)["spec"] == {**running["spec"], "suspend": True}
+    assert stopped(kind, running, None)["spec"] == suspended(kind, running)["spec"]
 
 
 @KINDS
@@ -124,7 +124,7 @@ def test_a_conflict_names_field_and_key(kind: JobKind, field: str, what: dict[st
 def test_stale_marks_of_our_own_are_written_over(kind: JobKind) -> None:
     job = sample(kind)
     copied = merged(job, kind.start(job, infos(kind, job)))
-    copied["spec"]["suspend"] = True
+    copied = suspended(kind, copied)
     fresh = infos(kind, copied, annotations={"kueue.x-k8s.io/workload": "new"})
     for pod_set in kind.pod_sets(merged(copied, kind.start(copied, fresh))):
         assert pod_set.template["metadata"]["annotations"]["kueue.x-k8s.io/workload"] == "new"

@@ -23,12 +23,13 @@ from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from hack.controlplane.options import Options
 from tests.admission.controllers.jobs.world import World, embedded, eventually, real
-from tests.admission.integrations.samples import COUNTS, batch_job, sample
+from tests.admission.integrations.samples import batch_job, counts, sample
 
 __all__ = ["cluster", "control_plane_tools"]
 
-KINDS = pytest.mark.parametrize("kind", ADAPTERS, ids=lambda kind: kind.framework)
-BATCH, JOBSET = ADAPTERS[:2]
+BATCH, JOBSET, DECLARED = ADAPTERS[:3]
+KINDS = pytest.mark.parametrize("kind", [BATCH, JOBSET, DECLARED], ids=lambda kind: kind.framework)
+COMPLETE = {BATCH: "Complete", JOBSET: "Completed", DECLARED: "Succeeded"}
 
 
 CONTROL_PLANE = Options(jobset=True, kwok=False, scheduler=False)
@@ -85,7 +86,7 @@ async def test_a_queued_job_gets_one_workload(here: World, kind: JobKind) -> Non
     owner = meta.owner_references[0]
     assert (owner.uid, owner.controller, owner.name) == (job["metadata"]["uid"], True, "train")
     assert (spec.queue_name, spec.priority) == ("q", 0)
-    assert {p.name: p.count for p in spec.pod_sets} == COUNTS[kind.framework]
+    assert {p.name: p.count for p in spec.pod_sets} == counts(kind)
     await here.told("CreatedWorkload", f"Created Workload: {workload.key}")
     assert [who for who, _, _ in here.recorded.events] == [f"{owner.kind}/train"]
 
@@ -132,8 +133,7 @@ async def test_a_job_costs_four_writes_from_queue_to_end(here: World, kind: JobK
     await created(here, kind)
     await here.admit(kind)
     await running(here, kind)
-    condition = "Complete" if kind is BATCH else "Completed"
-    status = {"conditions": [{"type": condition, "status": "True", "message": "all done"}]}
+    status = {"conditions": [{"type": COMPLETE[kind], "status": "True", "message": "all done"}]}
     await here.kube.patch(kind.resource, "train", {"status": status}, "ns", kind=PatchKind.MERGE, subresource="status")
 
     async def let_go() -> Any:

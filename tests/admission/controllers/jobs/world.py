@@ -18,7 +18,7 @@ from admission.controllers.jobs.controller import JobController
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.status import patch_status
 from admission.integrations.base import JobKind
-from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import ADAPTERS, DECLARED
 from api.assignment import encode
 from api.errors import AlreadyExists, NotFound
 from api.fake.server import FakeServer, FakeSettings
@@ -45,6 +45,8 @@ from api.workloads import (
     PodSetAssignment,
     Workload,
 )
+from tests.admission.integrations.samples import suspended
+from tests.crds import crd_of
 from tests.writes import noting
 
 Object = dict[str, Any]
@@ -126,7 +128,7 @@ class World:
 
     async def unsuspend(self, kind: JobKind, name: str) -> None:
         """What a user may do by hand."""
-        await self.kube.patch(kind.resource, name, {"spec": {"suspend": False}}, "ns", kind=PatchKind.MERGE)
+        await self.kube.patch(kind.resource, name, suspended(kind, {}, value=False), "ns", kind=PatchKind.MERGE)
 
 
 async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
@@ -173,7 +175,8 @@ async def _is_empty(kube: Kube) -> bool:
 
 
 def _crds() -> list[Object]:
-    return [yaml.safe_load(path.read_text()) for path in sorted(CONFIG.glob("kueue*.yaml"))]
+    ours = [yaml.safe_load(path.read_text()) for path in sorted(CONFIG.glob("kueue*.yaml"))]
+    return [*ours, *(crd_of(adapter.resource) for adapter in DECLARED)]
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,111 @@
+"""What a declared kind of job reads of its objects, and what it says of those that cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.registry import BY_FRAMEWORK
+from api.errors import InvalidObject
+from tests.admission.integrations.samples import declared, suspended
+
+KIND = BY_FRAMEWORK["kubeflow.org/pytorchjob"]
+assert isinstance(KIND, DeclaredJob)
+Object = dict[str, Any]
+
+
+def job(**status: Any) -> Object:
+    assert isinstance(KIND, DeclaredJob)
+    return {**declared(KIND), "status": status}
+
+
+def conditions(**said: str) -> Object:
+    return {"conditions": [{"type": kind, "status": status, "message": "so it is"} for kind, status in said.items()]}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "said"),
+    [
+        pytest.param(None, "spec.pytorchReplicaSpecs: None: must have at least one of Master, Worker", id="missing"),
+        pytest.param([], r"spec.pytorchReplicaSpecs: \[\]: must have at least one of", id="no map"),
+        pytest.param({"Chief": {}}, "spec.pytorchReplicaSpecs: 'Chief': must be one of Master, Worker", id="role"),
+        pytest.param({"Worker": None}, "spec.pytorchReplicaSpecs.Worker.template: None: must be a pod", id="null"),
+        pytest.param({"Worker": {"template": "x"}}, "pytorchReplicaSpecs.Worker.template: .*: must be", id="text"),
+        pytest.param({"Worker": {"template": {}, "replicas": True}}, "Worker.replicas: True: must be a", id="boolean"),
+        pytest.param({"Worker": {"template": {}, "replicas": 2**31}}, "Worker.replicas: 2147483648", id="too many"),
+    ],
+)
+def test_what_cannot_be_read_is_named(replicas: Any, said: str) -> None:
+    bad = job()
+    bad["spec"]["pytorchReplicaSpecs"] = replicas
+    with pytest.raises(InvalidObject, match=said):
+        KIND.pod_sets(bad)
+
+
+@pytest.mark.parametrize(
+    ("status", "active"),
+    [
+        pytest.param({}, False, id="never started"),
+        pytest.param({"replicaStatuses": {"Worker": {"active": 1}}}, True, id="a pod is active"),
+        pytest.param({"replicaStatuses": {"Worker": {"active": 0}, "Master": {}}}, False, id="none is"),
+        pytest.param(conditions(Running="True"), True, id="it runs"),
+        pytest.param(conditions(Running="False", Suspended="True"), False, id="it was suspended"),
+        pytest.param({"replicaStatuses": "many"}, False, id="no map"),
+    ],
+)
+def test_it_is_active_while_pods_of_it_may_be(status: Object, active: bool) -> None:
+    assert KIND.is_active(job(**status)) is active
+
+
+@pytest.mark.parametrize(
+    ("status", "success"),
+    [
+        pytest.param(conditions(Succeeded="True"), True, id="ok"),
+        pytest.param(conditions(Failed="True"), False, id="failed"),
+    ],
+)
+def test_it_ends_as_its_conditions_say(status: Object, success: bool) -> None:
+    found = KIND.finished(job(**status))
+    assert found is not None
+    assert (found.message, found.success) == ("so it is", success)
+
+
+def test_the_priority_class_is_its_own_else_that_of_the_first_role_that_names_one() -> None:
+    assert isinstance(KIND, DeclaredJob)
+    one = job()
+    assert KIND.priority_class(one) is None
+    one["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["priorityClassName"] = "low"
+    assert KIND.priority_class(one) == "low"
+    one["spec"]["runPolicy"]["schedulingPolicy"] = {"priorityClass": "high"}
+    assert KIND.priority_class(one) == "high"
+
+
+def test_templates_stay_until_no_pod_is_active() -> None:
+    before = KIND.pod_sets(job())
+    assert KIND.stop(job(replicaStatuses={"Worker": {"active": 1}}), before) is None
+    running = suspended(KIND, job(**conditions(Running="True")), value=False)
+    assert KIND.stop(running, before) == {
+        "metadata": {"resourceVersion": "9"},
+        "spec": {"runPolicy": {"suspend": True}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("labels", "cpu", "suspend", "said"),
+    [
+        pytest.param({"training.kubeflow.org/job-name": "d"}, "1", False, "", id="its own"),
+        pytest.param({}, "1", False, "has only pods with the label training.kubeflow.org/job-name: d", id="no label"),
+        pytest.param({"training.kubeflow.org/job-name": "d"}, "9", False, "asks for 1 of cpu", id="more"),
+        pytest.param(
+            {"training.kubeflow.org/job-name": "d"}, "1", True, "is suspended and has no pods", id="suspended"
+        ),
+    ],
+)
+def test_a_pod_is_its_own_only_as_its_controller_makes_it(labels: Object, cpu: str, suspend: bool, said: str) -> None:
+    assert isinstance(KIND, DeclaredJob)
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    pod = {"metadata": {"name": "p", "labels": labels}, "spec": {"containers": [container]}}
+    assert KIND.pod_fault(pod, suspended(KIND, job(), value=suspend)).startswith(said)
+    assert bool(KIND.pod_fault(pod, suspended(KIND, job(), value=suspend))) is bool(said)
