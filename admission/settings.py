@@ -49,16 +49,27 @@ def _switched(section: SectionT, switch: str, but: Set[str] = frozenset()) -> Se
 class PlacementSection(Section):
     """How pods are placed; the gates keep Kueue's defaults."""
 
-    counting: Counting = Counting.NODES
-    profile: Profile = Profile.EXACT
+    counting: Counting = Field(
+        Counting.NODES,
+        description="what a level wider than a host counts: pods that fit node by node, or the sum of the domain",
+    )
+    profile: Profile = Field(
+        Profile.EXACT, description="how domains are chosen where neither the job nor its queue names a profile"
+    )
     exact_budget: int = Field(
         20_000, ge=1, description="search nodes that an exact solver may look at for one decision"
     )
-    least_free_for_unconstrained: bool = True
-    balanced: bool = False
-    multi_layer: bool = True
-    respect_preferred_affinity: bool = False
-    overlapping_flavors: bool = True
+    least_free_for_unconstrained: bool = Field(
+        True, description="pods that ask for no level go to the domains with the least free capacity first"
+    )
+    balanced: bool = Field(
+        False, description="where a level is preferred, spread the pods evenly over the domains that are used"
+    )
+    multi_layer: bool = Field(True, description="slices at several levels; off: only the widest level counts")
+    respect_preferred_affinity: bool = Field(
+        False, description="try the nodes first that the preferred node affinity of the pods names"
+    )
+    overlapping_flavors: bool = Field(True, description="count a node once that several flavors select")
 
     def options(self) -> PlacementOptions:
         """As the engine takes them."""
@@ -68,18 +79,20 @@ class PlacementSection(Section):
 class RequeuingSection(Section):
     """How a workload whose pods did not get ready in time comes back."""
 
-    timestamp: Literal["Eviction", "Creation"] = "Eviction"
+    timestamp: Literal["Eviction", "Creation"] = Field(
+        "Eviction", description="the time by which a workload queues again after its eviction"
+    )
     backoff_base_seconds: int = Field(
         60, ge=1, le=_TEN_YEARS, description="the first wait; each further one is twice as long"
     )
-    backoff_max_seconds: int = Field(3600, ge=1, le=_TEN_YEARS)
+    backoff_max_seconds: int = Field(3600, ge=1, le=_TEN_YEARS, description="the longest wait before it queues again")
     backoff_limit_count: int | None = Field(None, ge=0, description="comes back so often, then it is deactivated")
 
 
 class PodsReadySection(Section):
     """Admitted workloads whose pods do not get ready in time give their place to others."""
 
-    enabled: bool = False
+    enabled: bool = Field(False, description="evict admitted workloads whose pods are not ready in time")
     timeout: Duration = Field(1800.0, description="from the admission until all pods are ready")
     recovery_timeout: Duration | None = Field(
         None, description="from the failure of a pod on; none: as long as timeout"
@@ -134,7 +147,7 @@ class SelectorSection(Section):
 class FairSharingSection(Section):
     """Queues and cohorts share what is lent by their weights; those that have more than their share are evicted first."""
 
-    enable: bool = False
+    enable: bool = Field(False, description="share what a cohort lends by the weights of its queues")
     preemption_strategies: tuple[FairStrategy, ...] = Field(
         (), description="which evictions are fair, tried in this order; none named: both"
     )
@@ -195,8 +208,12 @@ def _milli(resource: str) -> Fraction:
 class ResourcesSection(Section):
     """What of the requests quota counts; placement always counts all of them."""
 
-    exclude_resource_prefixes: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    transformations: tuple[TransformationSection, ...] = ()
+    exclude_resource_prefixes: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        (), description="resources whose names begin with one of these do not count in quota"
+    )
+    transformations: tuple[TransformationSection, ...] = Field(
+        (), description="resources that count in quota for amounts of others: input, strategy, multiplyBy, outputs"
+    )
 
     @field_validator("transformations")
     @classmethod
@@ -222,7 +239,7 @@ class ControllerSection(Section):
     reclaimable_pods: bool = Field(True, description="pods that are done give their quota back at once")
 
     job_workers: int = Field(16, ge=1, description="jobs handled at once, per kind")
-    workload_workers: int = Field(8, ge=1)
+    workload_workers: int = Field(8, ge=1, description="workloads handled at once")
     writes: int = Field(64, ge=1, description="admissions written at once")
     pod_writes: int = Field(
         256, ge=1, description="plain pods and their gangs handled, and writes on them in flight, at once"
@@ -305,7 +322,7 @@ class SakkaraSection(Section):
 class LocalQueueMetricsSection(Section):
     """Figures of each LocalQueue."""
 
-    enable: bool = True
+    enable: bool = Field(True, description="publish the metrics of each LocalQueue")
 
 
 class MetricsSection(Section):
@@ -320,13 +337,21 @@ class MetricsSection(Section):
 class WebhookSection(Section):
     """The webhook process."""
 
-    host: str = "0.0.0.0"
+    host: str = Field("0.0.0.0", description="the address at which the webhook listens")
     port: int = Field(9443, ge=0, le=65535, description="0 picks a free one")
-    service: str = "stowage-webhook"
+    service: str = Field(
+        "stowage-webhook", description="the Service by which the API server reaches it, in the namespace of the process"
+    )
     url: str | None = Field(None, description="where the API server reaches us when not by the Service (development)")
-    certificates: Literal["SelfSigned", "Files"] = "SelfSigned"
-    secret: str = "stowage-webhook-server-cert"  # noqa: S105  the Secret's name
-    certificate_dir: Path = Path("/tmp/stowage-webhook/serving-certs")  # noqa: S108  the mount of the certmanager component
+    certificates: Literal["SelfSigned", "Files"] = Field(
+        "SelfSigned",
+        description="whether it makes its serving certificate itself, or reads files that somebody else renews",
+    )
+    secret: str = Field("stowage-webhook-server-cert", description="the Secret that keeps a certificate of its own")
+    certificate_dir: Path = Field(
+        Path("/tmp/stowage-webhook/serving-certs"),  # noqa: S108  the mount of the certmanager component
+        description="the folder of tls.crt, tls.key and ca.crt, with Files",
+    )
     certificate_days: float = Field(90, gt=0, description="the successor is made when a third of them is left")
     certificate_settle: float = Field(120.0, gt=0, description="seconds that trust and replicas get to follow a change")
     certificate_period: float = Field(10.0, gt=0, description="seconds between two looks at the certificate")
@@ -334,8 +359,10 @@ class WebhookSection(Section):
         None, description="CAs of the certificates that clients must show, as the API server does where it is given one"
     )
     client_names: tuple[str, ...] = Field((), description="common names of these certificates; none: any of the CAs'")
-    mutating_configuration: str = "stowage-mutating-webhook-configuration"
-    validating_configuration: str = "stowage-validating-webhook-configuration"
+    mutating_configuration: str = Field(
+        "stowage-mutating-webhook-configuration", description="the configuration that gets the CA of its certificate"
+    )
+    validating_configuration: str = Field("stowage-validating-webhook-configuration", description="likewise")
 
     @model_validator(mode="after")
     def _names_need_certificates(self) -> Self:

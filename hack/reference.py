@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -125,6 +127,21 @@ def _texts(holder: Any) -> list[tuple[str, str]]:
     return [(key, value) for key, value in vars(holder).items() if key.isupper() and isinstance(value, str)]
 
 
+def meanings() -> dict[tuple[str, str], str]:
+    """What stands below a constant of api/names.py, by its class (empty for none) and name."""
+    found = {}
+    for holder in ast.walk(ast.parse(inspect.getsource(names))):
+        if not isinstance(holder, ast.Module | ast.ClassDef):
+            continue
+        title = holder.name if isinstance(holder, ast.ClassDef) else ""
+        for constant, text in itertools.pairwise(holder.body):
+            if isinstance(constant, ast.AnnAssign) and isinstance(constant.target, ast.Name):
+                match text:
+                    case ast.Expr(value=ast.Constant(value=str() as meaning)):
+                        found[title, constant.target.id] = meaning
+    return found
+
+
 def conditions() -> str:
     """The enum of reasons why a workload waits, and the classes of reasons in api/names.py."""
     rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in Reason]
@@ -134,25 +151,29 @@ def conditions() -> str:
         "such a reason. A retained one stays until the next cycle, or until the controller that wrote it takes it back.",
         table(("reason", "found by", "retained", "meaning"), rows),
     ]
+    said = meanings()
     for title, holder in inspect.getmembers(names, inspect.isclass):
         if holder.__module__ == names.__name__ and _texts(holder):
             parts += [
                 f"## {title}",
                 inspect.getdoc(holder) or "",
-                "\n".join(f"- `{value}`" for _, value in _texts(holder)),
+                table(
+                    ("reason", "meaning"), [[f"`{value}`", said.get((title, key), "")] for key, value in _texts(holder)]
+                ),
             ]
     return page("Conditions and reasons", *parts)
 
 
 def labels() -> str:
     """Names with a domain, in the order of api/names.py."""
+    said = meanings()
     rows = [
-        [f"`{value}`", f"`{key}`"]
+        [f"`{value}`", said.get(("", key), "")]
         for key, value in _texts(names)
-        if re.fullmatch(r"[a-z0-9.-]+\.[a-z0-9.-]+(/[a-z0-9.-]+)?", value)
+        if re.fullmatch(r"[a-z0-9.-]+\.[a-z0-9.-]+(/[a-z0-9.-]+)?", value) and key != "API_VERSION"
     ]
     kept = [row for row in rows if "/" in row[0] or row[0].startswith("`sakkara.")]
-    return page("Labels, annotations, gates and finalizers", table(("name", "constant in `api/names.py`"), kept))
+    return page("Labels, annotations, gates and finalizers", table(("name", "meaning"), kept))
 
 
 def cli() -> str:

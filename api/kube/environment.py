@@ -36,7 +36,7 @@ class ClientSection(Section):
     """Requests to the API server."""
 
     qps: float = Field(0.0, ge=0, description="requests per second; 0 leaves the limit to the server")
-    burst: int = Field(200, ge=1)
+    burst: int = Field(200, ge=1, description="requests that may go out at once above qps")
     concurrency: int = Field(
         384,
         ge=1,
@@ -55,10 +55,10 @@ class InformerSection(Section):
 class LeaseSection(Section):
     """Leader election, seconds."""
 
-    enabled: bool = True
-    duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
+    enabled: bool = Field(True, description="one replica works at a time; off: the process works alone")
+    duration: float = Field(15.0, description="seconds without renewal after which another replica takes over")
+    renew_deadline: float = Field(10.0, description="seconds after which a leader that cannot renew stops")
+    retry_period: float = Field(2.0, description="seconds between two tries to renew or to take over")
 
 
 class Environment(BaseSettings):
@@ -74,15 +74,17 @@ class Environment(BaseSettings):
     )
 
     config: Path | None = None
-    kubeconfig: Path | None = None
-    context: str | None = None
-    namespace: str = "stowage-system"
-    identity: str = Field(default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}")
-    health_host: str = "0.0.0.0"
-    health_port: int = Field(8081, ge=0, le=65535, description="0 picks a free one")
+    kubeconfig: Path | None = Field(None, description="the cluster's access file; none: the cluster that it runs in")
+    context: str | None = Field(None, description="the context of the kubeconfig; none: its current one")
+    namespace: str = Field("stowage-system", description="where the processes themselves are")
+    identity: str = Field(
+        default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}", description="its name in leader election"
+    )
+    health_host: str = Field("0.0.0.0", description="the address of /healthz, /readyz and /metrics")
+    health_port: int = Field(8081, ge=0, le=65535, description="their port; 0 picks a free one")
     health_authentication: bool = Field(False, description="ask who reads metrics, unless it listens on loopback")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    log_json: bool = True
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="the least that is logged")
+    log_json: bool = Field(True, description="one JSON object a line; off: text")
     sync_timeout: float = Field(120.0, gt=0, description="seconds for the first lists")
     client: ClientSection = ClientSection()
     informer: InformerSection = InformerSection()
