@@ -17,8 +17,8 @@ from tests.hack.rights import ALLOWED, DENIED, Right
 
 CONTROL_PLANE = Options(kwok=False, scheduler=False, controller_manager=False)
 PROJECT = Path(__file__).resolve().parents[2]
-NOT_SERVED = ("kustomization.yaml", "jobset-prefer.yaml", "leaderworkerset.yaml")
-"""Of the samples; the kinds of two of them are not installed here."""
+NOT_SERVED = ("kustomization.yaml", "jobset-prefer.yaml", "kubeflow.yaml", "leaderworkerset.yaml")
+"""Of the samples; the kinds of three of them are not installed here."""
 QUEUE = {"kueue.x-k8s.io/queue-name": "user-queue"}
 
 
