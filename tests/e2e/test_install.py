@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from admission.integrations.registry import DECLARED
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node
 from hack.controlplane.options import Options
@@ -84,6 +85,7 @@ UNNEEDED_BUT_GRANTED = {
             ("batch", "jobs"),
             ("jobset.x-k8s.io", "jobsets"),
             ("leaderworkerset.x-k8s.io", "leaderworkersets"),
+            *((adapter.resource.group, adapter.resource.plural) for adapter in DECLARED),
         )
     ),
     "update /pods/finalizers",

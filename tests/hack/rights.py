@@ -112,6 +112,11 @@ ALLOWED = [
     *_each(WEBHOOK, READ, "namespaces", "pods"),
     *_each(WEBHOOK, ("get",), "jobs", group="batch", namespace="a"),
     *_each(WEBHOOK, ("get",), "jobsets", group="jobset.x-k8s.io", namespace="a"),
+    *(
+        right
+        for adapter in DECLARED
+        for right in _each(WEBHOOK, ("get",), adapter.resource.plural, group=adapter.resource.group, namespace="a")
+    ),
     *_each(
         WEBHOOK,
         READ,
