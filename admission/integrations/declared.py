@@ -19,7 +19,7 @@ from admission.integrations.base import (
     infos_by_name,
     patch_between,
 )
-from admission.integrations.ownership import excess
+from admission.integrations.ownership import DEFAULTED, excess
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
 from api.errors import InvalidObject
 from api.kube.resources import Resource
@@ -39,7 +39,8 @@ class Declaration:
     `framework`: its name in settings and messages. `roles`: all that there are, in the order of the pod sets, whose names are
     theirs in small letters. `statuses`: a map from role to the numbers of its pods, of which `active` is read. `ready`,
     `succeeded`, `failed`: types of its conditions. `rank_label`: the label of a pod with its number in its role. `name_label`:
-    the label by which a pod names its job. `controller`: the value of managedBy for its own controller.
+    the label by which a pod names its job. `controller`: the value of managedBy for its own controller, which may give pods
+    init containers of its own that ask for as much as `added` (cpu in milli-units, else bytes).
     """
 
     framework: str
@@ -55,6 +56,7 @@ class Declaration:
     rank_label: str
     name_label: str
     controller: str
+    added: Mapping[str, int]
 
 
 class DeclaredJob:
@@ -161,7 +163,8 @@ class DeclaredJob:
         if labels.get(self.declaration.name_label) != _name(job):
             return f"has only pods with the label {self.declaration.name_label}: {_name(job)}"
         try:
-            faults = [excess(pod, part["template"]) for part in self.parts(job).values()]
+            templates = [part["template"] for part in self.parts(job).values()]
+            faults = [excess(pod, template, DEFAULTED, self.declaration.added) for template in templates]
         except InvalidObject as error:
             return f"has pods that can be read: {error}"
         return "" if "" in faults else faults[0]

@@ -23,6 +23,7 @@ def _declared(kind: str, replicas: str, *roles: str) -> Declaration:
         rank_label="training.kubeflow.org/replica-index",
         name_label="training.kubeflow.org/job-name",
         controller="kubeflow.org/training-operator",
+        added={"cpu": 100, "memory": 20 * 1024 * 1024},  # the container in which workers wait for the master
     )
 
 

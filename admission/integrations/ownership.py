@@ -24,6 +24,7 @@ from api.quantity import to_text
 Obj = Mapping[str, Any]
 
 DEFAULTED: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
+NOTHING_ADDED: Final[Mapping[str, int]] = {}
 
 
 def pod_fault(pod: Obj, job: Obj) -> str:
@@ -58,14 +59,18 @@ def rest_fault(job: Obj, jobset: Obj) -> str:
     return "is suspended, and its Jobs with it" if rests else ""
 
 
-def excess(pod: Obj, template: Obj, defaulted: Set[str] = frozenset()) -> str:
-    """What the pod asks for beyond the template, but for what is defaulted where the template says nothing of it."""
+def excess(pod: Obj, template: Obj, defaulted: Set[str] = frozenset(), added: Mapping[str, int] = NOTHING_ADDED) -> str:
+    """What the pod asks for beyond the template, but for what is defaulted where the template says nothing of it.
+
+    `added`: so much the job's controller may ask for by itself (cpu in milli-units, else bytes), in an init container.
+    """
     try:
         asked, given = (effective_requests(pod_spec(each)) for each in (pod, template))
     except (msgspec.ValidationError, InvalidObject) as error:
         return f"has pods that can be read: {error}"
     for resource, amount in sorted(asked.items()):
-        if amount > given.get(resource, 0) and (resource in given or resource not in defaulted):
+        most = max(given.get(resource, 0), added.get(resource, 0))
+        if amount > most and (resource in given or resource not in defaulted):
             least = to_text(resource, given.get(resource, 0))
             return f"asks for {least} of {resource} in each of its pods, not {to_text(resource, amount)}"
     return ""

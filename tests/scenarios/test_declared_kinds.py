@@ -40,10 +40,10 @@ def train(here: Site, name: str, workers: int, *, queue: str | None = "lq") -> O
         "labels": {QUEUE_NAME_LABEL: queue} if queue else {},
         "annotations": {"kueue.x-k8s.io/require-topology": RACK},
     }
-    replicas = {
-        "Master": {"template": here.template()},
-        "Worker": {"replicas": workers, "template": here.template()},
-    }
+    template = here.template()
+    if queue:  # then its pods come past the webhook, too
+        template["metadata"]["labels"] = {QUEUE_NAME_LABEL: queue}
+    replicas = {"Master": {"template": template}, "Worker": {"replicas": workers, "template": template}}
     return {"metadata": metadata, "spec": {"runPolicy": {}, "pytorchReplicaSpecs": replicas}}
 
 
@@ -92,7 +92,11 @@ def pod_of(job: Object, role: str, index: int) -> Object:
         "annotations": dict(shape.get("annotations") or {}),
         "ownerReferences": [owner],
     }
-    return {"metadata": metadata, "spec": template["spec"]}
+    spec = template["spec"]
+    if role == "Worker":
+        wait = {"name": "init-pytorch", "image": "busybox", "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}}}
+        spec = {**spec, "initContainers": [wait]}
+    return {"metadata": metadata, "spec": spec}
 
 
 async def says(here: Site, name: str, kind: str, active: int, *, of: str = "Worker") -> None:

@@ -109,3 +109,30 @@ def test_a_pod_is_its_own_only_as_its_controller_makes_it(labels: Object, cpu: s
     pod = {"metadata": {"name": "p", "labels": labels}, "spec": {"containers": [container]}}
     assert KIND.pod_fault(pod, suspended(KIND, job(), value=suspend)).startswith(said)
     assert bool(KIND.pod_fault(pod, suspended(KIND, job(), value=suspend))) is bool(said)
+
+
+WAITS = {"name": "init-pytorch", "image": "x", "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}}}
+GREEDY = {"name": "init", "image": "x", "resources": {"requests": {"cpu": "8"}}}
+
+
+@pytest.mark.parametrize(
+    ("requests", "added", "said"),
+    [
+        pytest.param({"nvidia.com/gpu": "1"}, WAITS, "", id="gpu alone"),
+        pytest.param({"cpu": "1"}, WAITS, "", id="cpu alone"),
+        pytest.param({"cpu": "10m", "memory": "1Mi"}, WAITS, "", id="less than the container asks for"),
+        pytest.param({}, WAITS, "", id="nothing"),
+        pytest.param({"cpu": "1"}, GREEDY, "asks for 1 of cpu", id="a greedy one"),
+    ],
+)
+def test_a_worker_may_wait_for_its_master_in_a_container_of_the_operator(
+    requests: Object, added: Object, said: str
+) -> None:
+    assert isinstance(KIND, DeclaredJob)
+    one = suspended(KIND, job(), value=False)
+    for part in one["spec"]["pytorchReplicaSpecs"].values():
+        part["template"]["spec"]["containers"] = [{"name": "c", "image": "x", "resources": {"requests": requests}}]
+    spec = {**one["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"], "initContainers": [added]}
+    pod = {"metadata": {"name": "p", "labels": {"training.kubeflow.org/job-name": "d"}}, "spec": spec}
+    assert KIND.pod_fault(pod, one).startswith(said)
+    assert bool(KIND.pod_fault(pod, one)) is bool(said)
