@@ -36,11 +36,11 @@ from admission.engine.topology.allocation.booking import Bookings
 from admission.engine.topology.allocation.bookings_audit import differences
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.footprint import Cells, Footprint, footprint, free
-from admission.engine.topology.allocation.lift import Standing, shift, taken
 from admission.engine.topology.allocation.shares import Booking, Slot, room
+from admission.engine.topology.allocation.simulated_removal import PlacementCheck, shift, taken
 from admission.engine.topology.empty import EmptyAnswers
+from admission.engine.topology.eviction_gains import EvictionGains, eviction_gains
 from admission.engine.topology.place import Placed, Placer
-from admission.engine.topology.relief import Relief, relief
 from admission.engine.topology.replace import Replacer
 from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.trial import Journal, Trial
@@ -216,23 +216,23 @@ class Ledger:
         with self.journal.trial():
             for key in keys & self.admissions.keys() if nodes else ():
                 if self._bookings.by_workload[key].shares or self._bookings.pods_of(key):
-                    self.lift(key)
+                    self.simulate_removal(key)
             self._away = before | keys
             try:
                 yield
             finally:
                 self._away = before
 
-    def lift(self, key: str) -> None:
+    def simulate_removal(self, key: str) -> None:
         """In a trial: the room of the workload and of its bound pods is free. Its quota and its booking stay."""
         shift(self._bookings, self._capacity, key, -1)
 
-    def lower(self, key: str) -> None:
-        """Undo `lift`, in the same trial."""
+    def undo_removal(self, key: str) -> None:
+        """Undo `simulate_removal`, in the same trial."""
         shift(self._bookings, self._capacity, key, +1)
 
     def footprint(self, key: str) -> Footprint:
-        """What `lift` would free of the workload that is booked under this key."""
+        """What `simulate_removal` would free of the workload that is booked under this key."""
         return footprint(self._capacity, taken(self._bookings, self._capacity, key))
 
     def claim(self, workload: Workload, admission: Admission) -> Footprint | None:
@@ -246,13 +246,13 @@ class Ledger:
 
     # ---- questions
 
-    def standing(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> Standing:
+    def placement_check(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> PlacementCheck:
         """Asks quickly, later in a trial, whether places found by `place` still have room."""
-        return Standing(self._capacity, requests, found)
+        return PlacementCheck(self._capacity, requests, found)
 
-    def relief(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> Relief | None:
+    def eviction_gains(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> EvictionGains | None:
         """Where the pods would fit if these workloads were gone, and what each of them leaves there; None: unknown."""
-        return relief(self._placer, self._bookings, self._capacity, requests, keys)
+        return eviction_gains(self._placer, self._bookings, self._capacity, requests, keys)
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.

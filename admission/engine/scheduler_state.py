@@ -21,7 +21,7 @@ from admission.engine.model import (
     Removed,
     Workload,
 )
-from admission.engine.preemption.outlook import reclaimable_beside
+from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.queues import PendingQueues
 
 

@@ -56,7 +56,7 @@ from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
-from admission.engine.preemption.outlook import reclaimable_beside
+from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.evictions import TIMES
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
@@ -130,7 +130,7 @@ class _Cycle:
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
         self._reservations = Reservations(ledger, queues)
         self._kept = KeptQuota(ledger, queues, fair=fair)
-        leaving = self._reservations.outlook.concerns
+        leaving = self._reservations.projected_quota.concerns
         self._order: HeadOrder = FairOrder(ledger, self._look) if fair else ClassicalOrder(ledger, leaving)
         self._hints = HeadHints(ledger, self._reservations, preemptions, fair=fair)
         self._backfill = Backfill(ledger, queues, now, fair=fair)

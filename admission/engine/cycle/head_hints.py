@@ -36,7 +36,7 @@ class HeadHints:
         def free(fr: FlavorResource, priority: int | None) -> int:
             if priority is None or not self._reservations:
                 return reclaimable_bound(self._ledger, queue.name, fr, priority)
-            with self._reservations.outlook.held(queue.name):
+            with self._reservations.projected_quota.held(queue.name):
                 return reclaimable_bound(self._ledger, queue.name, fr, priority)
 
         return free

@@ -189,7 +189,7 @@ class Nominator:
     ) -> Mapping[str, Assignment]:
         with self._ledger.trial():
             for victim in victims:
-                self._ledger.lift(victim.workload)
+                self._ledger.simulate_removal(victim.workload)
             return self._ledger.place(requests).assignments
 
 

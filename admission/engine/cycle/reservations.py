@@ -20,7 +20,7 @@ from admission.engine.cycle.nominate import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, QueueingStrategy, Workload
-from admission.engine.preemption.outlook import Outlook
+from admission.engine.preemption.projected_quota import ProjectedQuota
 from admission.engine.queue.line import Order, order_of
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import QueueingHint
@@ -28,17 +28,17 @@ from admission.engine.queue.queues import PendingQueues
 
 
 class Reservations:
-    """The reservations of one cycle. `outlook`: the quota after the victims of all reservations have left."""
+    """The reservations of one cycle. `projected_quota`: the quota after the victims of all reservations have left."""
 
     def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
         self._ledger, self._queues = ledger, queues
-        self.outlook = Outlook(ledger)
+        self.projected_quota = ProjectedQuota(ledger)
         self._held: dict[str, Admission] = {}
         self._names: dict[str, list[str]] = {}
         self._due: list[tuple[int, Order, Workload, Admission]] = []
         self._own: list[tuple[Workload, CapacityReservation]] = []
         for workload, reservation in (*queues.capacity_reservations(), *self._claimed()):
-            self.outlook.leave(reservation.victims)
+            self.projected_quota.leave(reservation.victims)
             if reservation.evicted:
                 self._own.append((workload, reservation))
             self._enter(workload, reservation)
@@ -63,12 +63,12 @@ class Reservations:
 
     def __bool__(self) -> bool:
         """Whether there is a reservation, so that `afterwards` differs from now."""
-        return bool(self.outlook)
+        return bool(self.projected_quota)
 
     @property
     def leaving(self) -> frozenset[str]:
         """The victims, by key."""
-        return self.outlook.leaving
+        return self.projected_quota.leaving
 
     def keep_until(self, level: int, order: Order) -> None:
         """Apply the reservations of owners that come before this place in the order."""
@@ -117,7 +117,7 @@ class Reservations:
         The reservation lasts until `victims` leave. `hint`: the quota that would let it start earlier. `evicted`: the victims
         that it evicts itself, at `now` (epoch seconds).
         """
-        self.outlook.leave(victims)
+        self.projected_quota.leave(victims)
         admission = found.admission()
         beside = tuple((other.workload.key, other.admission()) for other in others)
         self._queues.reserve_capacity(
@@ -132,7 +132,7 @@ class Reservations:
         places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
         self._ledger.hold(workload, replace(admission, pod_sets=places))
         self._held[workload.key] = admission
-        self.outlook.take(admission)
+        self.projected_quota.take(admission)
 
     def drop(self, key: str) -> None:
         """Release the reservation of a workload, and of those that start with it, because it is evaluated again.
@@ -144,7 +144,7 @@ class Reservations:
         for name in names:
             if (admission := self._held.pop(name, None)) is not None:
                 self._ledger.unhold(name)
-                self.outlook.take(admission, -1)
+                self.projected_quota.take(admission, -1)
 
     def restore(self, workload: Workload) -> None:
         """Apply its claim again: its turn ended without a decision, and others are evaluated before it."""
@@ -160,14 +160,14 @@ class Reservations:
         `queue`: only the quota of this queue's cohort tree matters. `nodes` False: node capacity does not matter.
         """
         with self._ledger.away(self.leaving, nodes=nodes):
-            self.outlook.apply(queue)
+            self.projected_quota.apply(queue)
             yield
 
     def leave_quota_for(self, queue: str, assignment: FlavorAssignment) -> bool:
         """Whether the quota is enough afterwards as well."""
         if not self:
             return True
-        with self.outlook.held(queue):
+        with self.projected_quota.held(queue):
             return self._ledger.quota.fits(queue, assignment.usage)
 
     def must_wait(self, found: Nomination) -> bool:

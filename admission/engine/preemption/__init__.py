@@ -1,1 +1,1 @@
-"""Whom to evict so that a waiting workload fits. The face is preemptor.py."""
+"""Choose the workloads to evict so that a waiting workload fits. The entry point is preemptor.py."""

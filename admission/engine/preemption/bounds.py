@@ -1,8 +1,9 @@
-"""The least that more victims must cost: how many are needed at least, and what so many cost at least.
+"""Lower bounds for the rest of a search: how many more victims it needs, and what that many cost at least.
 
-All of it for the beginning of a search that goes through its candidates in a fixed order: what is left is always the end of
-a list. A set covers a lack (pods without room, quota that is short) only if its members' shares in that add up to it, so no
-fewer than the number of largest shares that do. Called by cheapest.py.
+A search goes through its candidates in a fixed order, so what remains is always the tail of a list. A set covers a
+deficit (pods without room, or missing quota) only if the shares of its members add up to it. So it needs at least n
+members, where n is the least number of largest shares that add up to the deficit. Called by branch_and_bound.py and
+victim_search.py.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 IMPOSSIBLE = 2**31
-"""More victims than there are: what is left does not cover the lack."""
+"""Larger than any number of victims: the remaining candidates cannot cover the deficit."""
 
 
 class Largest:
-    """Of each end of a list of amounts: how many of its largest are needed to reach a sum. Exact up to `most` of them."""
+    """For each tail of a list of amounts: how many of its largest amounts reach a sum. Exact for up to `most` amounts."""
 
     def __init__(self, amounts: Sequence[int], most: int) -> None:
         self.amounts = amounts
@@ -30,7 +31,7 @@ class Largest:
             self._sums[index] = list(accumulate(-amount for amount in kept))
 
     def needed(self, start: int, deficit: int) -> int:
-        """The fewest items of the list from `start` on that could cover the lack; IMPOSSIBLE if all do not."""
+        """A lower bound of how many items of `amounts[start:]` cover the deficit; IMPOSSIBLE if all of them do not."""
         if deficit <= 0:
             return 0
         if self._total[start] < deficit:
@@ -39,7 +40,7 @@ class Largest:
 
 
 class Smallest:
-    """Of each end of a list of amounts: the sum of its `count` smallest, for up to `most` of them."""
+    """For each tail of a list of amounts: the sum of its n smallest amounts, for n up to `most`."""
 
     def __init__(self, amounts: Sequence[int], most: int) -> None:
         kept: list[int] = []
@@ -50,18 +51,18 @@ class Smallest:
             self._sums[index] = [0, *accumulate(kept)]
 
     def sum_of(self, start: int, count: int) -> int:
-        """The least that so many items from `start` on add up to."""
+        """The least sum of `count` items of `amounts[start:]`."""
         sums = self._sums[start]
         return sums[min(count, len(sums) - 1)]
 
     def least(self, start: int) -> int:
-        """The smallest item from `start` on, 0 where there is none."""
+        """The smallest item of `amounts[start:]`; 0 if there is none."""
         sums = self._sums[start]
         return sums[1] if len(sums) > 1 else 0
 
 
 def fewest(amounts: Sequence[int], deficit: int) -> int:
-    """The fewest of the amounts that add up to the lack; IMPOSSIBLE if all do not."""
+    """The smallest number of amounts that add up to the deficit; IMPOSSIBLE if all of them do not."""
     for number, amount in enumerate((0, *sorted(amounts, reverse=True))):
         deficit -= amount
         if deficit <= 0:

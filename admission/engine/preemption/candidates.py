@@ -1,8 +1,8 @@
-"""Who may be evicted for a workload, by which right, and in which order they are considered: cycle.md 4.8.
+"""Which workloads may be evicted for a preemptor, by which rule, and in which order they are considered: cycle.md 4.8.
 
-Only policies are asked here: those of the preemptor's ClusterQueue, and for its relatives the cohort tree. Whether a
-relative's workload may still go when others have gone before is decided when its turn comes (classical.py, fair.py).
-Called by the searches of this package.
+Only policies decide here: those of the preemptor's ClusterQueue, and for workloads of other queues also the cohort
+tree. Whether a candidate of another queue may still be evicted after earlier candidates is decided during the search
+(classical.py, fair.py).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ Needed = frozenset[FlavorResource]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """Who wants what: `usage` in all, of which the `needed` pairs lack room. `requests`: what is placed on a topology.
+class PreemptionContext:
+    """The preemptor and what it needs.
 
-    `now` is epoch seconds.
+    `usage`: all quota that it requests; `needed`: the (flavor, resource) pairs that are short; `requests`: the pod sets
+    to be placed on a topology; `now`: epoch seconds.
     """
 
     workload: Workload
@@ -38,108 +39,118 @@ class Question:
 
     @property
     def policy(self) -> PreemptionPolicy:
-        """What the preemptor's queue allows."""
+        """The preemption policy of the preemptor's queue."""
         return self.queue.preemption
 
     @property
     def may_borrow(self) -> bool:
-        """Whether it may evict relatives' workloads and borrow all the same."""
+        """Whether the preemptor may evict workloads of other queues and still borrow (`borrowWithinCohort`)."""
         return self.policy.borrow_policy != "Never"
 
 
-class Right(Enum):
-    """How a candidate comes to be one. Without borrowing: only if the preemptor does not borrow afterwards."""
+class PreemptionVariant(Enum):
+    """The rule that makes a workload a candidate, as Kueue's preemption variants.
 
-    OWN_QUEUE = Claim.IN_CLUSTER_QUEUE, False
-    HIERARCHY = Claim.IN_COHORT_RECLAMATION, False
-    WITHOUT_BORROWING = Claim.IN_COHORT_RECLAMATION, True
-    WHILE_BORROWING = Claim.IN_COHORT_RECLAIM_WHILE_BORROWING, False
+    The second value says whether the rule applies only if the preemptor does not borrow afterwards.
+    """
+
+    WITHIN_CLUSTER_QUEUE = Claim.IN_CLUSTER_QUEUE, False
+    HIERARCHICAL_RECLAIM = Claim.IN_COHORT_RECLAMATION, False
+    RECLAIM_WITHOUT_BORROWING = Claim.IN_COHORT_RECLAMATION, True
+    RECLAIM_WHILE_BORROWING = Claim.IN_COHORT_RECLAIM_WHILE_BORROWING, False
     FAIR_SHARING = Claim.IN_COHORT_FAIR_SHARING, False
 
     @property
     def claim(self) -> Claim:
-        """What the eviction is put down to."""
+        """The reason that the eviction is reported with."""
         return self.value[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """An admitted workload that policy lets go. `top`: the lowest cohort shared with the preemptor, None in its own queue."""
+    """An admitted workload that policy lets the preemptor evict.
+
+    `top`: the lowest cohort that it shares with the preemptor; None in the preemptor's own queue.
+    """
 
     key: str
     workload: Workload
     node: Node
     usage: Mapping[FlavorResource, int]
-    right: Right
+    variant: PreemptionVariant
     top: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """All of them, each part in the order of `rank`."""
+    """The candidates in three parts, each in the order of `rank`."""
 
     hierarchical: tuple[Candidate, ...]
     reclaimable: tuple[Candidate, ...]
     own: tuple[Candidate, ...]
 
     def in_order(self) -> list[Candidate]:
-        """Those on their way out already first; then by part."""
+        """Candidates that are already being evicted first, then part by part."""
         parts = (self.hierarchical, self.reclaimable, self.own)
         return [c for evicted in (True, False) for part in parts for c in part if c.workload.evicted is evicted]
 
 
-def rank(question: Question, candidate: Candidate) -> tuple[object, ...]:
-    """Sorts candidates: evicted already, other queues', low priority, newly started; the UID settles what is equal."""
+def rank(context: PreemptionContext, candidate: Candidate) -> tuple[object, ...]:
+    """Kueue's sort key: already evicted, other queues, lowest priority, latest quota reservation; then UID and key."""
     workload = candidate.workload
-    since = question.now if workload.reserved is None else workload.reserved
-    own = candidate.node is question.node
+    since = context.now if workload.reserved is None else workload.reserved
+    own = candidate.node is context.node
     return (not workload.evicted, own, workload.priority, -since, workload.uid, workload.key)
 
 
-def find(ledger: Ledger, question: Question) -> Candidates:
-    """Classical candidates: of the own queue, and of the relatives that use more than is theirs; elastic: either of them."""
+def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
+    """Candidates of classical preemption: the preemptor's own queue, and other queues of the tree that exceed their
+    quota.
+
+    Under an elastic policy only one of the two groups counts (`_sides`).
+    """
     hierarchical: list[Candidate] = []
     reclaimable: list[Candidate] = []
-    others, own = _sides(question)
+    others, own = _sides(context)
     if others:
-        for top, below, advantage in _rings(question):
-            found = _of_relatives(ledger, question, top, below, advantage)
+        for top, below, advantage in _rings(context):
+            found = _of_relatives(ledger, context, top, below, advantage)
             (hierarchical if advantage else reclaimable).extend(found)
-    parts = (hierarchical, reclaimable, of_own_queue(ledger, question) if own else ())
-    return Candidates(*(tuple(sorted(part, key=lambda one: rank(question, one))) for part in parts))
+    parts = (hierarchical, reclaimable, of_own_queue(ledger, context) if own else ())
+    return Candidates(*(tuple(sorted(part, key=lambda one: rank(context, one))) for part in parts))
 
 
-def _sides(question: Question) -> tuple[bool, bool]:
-    """Whether relatives' workloads may be evicted, and whether own ones may."""
-    others = question.policy.reclaim_within_cohort != "Never"
-    if not question.policy.elastic:
+def _sides(context: PreemptionContext) -> tuple[bool, bool]:
+    """Whether workloads of other queues may be evicted, and whether workloads of the own queue may be."""
+    others = context.policy.reclaim_within_cohort != "Never"
+    if not context.policy.elastic:
         return others, True
-    within = _covers(question.node, dict(question.usage))
+    within = _covers(context.node, dict(context.usage))
     return others and within, not within
 
 
-def find_for_fairness(ledger: Ledger, question: Question) -> list[Candidate]:
-    """Candidates of fair sharing, in order: of the own queue, and of all queues of the tree that borrow what is needed."""
-    found = list(of_own_queue(ledger, question))
-    root = question.node.root()
-    if question.node.parent is not None and question.policy.reclaim_within_cohort != "Never":
+def find_for_fairness(ledger: Ledger, context: PreemptionContext) -> list[Candidate]:
+    """Candidates of fair sharing, in order: the own queue, and every queue of the tree that borrows what is needed."""
+    found = list(of_own_queue(ledger, context))
+    root = context.node.root()
+    if context.node.parent is not None and context.policy.reclaim_within_cohort != "Never":
         for node in root.members():
-            if node is not question.node and not within_nominal(node, question.needed):
-                found += _of_queue(ledger, question, node, Right.FAIR_SHARING, root)
-    return sorted(found, key=lambda one: rank(question, one))
+            if node is not context.node and not within_nominal(node, context.needed):
+                found += _of_queue(ledger, context, node, PreemptionVariant.FAIR_SHARING, root)
+    return sorted(found, key=lambda one: rank(context, one))
 
 
-def of_own_queue(ledger: Ledger, question: Question) -> Iterator[Candidate]:
-    """Candidates of the preemptor's own queue."""
-    policy = question.policy.within_cluster_queue
+def of_own_queue(ledger: Ledger, context: PreemptionContext) -> Iterator[Candidate]:
+    """The candidates of the preemptor's own queue."""
+    policy = context.policy.within_cluster_queue
     if policy != "Never":
-        for booking in ledger.holders(question.queue.name):
-            if allowed(question.workload, booking.workload, policy) and _uses(booking, question.needed):
-                yield _candidate(booking, question.node, Right.OWN_QUEUE)
+        for booking in ledger.holders(context.queue.name):
+            if allowed(context.workload, booking.workload, policy) and _uses(booking, context.needed):
+                yield _candidate(booking, context.node, PreemptionVariant.WITHIN_CLUSTER_QUEUE)
 
 
-def _candidate(booking: Booking, node: Node, right: Right, top: Node | None = None) -> Candidate:
-    return Candidate(booking.workload.key, booking.workload, node, booking.admission.usage(), right, top)
+def _candidate(booking: Booking, node: Node, variant: PreemptionVariant, top: Node | None = None) -> Candidate:
+    return Candidate(booking.workload.key, booking.workload, node, booking.admission.usage(), variant, top)
 
 
 def within_nominal(node: Node, needed: Iterable[FlavorResource]) -> bool:
@@ -147,22 +158,24 @@ def within_nominal(node: Node, needed: Iterable[FlavorResource]) -> bool:
     return all(node.usage.get(fr, 0) <= node.subtree.get(fr, 0) for fr in needed)
 
 
-def _rings(question: Question) -> Iterator[tuple[Node, Node | None, bool]]:
-    """Each ancestor, the ancestor before it, and whether the preemptor has precedence there.
+def _rings(context: PreemptionContext) -> Iterator[tuple[Node, Node | None, bool]]:
+    """Each ancestor of the queue, the ancestor below it, and whether the preemptor has a hierarchical advantage there.
 
-    It has where it asks for no more than its queue, or a cohort further down, has left of its own quota.
+    It has the advantage if its request fits the unused quota of its queue or of a lower cohort.
     """
-    left = dict(question.usage)
-    advantage = _covers(question.node, left)
+    left = dict(context.usage)
+    advantage = _covers(context.node, left)
     below: Node | None = None
-    for top in question.node.ancestors():
+    for top in context.node.ancestors():
         yield top, below, advantage
         advantage = _covers(top, left) or advantage
         below = top
 
 
 def _covers(node: Node, left: dict[FlavorResource, int]) -> bool:
-    """Whether the node's quota covers the requests; takes off what it has left of the part that it lends to nobody."""
+    """Whether the node's quota covers the requests. Subtracts the part that the node covers from quota it lends to
+    nobody.
+    """
     fits = all(node.usage.get(fr, 0) + amount <= node.subtree.get(fr, 0) for fr, amount in left.items())
     for fr in left:
         left[fr] = max(0, left[fr] - cohorts.local_available(node, fr))
@@ -170,42 +183,44 @@ def _covers(node: Node, left: dict[FlavorResource, int]) -> bool:
 
 
 def _of_relatives(
-    ledger: Ledger, question: Question, top: Node, below: Node | None, advantage: bool
+    ledger: Ledger, context: PreemptionContext, top: Node, below: Node | None, advantage: bool
 ) -> Iterator[Candidate]:
-    for node in _beyond_nominal(question, top, below):
+    for node in _beyond_nominal(context, top, below):
         for booking in ledger.holders(node.name):
-            if (right := _right(question, booking, advantage)) is not None:
-                yield _candidate(booking, node, right, top)
+            if (variant := _variant(context, booking, advantage)) is not None:
+                yield _candidate(booking, node, variant, top)
 
 
-def _beyond_nominal(question: Question, cohort: Node, skip: Node | None) -> Iterator[Node]:
-    """The queues below the cohort that use more than their quota, as do the cohorts between."""
+def _beyond_nominal(context: PreemptionContext, cohort: Node, skip: Node | None) -> Iterator[Node]:
+    """The queues below the cohort that exceed their quota, reached through cohorts that exceed theirs."""
     for child in cohort.cohorts:
-        if child is not skip and not within_nominal(child, question.needed):
-            yield from _beyond_nominal(question, child, None)
+        if child is not skip and not within_nominal(child, context.needed):
+            yield from _beyond_nominal(context, child, None)
     for queue in cohort.queues:
-        if queue is not question.node and not within_nominal(queue, question.needed):
+        if queue is not context.node and not within_nominal(queue, context.needed):
             yield queue
 
 
-def _right(question: Question, booking: Booking, advantage: bool) -> Right | None:
-    workload, policy = booking.workload, question.policy
-    if not _uses(booking, question.needed) or not allowed(question.workload, workload, policy.reclaim_within_cohort):
+def _variant(context: PreemptionContext, booking: Booking, advantage: bool) -> PreemptionVariant | None:
+    workload, policy = booking.workload, context.policy
+    if not _uses(booking, context.needed) or not allowed(context.workload, workload, policy.reclaim_within_cohort):
         return None
     if advantage:
-        return Right.HIERARCHY
+        return PreemptionVariant.HIERARCHICAL_RECLAIM
     threshold = policy.borrow_threshold
-    if not question.may_borrow or workload.priority >= question.workload.priority:
-        return Right.WITHOUT_BORROWING
+    if not context.may_borrow or workload.priority >= context.workload.priority:
+        return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
     above = threshold is not None and workload.priority > threshold
-    return Right.WITHOUT_BORROWING if above else Right.WHILE_BORROWING
+    return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if above else PreemptionVariant.RECLAIM_WHILE_BORROWING
 
 
-def _of_queue(ledger: Ledger, question: Question, node: Node, right: Right, top: Node) -> Iterator[Candidate]:
+def _of_queue(
+    ledger: Ledger, context: PreemptionContext, node: Node, variant: PreemptionVariant, top: Node
+) -> Iterator[Candidate]:
     for booking in ledger.holders(node.name):
-        may_go = allowed(question.workload, booking.workload, question.policy.reclaim_within_cohort)
-        if may_go and _uses(booking, question.needed):
-            yield _candidate(booking, node, right, top)
+        may_evict = allowed(context.workload, booking.workload, context.policy.reclaim_within_cohort)
+        if may_evict and _uses(booking, context.needed):
+            yield _candidate(booking, node, variant, top)
 
 
 def allowed(preemptor: Workload, candidate: Workload, policy: str) -> bool:

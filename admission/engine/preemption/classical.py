@@ -1,9 +1,9 @@
-"""Kueue's classical choice of victims, to the letter: cycle.md 4.8.
+"""Kueue's classical preemption, exactly: cycle.md 4.8.
 
-Candidates go out in their order until the workload fits; then those it can do without come back. Depending on the policy
-that is tried with and without borrowing. A relative's workload goes only while its queue, and each cohort between it and the
-lowest common one, uses more than its quota of something needed: a queue within its quota is protected. Where the preemptor's
-policy is elastic, a queue that the eviction would bring within its quota is protected too.
+Candidates are removed in order until the workload fits; then the ones it does not need are reprieved. Depending on the
+policy this is tried with and without borrowing. A workload of another queue may be evicted only while its queue, and
+each cohort between the queue and the lowest common cohort, exceeds its quota of a needed resource: a queue within its
+quota is protected. Under an elastic policy a queue that the eviction would bring below its quota is protected too.
 """
 
 from __future__ import annotations
@@ -11,93 +11,109 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from admission.engine.ledger import Ledger
-from admission.engine.preemption.candidates import Candidate, Candidates, Question, Right, find, within_nominal
-from admission.engine.preemption.removal import Removal, Taken, room_for
-from admission.engine.topology.relief import Relief
+from admission.engine.preemption.candidates import (
+    Candidate,
+    Candidates,
+    PreemptionContext,
+    PreemptionVariant,
+    find,
+    within_nominal,
+)
+from admission.engine.preemption.removal import Removal, Target, gains_of
+from admission.engine.topology.eviction_gains import EvictionGains
 
 
-def classical(ledger: Ledger, question: Question) -> list[Taken]:
-    """The victims in the order chosen; none if nothing helps."""
-    candidates = find(ledger, question)
+def classical(ledger: Ledger, context: PreemptionContext) -> list[Target]:
+    """The victims in the order chosen; none if evictions do not help."""
+    candidates = find(ledger, context)
     ordered = candidates.in_order()
-    if not quota_might_do(ledger, question, candidates):
+    if not quota_might_do(ledger, context, candidates):
         return []
-    return choose(ledger, question, candidates, room_for(ledger, question, ordered))
+    return choose(ledger, context, candidates, gains_of(ledger, context, ordered))
 
 
 def choose(
-    ledger: Ledger, question: Question, candidates: Candidates, room: Relief | None, *, placed: bool = True
-) -> list[Taken]:
-    """The same, for candidates that are known. `placed` False: where room is only counted, nothing is placed for proof."""
-    if room is not None and not room.sites:
+    ledger: Ledger,
+    context: PreemptionContext,
+    candidates: Candidates,
+    gains: EvictionGains | None,
+    *,
+    placed: bool = True,
+) -> list[Target]:
+    """The same for known candidates. `placed` False: where room can be counted exactly, the result is not placed as
+    proof.
+    """
+    if gains is not None and not gains.domains:
         return []
     ordered = candidates.in_order()
-    for borrowing in attempts(question, candidates):
-        with Removal(ledger, question, room, borrowing=borrowing) as removal:
-            out = removal.remove_until_fit(sequence(question, ordered, borrowing))
+    for borrowing in attempts(context, candidates):
+        with Removal(ledger, context, gains, borrowing=borrowing) as removal:
+            out = removal.remove_until_fit(sequence(context, ordered, borrowing))
             if out:
                 return removal.reprieve_and_place(out) if placed else removal.reprieve(out)
     return []
 
 
-def attempts(question: Question, candidates: Candidates) -> tuple[bool, ...]:
-    """With borrowing (True) or without, in the order in which that is tried."""
+def attempts(context: PreemptionContext, candidates: Candidates) -> tuple[bool, ...]:
+    """Whether to try with borrowing (True) and without, in the order of the tries."""
     relatives = candidates.hierarchical or candidates.reclaimable
-    if not relatives or (not question.may_borrow and not _under_nominal(question)):
+    if not relatives or (not context.may_borrow and not _under_nominal(context)):
         return (True,)
-    if not question.may_borrow and not candidates.hierarchical:
+    if not context.may_borrow and not candidates.hierarchical:
         return (False, True)
     return (True, False)
 
 
-def quota_might_do(ledger: Ledger, question: Question, candidates: Candidates) -> bool:
-    """Whether quota would suffice if all went who may go in some attempt. Asked before room, which is dearer to look at."""
+def quota_might_do(ledger: Ledger, context: PreemptionContext, candidates: Candidates) -> bool:
+    """Whether quota would suffice if every candidate of some attempt were evicted. A cheap check before room is
+    counted.
+    """
     ordered = candidates.in_order()
     return bool(ordered) and any(
-        _quota_without(ledger, question, ordered, borrowing) for borrowing in attempts(question, candidates)
+        _quota_without(ledger, context, ordered, borrowing) for borrowing in attempts(context, candidates)
     )
 
 
-def _quota_without(ledger: Ledger, question: Question, ordered: Sequence[Candidate], borrowing: bool) -> bool:
-    with Removal(ledger, question, None, borrowing=borrowing) as removal:
+def _quota_without(ledger: Ledger, context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> bool:
+    with Removal(ledger, context, None, borrowing=borrowing) as removal:
         for candidate in ordered:
-            if not (borrowing and candidate.right is Right.WITHOUT_BORROWING):
-                removal.take(candidate)
+            if not (borrowing and candidate.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING):
+                removal.remove(candidate)
         return removal.quota_fits()
 
 
-def _under_nominal(question: Question) -> bool:
-    node = question.node
-    return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in question.needed)
+def _under_nominal(context: PreemptionContext) -> bool:
+    node = context.node
+    return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in context.needed)
 
 
-def sequence(question: Question, ordered: Sequence[Candidate], borrowing: bool) -> Iterator[Taken]:
-    """Those who may go, each looked at when those before are gone."""
+def sequence(context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> Iterator[Target]:
+    """The candidates that may be evicted, each checked after the ones before it are removed."""
     for candidate in ordered:
-        if may_go(question, candidate, borrowing):
-            yield Taken(candidate, candidate.right.claim)
+        if may_evict(context, candidate, borrowing):
+            yield Target(candidate, candidate.variant.claim)
 
 
-def may_go(question: Question, candidate: Candidate, borrowing: bool) -> bool:
-    """Whether the candidate may be evicted, as usage is now."""
-    if candidate.right is Right.OWN_QUEUE:
+def may_evict(context: PreemptionContext, candidate: Candidate, borrowing: bool) -> bool:
+    """Whether the candidate may be evicted at current usage."""
+    if candidate.variant is PreemptionVariant.WITHIN_CLUSTER_QUEUE:
         return True
-    if borrowing and candidate.right is Right.WITHOUT_BORROWING:
+    if borrowing and candidate.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING:
         return False
-    if within_nominal(candidate.node, question.needed):
+    if within_nominal(candidate.node, context.needed):
         return False
-    if question.policy.elastic and _falls_short(candidate):
+    if context.policy.elastic and _falls_short(candidate):
         return False
     for node in candidate.node.ancestors():
         if node is candidate.top:
             break
-        if within_nominal(node, question.needed):
+        if within_nominal(node, context.needed):
             return False
     return True
 
 
 def _falls_short(candidate: Candidate) -> bool:
-    """Whether its queue has its nominal quota of something, and would not any more without the candidate."""
+    """Whether its queue holds its nominal quota of some resource now, and would not without the candidate."""
     node = candidate.node
     return any(
         node.usage.get(fr, 0) - amount < node.quota(fr).nominal <= node.usage.get(fr, 0)

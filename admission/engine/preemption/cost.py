@@ -1,10 +1,10 @@
-"""What an eviction costs, as figures to be compared, most important first.
+"""What an eviction costs: figures that are compared in this order.
 
-1. `top`: the highest priority among the victims, and `important`, how many have it: fewest important ones;
-2. `gangs`: how many workloads go, each a gang that starts anew as a whole;
-3. `priorities`: the sum over the victims, and `lost`: their pods times the whole seconds they have held quota.
+1. `top`: the highest priority among the victims; `at_top`: how many victims have it;
+2. `gangs`: the number of victims, each a gang that restarts as a whole;
+3. `priorities`: the sum of their priorities; `lost`: the sum of pods * whole seconds since they reserved quota.
 
-Workloads that are evicted already cost nothing: they leave anyway. No victims at all cost `FREE`, less than anything.
+Workloads that are already being evicted cost nothing. An empty set costs `FREE`, less than any other.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _BELOW_ALL = -(2**63)
 
 
 class Cost(NamedTuple):
-    """Compared from left to right."""
+    """The figures, compared from left to right."""
 
     top: int
-    important: int
+    at_top: int
     gangs: int
     priorities: int
     lost: int
@@ -31,20 +31,20 @@ FREE = Cost(_BELOW_ALL, 0, 0, 0, 0)
 
 
 def lost_work(workload: Workload, now: float) -> int:
-    """Pod-seconds since it got its quota; `now` is epoch seconds."""
+    """Pod-seconds since it reserved quota; `now` is epoch seconds."""
     since = now if workload.reserved is None else workload.reserved
     return max(0, int(now - since)) * sum(pod_set.count for pod_set in workload.pod_sets)
 
 
 def with_one(cost: Cost, priority: int, lost: int) -> Cost:
-    """The cost with one victim more."""
+    """The cost with one more victim."""
     top = max(cost.top, priority)
-    important = (cost.important if top == cost.top else 0) + (priority == top)
-    return Cost(top, important, cost.gangs + 1, cost.priorities + priority, cost.lost + lost)
+    at_top = (cost.at_top if top == cost.top else 0) + (priority == top)
+    return Cost(top, at_top, cost.gangs + 1, cost.priorities + priority, cost.lost + lost)
 
 
 def cost_of(victims: Iterable[Workload], now: float) -> Cost:
-    """Of all of them."""
+    """The cost of all these victims."""
     cost = FREE
     for workload in victims:
         if not workload.evicted:

@@ -1,10 +1,10 @@
-"""Kueue's choice of victims under fair sharing, to the letter: cycle.md 4.9.
+"""Kueue's fair-sharing preemption, exactly: cycle.md 4.9.
 
-Shares are compared as they would be with the preemptor's usage charged. Target queues come by the largest share: from the
-root down to the child with the largest, a cohort before a queue where they are equal. What is not borrowing, and not on the
-way to the preemptor, is left alone. In the own queue the next candidate goes; in another one the next that the strategy
-allows, by the shares of the two subtrees that meet in the lowest common cohort. Whom the first strategy passed over is
-looked at once more by the second.
+Shares are compared as if the preemptor were admitted. The next target queue is found from the root down, at each cohort
+in the child with the largest share; a cohort wins a tie with a queue. Nodes that do not borrow and are not ancestors of
+the preemptor are skipped. In the preemptor's own queue the next candidate is a victim. In another queue the next
+candidate is one that the strategy allows, by the shares of the two subtrees that meet in the lowest common cohort.
+Candidates that the first strategy rejects are tried again by the second.
 """
 
 from __future__ import annotations
@@ -14,43 +14,57 @@ from functools import cmp_to_key
 
 from admission.engine.decision import Claim
 from admission.engine.ledger import Ledger
-from admission.engine.preemption.candidates import Candidate, Question, Right, find_for_fairness, rank
-from admission.engine.preemption.removal import Removal, Taken, room_for
+from admission.engine.preemption.candidates import (
+    Candidate,
+    PreemptionContext,
+    PreemptionVariant,
+    find_for_fairness,
+    rank,
+)
+from admission.engine.preemption.removal import Removal, Target, gains_of
 from admission.engine.quota.cohorts import Node
 from admission.engine.quota.fairness import FairSharing, FairStrategy, Share, Shares
 
 
-def fair(ledger: Ledger, question: Question, sharing: FairSharing) -> list[Taken]:
-    """The victims in the order chosen; none if nothing helps."""
-    candidates = find_for_fairness(ledger, question)
+def fair(ledger: Ledger, context: PreemptionContext, sharing: FairSharing) -> list[Target]:
+    """The victims in the order chosen; none if evictions do not help."""
+    candidates = find_for_fairness(ledger, context)
     if not candidates:
         return []
-    room = room_for(ledger, question, candidates)
-    if room is not None and not room.sites:
+    gains = gains_of(ledger, context, candidates)
+    if gains is not None and not gains.domains:
         return []
-    with Removal(ledger, question, room) as removal:
-        out = told_of(candidates, removal, question, sharing)
+    with Removal(ledger, context, gains) as removal:
+        out = fair_choice(candidates, removal, context, sharing)
         return removal.reprieve_and_place(out) if out else []
 
 
-def told_of(candidates: Iterable[Candidate], removal: Removal, question: Question, sharing: FairSharing) -> list[Taken]:
-    """Who goes if these, in order, are all that could, until the workload fits: they are out; none if it never does."""
+def fair_choice(
+    candidates: Iterable[Candidate], removal: Removal, context: PreemptionContext, sharing: FairSharing
+) -> list[Target]:
+    """Kueue's choice from these candidates, in order, until the workload fits; none if it never does. The chosen are
+    left removed.
+    """
     removal.assume(True)
-    out = removal.remove_until_fit(_Fair(removal, question, sharing).sequence(candidates))
+    out = removal.remove_until_fit(_Fair(removal, context, sharing).sequence(candidates))
     removal.assume(False)
     return out
 
 
-def ever_allowed(
-    candidates: Sequence[Candidate], removal: Removal, question: Question, sharing: FairSharing
+def ever_evictable(
+    candidates: Sequence[Candidate], removal: Removal, context: PreemptionContext, sharing: FairSharing
 ) -> list[Candidate]:
-    """The candidates that may go at some time, after any others: the preemptor's shares at their least, theirs as they are."""
+    """The candidates that may be evicted after some set of others: the preemptor's share at its least, theirs as it is
+    now.
+    """
     removal.assume(True)
-    standing = _Fair(removal, question, sharing).standing
-    now = {one.key: standing(one) for one in candidates if one.right is not Right.OWN_QUEUE}
+    share_standing = _Fair(removal, context, sharing).share_standing
+    now = {
+        one.key: share_standing(one) for one in candidates if one.variant is not PreemptionVariant.WITHIN_CLUSTER_QUEUE
+    }
     for one in candidates:
-        removal.take(one)
-    allowed = _Fair(removal, question, sharing).ever_allowed
+        removal.remove(one)
+    allowed = _Fair(removal, context, sharing).ever_evictable
     found = [one for one in candidates if one.key not in now or allowed(one, now[one.key])]
     for one in candidates:
         removal.put_back(one)
@@ -59,21 +73,21 @@ def ever_allowed(
 
 
 class _Fair:
-    def __init__(self, removal: Removal, question: Question, sharing: FairSharing) -> None:
-        self._hole, self._question, self._sharing = removal, question, sharing
+    def __init__(self, removal: Removal, context: PreemptionContext, sharing: FairSharing) -> None:
+        self._removal, self._context, self._sharing = removal, context, sharing
         self._shares = Shares()
-        self._path = (question.node, *question.node.ancestors())
+        self._path = (context.node, *context.node.ancestors())
 
-    def sequence(self, candidates: Iterable[Candidate]) -> Iterator[Taken]:
+    def sequence(self, candidates: Iterable[Candidate]) -> Iterator[Target]:
         passed: list[Candidate] = []
         yield from self._first(candidates, passed)
         if len(self._sharing.strategies) > 1:
             yield from self._second(passed)
 
-    def _first(self, candidates: Iterable[Candidate], passed: list[Candidate]) -> Iterator[Taken]:
-        targets = _Targets(self._question, candidates, self._shares)
+    def _first(self, candidates: Iterable[Candidate], passed: list[Candidate]) -> Iterator[Target]:
+        targets = _Targets(self._context, candidates, self._shares)
         for node in targets:
-            if node is self._question.node:
+            if node is self._context.node:
                 yield from self._out(targets.pop(node), Claim.IN_CLUSTER_QUEUE)
             elif self._sharing.within_nominal and self._within_nominal():
                 yield from self._out(targets.pop(node), Claim.IN_COHORT_RECLAMATION)
@@ -85,8 +99,8 @@ class _Fair:
                         break
                     passed.append(candidate)
 
-    def _second(self, candidates: Iterable[Candidate]) -> Iterator[Taken]:
-        targets = _Targets(self._question, candidates, self._shares)
+    def _second(self, candidates: Iterable[Candidate]) -> Iterator[Target]:
+        targets = _Targets(self._context, candidates, self._shares)
         for node in targets:
             mine, theirs = self._meeting(node)
             if FairStrategy.INITIAL_SHARE.allows(
@@ -95,13 +109,13 @@ class _Fair:
                 yield from self._out(targets.pop(node), Claim.IN_COHORT_FAIR_SHARING)
             targets.drop(node)
 
-    def _out(self, candidate: Candidate, claim: Claim) -> Iterator[Taken]:
-        yield Taken(candidate, claim)
+    def _out(self, candidate: Candidate, claim: Claim) -> Iterator[Target]:
+        yield Target(candidate, claim)
         self._shares.changed(candidate.node)
 
     def _within_nominal(self) -> bool:
-        node = self._question.node
-        return all(node.usage.get(fr, 0) <= node.quota(fr).nominal for fr in self._question.needed)
+        node = self._context.node
+        return all(node.usage.get(fr, 0) <= node.quota(fr).nominal for fr in self._context.needed)
 
     def _allowed(self, candidate: Candidate) -> bool:
         mine, theirs = self._meeting(candidate.node)
@@ -111,16 +125,18 @@ class _Fair:
             return strategy.allows(preemptor, before, before)
         return strategy.allows(preemptor, before, self._share_without(candidate, theirs))
 
-    def standing(self, candidate: Candidate) -> tuple[bool, Share, Share]:
-        """Whether all up to the subtree that meets the preemptor's borrow; its share, and that without the candidate."""
+    def share_standing(self, candidate: Candidate) -> tuple[bool, Share, Share]:
+        """Whether every node from the candidate's queue up to the subtree that meets the preemptor's borrows; the
+        subtree's share; and its share without the candidate.
+        """
         _, theirs = self._meeting(candidate.node)
         below = (candidate.node, *(node for node in candidate.node.ancestors() if node not in self._path))
         borrowing = all(self._shares.of(node).borrowing for node in below)
         return borrowing, self._shares.of(theirs), self._share_without(candidate, theirs)
 
-    def ever_allowed(self, candidate: Candidate, standing: tuple[bool, Share, Share]) -> bool:
-        """Whether it could go now, if it stood like this."""
-        borrowing, before, after = standing
+    def ever_evictable(self, candidate: Candidate, share_standing: tuple[bool, Share, Share]) -> bool:
+        """Whether it could be evicted now if its subtree had these shares."""
+        borrowing, before, after = share_standing
         if not borrowing or (self._sharing.within_nominal and self._within_nominal()):
             return borrowing
         preemptor = self._shares.of(self._meeting(candidate.node)[0])
@@ -128,15 +144,15 @@ class _Fair:
         return any(one.allows(preemptor, before, after) for one in (self._sharing.strategies[0], *second))
 
     def _share_without(self, candidate: Candidate, node: Node) -> Share:
-        self._hole.take(candidate)
+        self._removal.remove(candidate)
         self._shares.changed(candidate.node)
         share = self._shares.of(node)
-        self._hole.put_back(candidate)
+        self._removal.put_back(candidate)
         self._shares.changed(candidate.node)
         return share
 
     def _meeting(self, target: Node) -> tuple[Node, Node]:
-        """The two children of the lowest common cohort that lead to the preemptor and to the target."""
+        """The two children of the lowest common cohort that contain the preemptor and the target."""
         theirs = target
         while theirs.parent is not None and theirs.parent not in self._path:
             theirs = theirs.parent
@@ -145,11 +161,11 @@ class _Fair:
 
 
 class _Targets:
-    """Iterates over the queues to take from next, until none is left."""
+    """Iterates over the queues to evict from next, until none is left."""
 
-    def __init__(self, question: Question, candidates: Iterable[Candidate], shares: Shares) -> None:
-        self._question, self._shares = question, shares
-        self._path = (question.node, *question.node.ancestors())
+    def __init__(self, context: PreemptionContext, candidates: Iterable[Candidate], shares: Shares) -> None:
+        self._context, self._shares = context, shares
+        self._path = (context.node, *context.node.ancestors())
         self._left: dict[Node, list[Candidate]] = {}
         self._pruned: set[Node] = set()
         for candidate in candidates:
@@ -167,7 +183,7 @@ class _Targets:
         self._pruned.add(node)
 
     def __iter__(self) -> Iterator[Node]:
-        own = self._question.node
+        own = self._context.node
         if own.parent is None:
             while self.waiting(own):
                 yield own
@@ -190,7 +206,7 @@ class _Targets:
     def _eligible_queue(self, node: Node) -> bool:
         if node in self._pruned:
             return False
-        if self.waiting(node) and (node is self._question.node or self._shares.of(node).borrowing):
+        if self.waiting(node) and (node is self._context.node or self._shares.of(node).borrowing):
             return True
         self._pruned.add(node)
         return False
@@ -204,7 +220,7 @@ class _Targets:
         return False
 
     def _largest(self, nodes: Iterable[Node]) -> Node | None:
-        """Largest share first; of equal queues the one with the foremost candidate, of equal cohorts the last by name."""
+        """The node with the largest share. Ties: the queue with the first candidate; among cohorts the last by name."""
         return max(nodes, key=cmp_to_key(self._compare), default=None)
 
     def _compare(self, one: Node, other: Node) -> int:
@@ -212,6 +228,6 @@ class _Targets:
         if mine != theirs:
             return 1 if mine > theirs else -1
         if self.waiting(one) and self.waiting(other):
-            first = rank(self._question, self._left[one][-1]) < rank(self._question, self._left[other][-1])
+            first = rank(self._context, self._left[one][-1]) < rank(self._context, self._left[other][-1])
             return 1 if first else -1
         return (one.name > other.name) - (one.name < other.name)

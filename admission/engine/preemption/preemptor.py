@@ -1,21 +1,22 @@
-"""Whom to evict so that a waiting workload fits, quota and placement both; the face of this package.
+"""Choose victims so that a waiting workload fits by quota and placement; the entry point of this package.
 
-The cycle makes one `Preemptor` (a ledger, the time, and fair sharing if it is on) and asks it about each head:
+The cycle creates one `Preemptor` (ledger, time, and fair sharing if enabled) and asks it about each head:
 
     about = preemptor.about(workload)                 # a `Preemption` (flavors/assign.py) for this workload
     FlavorSearch(..., about, ...)                     # asks about.simulate(...): would evicting help, by quota alone
     victims = about.targets(workload, assignment)     # where the assignment's mode is below Fit and above NoFit
 
-For `targets` every resource of a pod set whose placement failed must be one that needs room: give its picks a mode below Fit
-(NO_CANDIDATES, PREEMPT or RECLAIM), as Kueue does. The answer is empty unless the workload fits when exactly those
-victims are gone: all quota of `assignment.usage`, and a place for every pod set with a topology. All is found in trials on
-the live ledger, which is left as it was.
+If a pod set could not be placed, each of its resources must be marked as needing room before `targets` is called: give
+the picks a mode below Fit (NO_CANDIDATES, PREEMPT or RECLAIM), as Kueue does. The answer is empty unless the workload
+fits after exactly those evictions: all quota of `assignment.usage`, and a placement for every pod set with a topology.
+All checks run in trials on the live ledger and leave it unchanged.
 
-Victims are Kueue's where the placement profile (the workload's, its queue's, that of the options) is Compatible or
-LeastFree; else they are the cheapest. Fair sharing goes by Kueue's rules: there the shares decide who goes; and an elastic
-quota's workloads evict in the order that is promised for them: lowest priority, latest start first (elastic-quota.md). Where
-that does not free room that the pods can be placed in, other victims are looked for by the same rights (fairest.py,
-cheapest.py). Texts for conditions and events are in wording.py. Decides nothing about when to evict; evicts nobody.
+The victims are Kueue's if the placement profile (of the workload, its queue, or the options) is Compatible or
+LeastFree; otherwise they are the cheapest (cheapest.py). Under fair sharing Kueue's rules choose, because shares decide
+there; and workloads of an elastic quota evict in the documented order: lowest priority, latest start first
+(elastic-quota.md). If that does not free room that the pods can be placed in, other victims are searched under the same
+rules (fair_cheapest.py, cheapest.py). wording.py has the texts of conditions and events. This package does not decide
+when to evict and evicts nothing.
 """
 
 from __future__ import annotations
@@ -26,37 +27,37 @@ from admission.engine.decision import Certificate, Proof, Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, Profile, Workload
-from admission.engine.preemption.candidates import Question
+from admission.engine.preemption.candidates import PreemptionContext
 from admission.engine.preemption.cheapest import Choice, cheapest
 from admission.engine.preemption.classical import classical
 from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.fair import fair
-from admission.engine.preemption.fairest import fairest
-from admission.engine.preemption.removal import Taken
+from admission.engine.preemption.fair_cheapest import fair_cheapest
+from admission.engine.preemption.removal import Target
 from admission.engine.quota.fairness import FairSharing
 from admission.engine.requests import placement_requests
 
 BUDGET = 4_000
-"""Sets of victims that one search looks at, unless told otherwise: a fifth of a second with 700 candidates."""
+"""Default number of candidate sets that one search examines: a fifth of a second with 700 candidates."""
 
 
 class Preemptor:
-    """Answers for one ledger at one moment (`now`: epoch seconds). `sharing`: None where fair sharing is off.
+    """Answers for one ledger at one moment (`now`: epoch seconds). `sharing`: None if fair sharing is off.
 
-    `budget`: sets of victims looked at for the cheapest one; never more than the options' `exact_budget`.
+    `budget`: candidate sets to examine when looking for the cheapest; capped by the options' `exact_budget`.
     """
 
     def __init__(self, ledger: Ledger, now: float, sharing: FairSharing | None = None, budget: int = BUDGET) -> None:
         self._ledger, self._now, self._sharing = ledger, now, sharing
         self._budget = min(budget, ledger.options.exact_budget)
 
-    def about(self, workload: Workload) -> Inquiry:
+    def about(self, workload: Workload) -> WorkloadPreemption:
         """A `Preemption` for this workload."""
-        return Inquiry(self._ledger, workload, self._now, self._sharing, self._budget)
+        return WorkloadPreemption(self._ledger, workload, self._now, self._sharing, self._budget)
 
 
-class Inquiry:
-    """Whom this workload could evict. Implements `Preemption` of flavors/assign.py."""
+class WorkloadPreemption:
+    """Preemption questions about one workload. Implements `Preemption` of flavors/assign.py."""
 
     def __init__(
         self, ledger: Ledger, workload: Workload, now: float, sharing: FairSharing | None, budget: int
@@ -65,13 +66,16 @@ class Inquiry:
         self._budget = budget
 
     def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-        """NO_CANDIDATES, PREEMPT (own workloads among them) or RECLAIM, and the borrowing level then; by quota alone."""
+        """The mode (NO_CANDIDATES, PREEMPT, or RECLAIM) and the borrowing level after evictions, by quota alone.
+
+        PREEMPT if own workloads are among the victims. `amount` in the resource's units.
+        """
         quota = self._ledger.quota
         spec, node = quota.spec(queue), quota.node(queue)
         if spec is None or node is None:
             return Mode.NO_CANDIDATES, 0
-        question = Question(self._workload, spec, node, {fr: amount}, frozenset((fr,)), (), self._now)
-        victims = self._kueue_choice(question)
+        context = PreemptionContext(self._workload, spec, node, {fr: amount}, frozenset((fr,)), (), self._now)
+        victims = self._kueue_choice(context)
         with self._ledger.trial():
             for one in victims:
                 quota.remove(one.candidate.node.name, one.candidate.usage)
@@ -82,38 +86,38 @@ class Inquiry:
         return (Mode.PREEMPT if own else Mode.RECLAIM), level
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
-        """Whom to evict so that the workload fits, in the order chosen; none if nothing helps."""
+        """The victims so that the workload fits, in the order chosen; none if evictions do not help."""
         choice = self.choice(workload, assignment)
-        return () if choice is None else tuple(one.victim for one in choice.taken)
+        return () if choice is None else tuple(one.victim for one in choice.targets)
 
     def choice(self, workload: Workload, assignment: FlavorAssignment) -> Choice | None:
-        """The same with what is proved of it. None where the workload's queue is not known."""
+        """The same with its certificate. None if the workload's queue is unknown."""
         quota = self._ledger.quota
         spec, node = quota.spec(workload.cluster_queue), quota.node(workload.cluster_queue)
         if spec is None or node is None:
             return None
         requests = placement_requests(workload, spec, assignment, self._ledger.flavors, self._now)
-        question = Question(workload, spec, node, assignment.usage, needed(assignment), requests, self._now)
+        context = PreemptionContext(workload, spec, node, assignment.usage, needed(assignment), requests, self._now)
         profile = workload.profile or spec.profile or self._ledger.options.profile
-        exact, elastic = profile is Profile.EXACT, question.policy.elastic
+        exact, elastic = profile is Profile.EXACT, context.policy.elastic
         if exact and not elastic:
             if self._sharing is not None:
-                return fairest(self._ledger, question, self._sharing, self._budget)
-            return cheapest(self._ledger, question, self._budget)
-        taken = tuple(self._kueue_choice(question))
-        if exact and requests and not taken:
-            return cheapest(self._ledger, question, self._budget)
-        cost = cost_of((one.candidate.workload for one in taken), self._now) if taken else ()
-        return Choice(taken, Certificate(Proof.FEASIBLE, cost))
+                return fair_cheapest(self._ledger, context, self._sharing, self._budget)
+            return cheapest(self._ledger, context, self._budget)
+        targets = tuple(self._kueue_choice(context))
+        if exact and requests and not targets:
+            return cheapest(self._ledger, context, self._budget)
+        cost = cost_of((one.candidate.workload for one in targets), self._now) if targets else ()
+        return Choice(targets, Certificate(Proof.FEASIBLE, cost))
 
-    def _kueue_choice(self, question: Question) -> list[Taken]:
-        if self._sharing is not None and not question.policy.elastic:
-            return fair(self._ledger, question, self._sharing)
-        return classical(self._ledger, question)
+    def _kueue_choice(self, context: PreemptionContext) -> list[Target]:
+        if self._sharing is not None and not context.policy.elastic:
+            return fair(self._ledger, context, self._sharing)
+        return classical(self._ledger, context)
 
 
 def needed(assignment: FlavorAssignment) -> frozenset[FlavorResource]:
-    """The (flavor, resource) pairs that lack room: those whose pick is not Fit."""
+    """The (flavor, resource) pairs that are short: those whose pick is not Fit."""
     return frozenset(
         (pick.flavor, resource)
         for pod_set in assignment.pod_sets

@@ -1,14 +1,19 @@
-"""How much quota a workload could have at most, by evicting whomever it may: less than it asks for, and nothing is to be found.
+"""An upper bound of the quota that a workload could have by evicting every workload that it may evict.
 
-It is an upper bound, for a moment, of what any search for victims in this package could make free, so that a workload that
-lacks more need not be evaluated (queue/queueing_hints.py). Theory: taking usage out of a queue frees as much for it, in all,
-and never more. Among its own workloads those may go that policy lets go by priority. Of relatives, without precedence and
-without borrowing while it evicts, the queue must stay within its own quota afterwards, with any victims; and it has
-precedence in its parent only if it stays within anyhow. Where precedence can come from a cohort further down, where it may
-evict and borrow, and where policy is elastic, nothing is counted: there anything is within reach. Fair sharing is not asked
-here: its lacks are not told.
+If even this bound is below the request, no search of this package can succeed, so the workload need not be evaluated
+(queue/queueing_hints.py). The bound holds at one moment.
 
-Called by outlook.py and cycle/head_hints.py.
+Theory: removing usage from a queue never frees more for it than that usage. In its own queue a preemptor may evict what
+the policy allows by priority. Workloads of other queues, without a hierarchical advantage and without borrowing while
+evicting: the preemptor's queue must stay within its own quota afterwards, whatever the victims; and an advantage in the
+parent cohort requires the same. So
+
+    bound = max(free, nominal - used) + reclaimable in the own queue
+
+The bound is infinite where the advantage can come from a lower cohort, where the queue may evict and borrow, and where
+the policy is elastic. Fair sharing is not considered: no hints are recorded for it.
+
+Called by projected_quota.py and cycle/head_hints.py.
 """
 
 from __future__ import annotations
@@ -19,7 +24,9 @@ from admission.engine.quota.cohorts import Node
 
 
 def reclaimable_bound(ledger: Ledger, queue: str, fr: FlavorResource, priority: int | None) -> int:
-    """What is free for the queue now; with a priority: or might be, if all had gone whom such a workload may ever evict."""
+    """Free quota of the queue; with a priority, the upper bound after every eviction that a workload of this priority
+    may make.
+    """
     free = ledger.quota.available(queue, fr)
     spec, node = ledger.quota.spec(queue), ledger.quota.node(queue)
     if priority is None or spec is None or node is None:
@@ -42,7 +49,9 @@ def _uncounted(spec: ClusterQueue, node: Node) -> bool:
 
 
 def _own(ledger: Ledger, spec: ClusterQueue, fr: FlavorResource, priority: int) -> int:
-    """What of the queue's usage policy lets go for that priority; who is newer is not asked."""
+    """How much of the queue's usage the policy lets a workload of this priority evict. Equal priorities count whether
+    newer or not.
+    """
     match spec.preemption.within_cluster_queue:
         case "Never":
             return 0

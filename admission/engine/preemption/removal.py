@@ -2,13 +2,14 @@
 
 All of it happens inside one trial, so the ledger is the same afterwards.
 
-Quota moves at once, since every step of a search asks for it. Whether the gang would find its place is counted where that is
-exact (relief.py); else amounts on nodes move when a placement is asked for, and a placement once found is kept: as long as it
-still has room nothing is placed anew. In both cases what comes out was placed for real at the end.
+Quota changes at once, since every step of a search reads it. Whether the gang can be placed is counted where counting
+is exact (eviction_gains.py). Otherwise node usage changes only when a placement is requested, and a placement that was
+found stays valid until it no longer fits. In both cases the final answer was really placed.
 
-`remove_until_fit` removes candidates one by one until the workload fits. It checks quota after each of them. A placement that
-cannot just be counted is checked in strides that double, then by bisection, since more room never makes a placement impossible.
-`reprieve` puts back the victims that the workload fits beside; `reprieve_and_place` also places the workload at the end.
+`remove_until_fit` removes candidates one by one until the workload fits. It checks quota after each of them. A
+placement that cannot just be counted is checked in strides that double, then by bisection, since more room never makes
+a placement impossible. `reprieve` puts back the victims that the workload fits beside; `reprieve_and_place` also places
+the workload at the end.
 """
 
 from __future__ import annotations
@@ -21,43 +22,45 @@ from types import TracebackType
 from admission.engine.decision import Claim, Victim
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
-from admission.engine.preemption.candidates import Candidate, Question
+from admission.engine.preemption.candidates import Candidate, PreemptionContext
 from admission.engine.quota.cohorts import Node, use
-from admission.engine.topology.allocation.lift import Standing
-from admission.engine.topology.relief import Relief, Site
+from admission.engine.topology.allocation.simulated_removal import PlacementCheck
+from admission.engine.topology.eviction_gains import CandidateDomain, EvictionGains
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taken:
-    """A candidate, and what its eviction is put down to."""
+class Target:
+    """A candidate that is removed, and the reason of its eviction."""
 
     candidate: Candidate
     claim: Claim
 
     @property
     def victim(self) -> Victim:
-        """As it is told."""
+        """As a decision reports it."""
         return Victim(self.candidate.key, self.claim)
 
 
 class Removal:
-    """A context: opens a trial of the ledger; what was taken out is put back at its end.
+    """A context manager around one trial of the ledger. Removed candidates are put back at its end.
 
-    `borrowing`: whether the preemptor may use more than its queue's own quota. `room`: of the question's candidates, as of
-    now; None where no topology is asked for or nothing is known.
+    `borrowing`: whether the preemptor may exceed its queue's own quota. `gains`: what each candidate's eviction frees
+    at this moment; None if no topology is requested or nothing is known.
     """
 
-    def __init__(self, ledger: Ledger, question: Question, room: Relief | None, *, borrowing: bool = True) -> None:
+    def __init__(
+        self, ledger: Ledger, context: PreemptionContext, gains: EvictionGains | None, *, borrowing: bool = True
+    ) -> None:
         self._ledger = ledger
-        self._question = question
+        self._context = context
         self._borrowing = borrowing
-        self.room = room
-        self._requests = _quick(question.requests)
+        self.gains = gains
+        self._requests = _quick(context.requests)
         self._out: dict[str, Candidate] = {}
-        self._lifted: set[str] = set()
-        self._standing: Standing | None = None
+        self._simulated: set[str] = set()
+        self._placement_check: PlacementCheck | None = None
         self._assumed = False
-        self._site: Site | None = None
+        self._domain: CandidateDomain | None = None
         self._trial = ledger.trial()
 
     def __enter__(self) -> Removal:
@@ -71,28 +74,28 @@ class Removal:
             self.assume(False)
         for candidate in self._out.values():
             _charge(candidate.node, candidate.usage, +1)
-            if self.room is not None:
-                self.room.come(candidate.key)
+            if self.gains is not None:
+                self.gains.bring_back(candidate.key)
         self._trial.__exit__(kind, error, trace)
 
     # ---- in and out
 
-    def take(self, candidate: Candidate) -> None:
+    def remove(self, candidate: Candidate) -> None:
         """Remove the workload."""
         _charge(candidate.node, candidate.usage, -1)
         self._out[candidate.key] = candidate
-        if (room := self._site or self.room) is not None:
-            room.leave(candidate.key)
+        if (counted := self._domain or self.gains) is not None:
+            counted.evict(candidate.key)
 
     def put_back(self, candidate: Candidate) -> None:
         """Put the workload back."""
         _charge(candidate.node, candidate.usage, +1)
         del self._out[candidate.key]
-        if candidate.key in self._lifted:
-            self._lifted.discard(candidate.key)
-            self._ledger.lower(candidate.key)
-        if (room := self._site or self.room) is not None:
-            room.come(candidate.key)
+        if candidate.key in self._simulated:
+            self._simulated.discard(candidate.key)
+            self._ledger.undo_removal(candidate.key)
+        if (counted := self._domain or self.gains) is not None:
+            counted.bring_back(candidate.key)
 
     def restore(self) -> None:
         """Put all removed workloads back."""
@@ -100,23 +103,23 @@ class Removal:
             self.put_back(candidate)
 
     @contextmanager
-    def only(self, site: Site | None) -> Iterator[None]:
-        """Count in this domain alone meanwhile; a victim removed inside it must be put back inside it."""
-        self._site = site
+    def only(self, domain: CandidateDomain | None) -> Iterator[None]:
+        """Count only in this domain meanwhile. A victim removed inside this context must be put back inside it."""
+        self._domain = domain
         try:
             yield
         finally:
-            self._site = None
+            self._domain = None
 
     def assume(self, yes: bool) -> None:
-        """Charge the preemptor's quota already, or take that back: shares are compared as they would be with it."""
-        _charge(self._question.node, self._question.usage, +1 if yes else -1)
+        """Charge the preemptor's quota now, or take the charge back: fair sharing compares shares with it included."""
+        _charge(self._context.node, self._context.usage, +1 if yes else -1)
         self._assumed = yes
 
     # ---- what fits
 
     def quota_fits(self) -> bool:
-        """Whether quota alone would do."""
+        """Whether quota alone suffices."""
         if not self._assumed:
             return self._quota_fits()
         self.assume(False)
@@ -125,16 +128,16 @@ class Removal:
         return fits
 
     def _quota_fits(self) -> bool:
-        node, usage = self._question.node, self._question.usage
+        node, usage = self._context.node, self._context.usage
         if not self._borrowing and any(_beyond(node, fr, amount) > 0 for fr, amount in usage.items()):
             return False
-        return self._ledger.quota.fits(self._question.queue.name, usage)
+        return self._ledger.quota.fits(self._context.queue.name, usage)
 
     def quota_shortages(self) -> list[tuple[FlavorResource, int]]:
-        """By how much quotas are short, of those that are."""
-        quota, node, name = self._ledger.quota, self._question.node, self._question.queue.name
+        """The (flavor, resource) pairs whose quota is short, and by how much."""
+        quota, node, name = self._ledger.quota, self._context.node, self._context.queue.name
         missing = []
-        for fr, amount in self._question.usage.items():
+        for fr, amount in self._context.usage.items():
             deficit = amount - quota.available(name, fr)
             if not self._borrowing:
                 deficit = max(deficit, _beyond(node, fr, amount))
@@ -145,44 +148,46 @@ class Removal:
     @property
     def placement_is_cheap(self) -> bool:
         """Whether `placement_fits` only counts."""
-        return not self._requests or (self.room is not None and self.room.exact)
+        return not self._requests or (self.gains is not None and self.gains.exact)
 
     def placement_fits(self) -> bool:
-        """Whether its pods find their places."""
+        """Whether the workload's pods can be placed."""
         if not self._requests:
             return True
-        if self.room is not None:
-            enough = self.room.enough if self._site is None else not self._site.missing
-            if self.room.exact or not enough:
+        if self.gains is not None:
+            enough = self.gains.enough if self._domain is None else not self._domain.missing
+            if self.gains.exact or not enough:
                 return enough
         return self.places()
 
     def places(self) -> bool:
-        """The same, by looking for them."""
+        """Whether the workload's pods can be placed, by placing them."""
         if not self._requests:
             return True
-        for key in self._out.keys() - self._lifted:
-            self._ledger.lift(key)
-            self._lifted.add(key)
-        if self._standing is not None and self._standing.holds():
+        for key in self._out.keys() - self._simulated:
+            self._ledger.simulate_removal(key)
+            self._simulated.add(key)
+        if self._placement_check is not None and self._placement_check.holds():
             return True
         result = self._ledger.place(self._requests)
         if result.fits:
-            self._standing = self._ledger.standing(self._requests, result.assignments)
+            self._placement_check = self._ledger.placement_check(self._requests, result.assignments)
         return result.fits
 
     def fits(self) -> bool:
-        """Whether quota and placement would do."""
+        """Whether quota and placement suffice."""
         return self.quota_fits() and self.placement_fits()
 
     # ---- searching
 
-    def remove_until_fit(self, sequence: Iterable[Taken]) -> list[Taken]:
-        """Remove from the sequence until the workload fits; none if it never does. Exactly the returned ones stay removed."""
-        out: list[Taken] = []
+    def remove_until_fit(self, sequence: Iterable[Target]) -> list[Target]:
+        """Remove from the sequence until the workload fits; none if it never does. Exactly the returned ones stay
+        removed.
+        """
+        out: list[Target] = []
         short, stride = 0, 1
         for one in sequence:
-            self.take(one.candidate)
+            self.remove(one.candidate)
             out.append(one)
             if not self.quota_fits():
                 short = len(out)
@@ -195,8 +200,8 @@ class Removal:
         self._move(out, len(out), 0)
         return []
 
-    def _back(self, out: list[Taken], short: int) -> list[Taken]:
-        """The shortest beginning of `out` that makes room; the first `short` do not, all of them do."""
+    def _back(self, out: list[Target], short: int) -> list[Target]:
+        """The shortest prefix of `out` that makes room. `out[:short]` does not; all of `out` does."""
         low, high, at = short, len(out), len(out)
         while high - low > 1:
             middle = (low + high) // 2
@@ -206,19 +211,21 @@ class Removal:
         self._move(out, at, high)
         return out[:high]
 
-    def _move(self, out: Sequence[Taken], at: int, to: int) -> None:
+    def _move(self, out: Sequence[Target], at: int, to: int) -> None:
         for one in out[at:to]:
-            self.take(one.candidate)
+            self.remove(one.candidate)
         for one in out[to:at]:
             self.put_back(one.candidate)
 
-    def reprieve_and_place(self, out: Sequence[Taken]) -> list[Taken]:
-        """The same as `reprieve`; none where no placement is found for the workload after all."""
+    def reprieve_and_place(self, out: Sequence[Target]) -> list[Target]:
+        """The same as `reprieve`; none if no placement is found for the workload after all."""
         kept = self.reprieve(out)
         return kept if self.places() else []
 
-    def reprieve(self, out: Sequence[Taken]) -> list[Taken]:
-        """Put back each victim that the workload fits beside, last but one first. As in Kueue the last one fills the gap."""
+    def reprieve(self, out: Sequence[Target]) -> list[Target]:
+        """Put back each victim that the workload fits beside, last but one first. As in Kueue the last one fills the
+        gap.
+        """
         kept = list(out)
         for index in range(len(kept) - 2, -1, -1):
             candidate = kept[index].candidate
@@ -227,28 +234,28 @@ class Removal:
                 kept[index] = kept[-1]
                 kept.pop()
             else:
-                self.take(candidate)
+                self.remove(candidate)
         return kept
 
 
-def room_for(ledger: Ledger, question: Question, candidates: Iterable[Candidate]) -> Relief | None:
-    """What each candidate would leave to the preemptor."""
-    return ledger.relief(question.requests, [c.key for c in candidates]) if question.requests else None
+def gains_of(ledger: Ledger, context: PreemptionContext, candidates: Iterable[Candidate]) -> EvictionGains | None:
+    """What each candidate's eviction would free for the preemptor."""
+    return ledger.eviction_gains(context.requests, [c.key for c in candidates]) if context.requests else None
 
 
 def _charge(node: Node, usage: Mapping[FlavorResource, int], sign: int) -> None:
-    """Not written to the journal: the caller undoes it, and a search does it tens of thousands of times."""
+    """Not journaled: the caller undoes it, and a search does it tens of thousands of times."""
     for fr, amount in usage.items():
         use(node, fr, sign * amount)
 
 
 def _beyond(node: Node, fr: FlavorResource, amount: int) -> int:
-    """By how much the queue would pass its own quota."""
+    """By how much the queue would exceed its own quota."""
     return node.usage.get(fr, 0) + amount - node.quota(fr).nominal
 
 
 def _quick(requests: Sequence[PlacementRequest]) -> list[PlacementRequest]:
-    """The same question where only yes or no counts: one pod set that fits at all fits by Kueue's rules as well."""
+    """The same requests for a yes-or-no answer: a single pod set fits at all if it fits by Kueue's rules."""
     if len(requests) > 1:
         return list(requests)
     return [replace(request, profile=Profile.COMPATIBLE) for request in requests]

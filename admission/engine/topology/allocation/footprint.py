@@ -1,8 +1,8 @@
-"""What workloads take of the trees' rows, as arrays: thousands of them leave, or come back, in one step of arithmetic.
+"""What workloads take of the trees' rows, as arrays: one arithmetic step removes or restores thousands of workloads.
 
-Only what is free moves; bookings, usage and quota stay as they are. So it is done inside a question, taken back before the
-question ends, and seen by no audit. `Capacity.charge` and lift.py do the same for one workload at a time, with the journal.
-Called by ledger.py for cycle/future.py.
+Only free amounts change; bookings, usage and quota stay. So it is done inside a question, undone before the question
+ends, and never seen by an audit. `Capacity.charge` and simulated_removal.py do the same for one workload at a time,
+with the journal. Called by ledger.py for cycle/future.py.
 """
 
 from __future__ import annotations

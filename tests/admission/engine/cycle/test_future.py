@@ -88,7 +88,7 @@ def first_end(
         for end in sorted({end for end, _ in ends}):
             for key in sorted(key for at, key in ends if at == end):
                 admission = ledger.admissions[key]
-                ledger.lift(key)
+                ledger.simulate_removal(key)
                 ledger.quota.remove(admission.cluster_queue, admission.usage())
             if fits(ledger, head, queue, end):
                 return end
@@ -187,13 +187,13 @@ def slowly(ledger: Ledger, others: list[tuple[Workload, Admission]], over: set[s
     with ledger.trial():
         for key in over & ledger.admissions.keys():
             admission = ledger.admissions[key]
-            ledger.lift(key)
+            ledger.simulate_removal(key)
             ledger.quota.remove(admission.cluster_queue, admission.usage())
         for other, admission in others:
             if other.key in over:
                 ledger.hold(other, admission)
-                ledger.lift(other.key)
-                ledger.lift(other.key)
+                ledger.simulate_removal(other.key)
+                ledger.simulate_removal(other.key)
                 ledger.quota.remove(admission.cluster_queue, admission.usage())
                 ledger.quota.remove(admission.cluster_queue, admission.usage())
         return state(ledger)

@@ -21,7 +21,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from admission.engine.preemption.preemptor import Inquiry, Preemptor
+from admission.engine.preemption.preemptor import Preemptor, WorkloadPreemption
 from admission.engine.quota.fairness import FairSharing
 from tests.admission.engine.making import CPU, HOST, RACK, group, host, racks
 
@@ -76,7 +76,7 @@ def inquiry(
     *,
     priority: int = 10,
     sharing: FairSharing | None = None,
-) -> tuple[Inquiry, Workload, FlavorAssignment]:
+) -> tuple[WorkloadPreemption, Workload, FlavorAssignment]:
     """What the preemptor of queue `a` is asked about: so many pods of so many cpus each, for which somebody has to leave."""
     pod_set = PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask)
     head = Workload("ns/head", "head", "ns/lq", "a", (pod_set,), priority=priority, job_uid="job")

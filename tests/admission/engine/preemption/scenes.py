@@ -30,7 +30,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from admission.engine.preemption.candidates import Candidate, Question, Right, find
+from admission.engine.preemption.candidates import Candidate, PreemptionContext, PreemptionVariant, find
 from admission.engine.preemption.preemptor import needed
 from admission.engine.quota.cohorts import Node as QuotaNode
 from admission.engine.requests import placement_requests
@@ -57,13 +57,13 @@ class Scene:
         told = [(q.name, q.cohort, q.groups[0].flavors[0].quotas, q.preemption) for q in queues if q]
         return "\n".join(map(str, (self.head.priority, self.head.pod_sets, *told, *runs)))
 
-    def question(self) -> Question:
+    def context(self) -> PreemptionContext:
         """What is asked of the searches."""
         spec, node = self.ledger.quota.spec("a"), self.ledger.quota.node("a")
         assert spec is not None
         assert node is not None
         usage = self.assignment.usage
-        return Question(self.head, spec, node, usage, needed(self.assignment), self.requests(), NOW)
+        return PreemptionContext(self.head, spec, node, usage, needed(self.assignment), self.requests(), NOW)
 
     def requests(self) -> list[PlacementRequest]:
         """What is to be placed."""
@@ -86,31 +86,31 @@ class Scene:
             requests = self.requests()
             return not requests or self.ledger.place(requests).fits
 
-    def lawful(self, ordered: Sequence[Candidate], *, borrowing: bool) -> bool:
+    def allowed_together(self, ordered: Sequence[Candidate], *, borrowing: bool) -> bool:
         """Whether they may leave one after the other: each from its own queue, or from one that has more than its own."""
-        wanted = self.question().needed
+        wanted = self.context().needed
         with self.ledger.trial():
             for candidate in ordered:
-                if candidate.right is not Right.OWN_QUEUE:
-                    if borrowing and candidate.right is Right.WITHOUT_BORROWING:
+                if candidate.variant is not PreemptionVariant.WITHIN_CLUSTER_QUEUE:
+                    if borrowing and candidate.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING:
                         return False
                     if not all(_exceeds(node, wanted) for node in _below(candidate)):
                         return False
                 self.ledger.vacate(candidate.key)
         return True
 
-    def lawful_sets(self, *, borrowing: bool) -> Iterator[list[Candidate]]:
+    def allowed_sets(self, *, borrowing: bool) -> Iterator[list[Candidate]]:
         """All sets of candidates, those that are evicted already always among them as far as they may go."""
-        ordered = find(self.ledger, self.question()).in_order()
+        ordered = find(self.ledger, self.context()).in_order()
         leaving: list[Candidate] = []
         for candidate in ordered:
-            if candidate.workload.evicted and self.lawful([*leaving, candidate], borrowing=borrowing):
+            if candidate.workload.evicted and self.allowed_together([*leaving, candidate], borrowing=borrowing):
                 leaving.append(candidate)
         rest = [candidate for candidate in ordered if not candidate.workload.evicted]
         for count in range(len(rest) + 1):
             for some in combinations(rest, count):
                 chosen = [c for c in ordered if c in leaving or c in some]
-                if self.lawful(chosen, borrowing=borrowing):
+                if self.allowed_together(chosen, borrowing=borrowing):
                     yield chosen
 
 

@@ -14,7 +14,7 @@ from admission.engine.preemption.classical import attempts, classical
 from admission.engine.preemption.cost import FREE, Cost, cost_of
 from admission.engine.preemption.fair import fair
 from admission.engine.preemption.preemptor import Preemptor
-from admission.engine.preemption.removal import Taken
+from admission.engine.preemption.removal import Target
 from admission.engine.quota.fairness import FairSharing, FairStrategy
 from tests.admission.engine.dump import dump
 from tests.admission.engine.preemption.scenes import NOW, Scene, scenes
@@ -28,26 +28,26 @@ def few(examples: int) -> settings:
     return settings(max_examples=examples, deadline=None, suppress_health_check=slow)
 
 
-def keys(taken: list[Taken] | tuple[Taken, ...]) -> list[str]:
-    return [one.candidate.key for one in taken]
+def keys(targets: list[Target] | tuple[Target, ...]) -> list[str]:
+    return [one.candidate.key for one in targets]
 
 
 def modes(scene: Scene) -> set[bool]:
     """Whether victims may be sought with borrowing, without, or both ways."""
-    return set(attempts(scene.question(), find(scene.ledger, scene.question())))
+    return set(attempts(scene.context(), find(scene.ledger, scene.context())))
 
 
-def check(scene: Scene, taken: list[Taken] | tuple[Taken, ...], *, by_right: bool = True) -> None:
+def check(scene: Scene, targets: list[Target] | tuple[Target, ...], *, by_right: bool = True) -> None:
     """There is a way of asking (with borrowing or without) by which all is as it must be."""
-    victims = keys(taken)
+    victims = keys(targets)
     assert len(set(victims)) == len(victims)
-    ordered = [c for c in find(scene.ledger, scene.question()).in_order() if c.key in victims]
+    ordered = [c for c in find(scene.ledger, scene.context()).in_order() if c.key in victims]
     ways = [
         borrowing
         for borrowing in ((True, False) if by_right else (True,))
         if scene.fits_without(victims, borrowing=borrowing)
         and not any(scene.fits_without([k for k in victims if k != one], borrowing=borrowing) for one in victims)
-        and (not by_right or (len(ordered) == len(victims) and scene.lawful(ordered, borrowing=borrowing)))
+        and (not by_right or (len(ordered) == len(victims) and scene.allowed_together(ordered, borrowing=borrowing)))
     ]
     assert ways, "fits, nobody is there for nothing, and nobody goes who is protected"
 
@@ -56,52 +56,52 @@ def check(scene: Scene, taken: list[Taken] | tuple[Taken, ...], *, by_right: boo
 @given(scenes(profile=Profile.COMPATIBLE))
 def test_the_peers_victims_make_room_and_leave_no_trace(scene: Scene) -> None:
     before = dump(scene.ledger)
-    taken = classical(scene.ledger, scene.question())
+    targets = classical(scene.ledger, scene.context())
     assert dump(scene.ledger) == before
     assert scene.ledger.audit() == []
-    if taken:
-        check(scene, taken)
+    if targets:
+        check(scene, targets)
 
 
 @few(40)
 @given(scenes())
 def test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers(scene: Scene) -> None:
     before = dump(scene.ledger)
-    choice = cheapest(scene.ledger, scene.question(), AMPLE)
+    choice = cheapest(scene.ledger, scene.context(), AMPLE)
     assert dump(scene.ledger) == before
     assert scene.ledger.audit() == []
-    kueue_choice = classical(scene.ledger, scene.question())
-    if choice.taken:
-        check(scene, choice.taken)
-        assert choice.certificate.cost == cost(choice.taken)
+    kueue_choice = classical(scene.ledger, scene.context())
+    if choice.targets:
+        check(scene, choice.targets)
+        assert choice.certificate.cost == cost(choice.targets)
         if kueue_choice:
-            assert cost(choice.taken) <= cost(kueue_choice)
+            assert cost(choice.targets) <= cost(kueue_choice)
     else:
         assert not kueue_choice
 
 
-def cost(taken: list[Taken] | tuple[Taken, ...]) -> Cost:
-    return cost_of((one.candidate.workload for one in taken), NOW)
+def cost(targets: list[Target] | tuple[Target, ...]) -> Cost:
+    return cost_of((one.candidate.workload for one in targets), NOW)
 
 
 @few(40)
 @given(scenes())
 def test_no_set_costs_less(scene: Scene) -> None:
-    choice = cheapest(scene.ledger, scene.question(), AMPLE)
+    choice = cheapest(scene.ledger, scene.context(), AMPLE)
     least = min(
         (
             cost_of((c.workload for c in chosen), NOW)
             for borrowing in modes(scene)
-            for chosen in scene.lawful_sets(borrowing=borrowing)
+            for chosen in scene.allowed_sets(borrowing=borrowing)
             if chosen and scene.fits_without([c.key for c in chosen], borrowing=borrowing)
         ),
         default=None,
     )
     if least is None:
-        assert choice.taken == ()
+        assert choice.targets == ()
         assert choice.certificate.proof is Proof.INFEASIBLE
     else:
-        assert cost(choice.taken) == least
+        assert cost(choice.targets) == least
         assert choice.certificate.proof is Proof.OPTIMAL
         assert choice.certificate.bound == least
 
@@ -109,16 +109,16 @@ def test_no_set_costs_less(scene: Scene) -> None:
 @few(30)
 @given(scenes(), st.integers(0, 12))
 def test_a_small_budget_is_told_and_its_bound_holds(scene: Scene, budget: int) -> None:
-    hasty = cheapest(scene.ledger, scene.question(), budget)
-    thorough = cheapest(scene.ledger, scene.question(), AMPLE)
-    if hasty.taken:
-        check(scene, hasty.taken)
-        assert cost(thorough.taken) <= cost(hasty.taken)
-        assert hasty.certificate.bound <= cost(thorough.taken)
+    hasty = cheapest(scene.ledger, scene.context(), budget)
+    thorough = cheapest(scene.ledger, scene.context(), AMPLE)
+    if hasty.targets:
+        check(scene, hasty.targets)
+        assert cost(thorough.targets) <= cost(hasty.targets)
+        assert hasty.certificate.bound <= cost(thorough.targets)
     if hasty.certificate.proof is Proof.OPTIMAL:
-        assert cost(hasty.taken) == cost(thorough.taken)
+        assert cost(hasty.targets) == cost(thorough.targets)
     if hasty.certificate.proof is Proof.INFEASIBLE:
-        assert thorough.taken == ()
+        assert thorough.targets == ()
 
 
 @few(40)
@@ -128,15 +128,15 @@ def test_a_small_budget_is_told_and_its_bound_holds(scene: Scene, budget: int) -
 )
 def test_fair_victims_make_room_and_leave_no_trace(scene: Scene, strategies: tuple[FairStrategy, ...]) -> None:
     before = dump(scene.ledger)
-    taken = fair(scene.ledger, scene.question(), FairSharing(strategies))
+    targets = fair(scene.ledger, scene.context(), FairSharing(strategies))
     assert dump(scene.ledger) == before
     assert scene.ledger.audit() == []
-    if taken:
-        check(scene, taken, by_right=False)
-        allowed = {c.key for c in find_for_fairness(scene.ledger, scene.question())}
-        assert set(keys(taken)) <= allowed
-        own = {one.candidate.key for one in taken if one.candidate.node.name == "a"}
-        assert {one.candidate.key for one in taken if one.claim is Claim.IN_CLUSTER_QUEUE} == own
+    if targets:
+        check(scene, targets, by_right=False)
+        allowed = {c.key for c in find_for_fairness(scene.ledger, scene.context())}
+        assert set(keys(targets)) <= allowed
+        own = {one.candidate.key for one in targets if one.candidate.node.name == "a"}
+        assert {one.candidate.key for one in targets if one.claim is Claim.IN_CLUSTER_QUEUE} == own
 
 
 @pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])

@@ -24,10 +24,10 @@ def test_lifting_frees_what_leaving_frees(scene: Scene, data: st.DataObject) -> 
         left = {name: dump(ledger)["trees"][name] for name in dump(ledger)["trees"]}
     with ledger.trial():
         for key in gone:
-            ledger.lift(key)
+            ledger.simulate_removal(key)
         assert dump(ledger)["trees"] == left
         for key in gone:
-            ledger.lower(key)
+            ledger.undo_removal(key)
         assert dump(ledger)["trees"] == before["trees"]
     assert dump(ledger) == before
 
@@ -37,24 +37,24 @@ def test_lifting_frees_what_leaving_frees(scene: Scene, data: st.DataObject) -> 
 def test_counting_agrees_with_placing(scene: Scene, data: st.DataObject) -> None:
     ledger, requests = scene.ledger, scene.requests()
     keys = [workload.key for workload in scene.running]
-    relief = ledger.relief(requests, keys) if requests else None
-    if relief is None:
+    eviction_gains = ledger.eviction_gains(requests, keys) if requests else None
+    if eviction_gains is None:
         return
-    assert relief.sites, "there is room when everybody has left"
+    assert eviction_gains.domains, "there is room when everybody has left"
     gone: set[str] = set()
     for key in data.draw(st.lists(st.sampled_from(keys), max_size=8)):
         if key in gone:
             gone.discard(key)
-            relief.come(key)
+            eviction_gains.bring_back(key)
         else:
             gone.add(key)
-            relief.leave(key)
+            eviction_gains.evict(key)
         with ledger.trial():
             for each in sorted(gone):
                 ledger.vacate(each)
             fits = ledger.place(requests).fits
-        assert fits <= relief.enough
-        assert fits == relief.enough or not relief.exact
+        assert fits <= eviction_gains.enough
+        assert fits == eviction_gains.enough or not eviction_gains.exact
 
 
 @few
@@ -64,10 +64,10 @@ def test_a_place_that_holds_is_a_place(scene: Scene) -> None:
     keys = [workload.key for workload in scene.running]
     with ledger.trial():
         for key in keys:
-            ledger.lift(key)
+            ledger.simulate_removal(key)
         found = ledger.place(requests)
-        standing = ledger.standing(requests, found.assignments)
+        standing = ledger.placement_check(requests, found.assignments)
         assert not requests or standing.holds()
         for key in keys:
-            ledger.lower(key)
+            ledger.undo_removal(key)
             assert not standing.holds() or ledger.place(requests).fits

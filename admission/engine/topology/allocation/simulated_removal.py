@@ -5,7 +5,7 @@ wants to know how it will be when they have. So here only amounts move: bookings
 inside a trial, and audited by nobody before the trial ends. Pods of others that are homeless under a wider lowest level
 (assumed.py) do not move into the room. Called by ledger.py for the preemption engine.
 
-`Standing` answers quickly whether a placement found a moment ago still has room.
+`PlacementCheck` answers quickly whether a placement found a moment ago still has room.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _foreign(bookings: Bookings, capacity: Capacity, key: str) -> Iterator[tuple
             yield pod.node, surplus
 
 
-class Standing:
+class PlacementCheck:
     """Placements of one workload, all together; `holds` asks whether the trees, as they are now, have room for them."""
 
     def __init__(

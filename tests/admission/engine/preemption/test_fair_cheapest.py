@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import Cohort, PreemptionPolicy, Profile, Quota
-from admission.engine.preemption.candidates import Question, find_for_fairness
+from admission.engine.preemption.candidates import PreemptionContext, find_for_fairness
 from admission.engine.preemption.cost import Cost, cost_of
-from admission.engine.preemption.fair import fair, told_of
-from admission.engine.preemption.fairest import fairest
+from admission.engine.preemption.fair import fair, fair_choice
+from admission.engine.preemption.fair_cheapest import fair_cheapest
 from admission.engine.preemption.preemptor import needed
-from admission.engine.preemption.removal import Removal, Taken
+from admission.engine.preemption.removal import Removal, Target
 from admission.engine.quota.fairness import FairSharing, FairStrategy
 from admission.engine.requests import placement_requests
 from tests.admission.engine.dump import dump
@@ -98,7 +98,7 @@ class Gang:
     """What a gang of queue `a` asks for in a cluster, and by which strategies."""
 
     ledger: Ledger
-    question: Question
+    context: PreemptionContext
     sharing: FairSharing
 
     def __repr__(self) -> str:
@@ -108,24 +108,24 @@ class Gang:
             (b.workload.key, q, b.workload.priority, b.workload.evicted) for q in "abc" for b in self.ledger.holders(q)
         ]
         queues = [(name, spec.cohort, spec.groups, spec.weight_milli) for name in "abc" if (spec := quota.spec(name))]
-        return f"{self.question.workload.pod_sets}\n{self.question.policy}\n{self.sharing}\n{runs}\n{queues}"
+        return f"{self.context.workload.pod_sets}\n{self.context.policy}\n{self.sharing}\n{runs}\n{queues}"
 
     def fits_without(self, victims: Iterable[str]) -> bool:
         """Whether it fits, quota and placement, when these have left."""
         with self.ledger.trial():
             for key in victims:
                 self.ledger.vacate(key)
-            return self.ledger.quota.fits("a", self.question.usage) and self.ledger.place(self.question.requests).fits
+            return self.ledger.quota.fits("a", self.context.usage) and self.ledger.place(self.context.requests).fits
 
-    def allowed(self) -> Iterator[list[Taken]]:
+    def allowed(self) -> Iterator[list[Target]]:
         """Whom Kueue would evict, told of any set of candidates and of those that are leaving anyway."""
-        candidates = find_for_fairness(self.ledger, self.question)
+        candidates = find_for_fairness(self.ledger, self.context)
         staying = [one for one in candidates if not one.workload.evicted]
         for count in range(len(staying) + 1):
             for some in combinations(staying, count):
                 told = [one for one in candidates if one.workload.evicted or one in some]
-                with Removal(self.ledger, self.question, None) as removal:
-                    if found := told_of(told, removal, self.question, self.sharing):
+                with Removal(self.ledger, self.context, None) as removal:
+                    if found := fair_choice(told, removal, self.context, self.sharing):
                         yield found
 
 
@@ -160,26 +160,26 @@ def gangs(draw: st.DrawFn) -> Gang:
         st.sampled_from([(FairStrategy.FINAL_SHARE,), (FairStrategy.INITIAL_SHARE,), tuple(FairStrategy)])
     )
     sharing = FairSharing(strategies, draw(st.booleans()))
-    return Gang(ledger, Question(head, spec, node, found.usage, needed(found), requests, NOW), sharing)
+    return Gang(ledger, PreemptionContext(head, spec, node, found.usage, needed(found), requests, NOW), sharing)
 
 
 def check_gang(gang: Gang) -> None:
     before = dump(gang.ledger)
-    choice = fairest(gang.ledger, gang.question, gang.sharing, 10**6)
+    choice = fair_cheapest(gang.ledger, gang.context, gang.sharing, 10**6)
     assert dump(gang.ledger) == before
-    chosen = [one.candidate.key for one in choice.taken]
+    chosen = [one.candidate.key for one in choice.targets]
     allowed = list(gang.allowed())
     assert bool(chosen) == bool(allowed)
     if chosen:
         assert gang.fits_without(chosen)
         assert not any(gang.fits_without([key for key in chosen if key != one]) for one in chosen)
         assert any({*chosen} <= {one.candidate.key for one in some} for some in allowed)
-        if not fair(gang.ledger, gang.question, gang.sharing):
-            assert cost(choice.taken) <= min(map(cost, allowed))
+        if not fair(gang.ledger, gang.context, gang.sharing):
+            assert cost(choice.targets) <= min(map(cost, allowed))
 
 
-def cost(taken: Iterable[Taken]) -> Cost:
-    return cost_of((one.candidate.workload for one in taken), NOW)
+def cost(targets: Iterable[Target]) -> Cost:
+    return cost_of((one.candidate.workload for one in targets), NOW)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

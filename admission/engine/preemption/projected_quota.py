@@ -1,8 +1,9 @@
-"""Quota as it will be when all who are to leave have left, and what was promised is taken.
+"""Quota as it will be after all pending evictions, with capacity reservations charged.
 
-A cycle keeps one of its promises (cycle/reservations.py). Between cycles it tells how much those could have at most who sleep
-because of promises: what was promised to somebody who comes before them in any case, since it borrows nothing and has a higher
-priority, is not theirs; all else counts as free. Nodes are not asked. Called by scheduler_state.py and cycle/reservations.py.
+A cycle charges one of its capacity reservations (cycle/reservations.py). Between cycles this module bounds how much
+quota an inadmissible workload could get beside the reservations. A reservation counts against it only if the reserving
+workload comes first in any case, because it borrows nothing and has a higher priority. Everything else counts as free.
+Nodes are not considered. Called by scheduler_state.py and cycle/reservations.py.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from admission.engine.queue.queueing_hints import FreeOf
 
 @dataclass(frozen=True, slots=True)
 class _Shift:
-    """Of one cohort tree: by how much usage will have changed, by queue; who will have gone (queue, priority, usage)."""
+    """Changes in one cohort tree: usage by queue, and the workloads that will be gone as (queue, priority, usage)."""
 
     usage: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
     usage_by_priority: list[tuple[str, int, dict[FlavorResource, int]]] = field(default_factory=list)
@@ -32,8 +33,8 @@ class _Shift:
             ledger.usage_by_priority.add(queue, priority, usage, -1)
 
 
-class Outlook:
-    """`leaving`: the workloads (by key) that are to leave."""
+class ProjectedQuota:
+    """`leaving`: keys of the workloads that will be gone."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -41,15 +42,15 @@ class Outlook:
         self._trees: dict[str, _Shift] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything will be different."""
+        """Whether anything differs from current usage."""
         return bool(self._trees)
 
     def concerns(self, tree: str) -> bool:
-        """Whether anything will be different in this tree (`QuotaTree.tree_of`)."""
+        """Whether anything differs in this tree (`QuotaTree.tree_of`)."""
         return tree in self._trees
 
     def leave(self, keys: frozenset[str]) -> None:
-        """These are to leave as well."""
+        """Also count these workloads as gone."""
         for key in keys - self.leaving:
             workload, admission = self._ledger.workload(key), self._ledger.admission(key)
             if workload is not None and admission is not None:
@@ -59,7 +60,7 @@ class Outlook:
         self.leaving |= keys
 
     def take(self, admission: Admission, sign: int = 1) -> None:
-        """So much will be taken; `sign` -1: so much less."""
+        """Charge this admission; `sign` -1: release it."""
         usage = self._shift(admission.cluster_queue).usage.setdefault(admission.cluster_queue, {})
         for fr, amount in admission.usage().items():
             usage[fr] = usage.get(fr, 0) + sign * amount
@@ -68,7 +69,7 @@ class Outlook:
         return self._trees.setdefault(self._ledger.quota.tree_of(queue), _Shift())
 
     def apply(self, queue: str | None = None) -> None:
-        """Book it, in a trial; with `queue`, only in the tree of that one."""
+        """Apply the changes to the ledger inside a trial; with `queue`, only in the tree of that queue."""
         tree = None if queue is None else self._ledger.quota.tree_of(queue)
         for name, shift in self._trees.items():
             if tree is None or name == tree:
@@ -76,33 +77,35 @@ class Outlook:
 
     @contextmanager
     def held(self, queue: str) -> Iterator[None]:
-        """Inside, the ledger's quota is as it will be in that queue's tree."""
+        """Inside this context the ledger's quota is the projected one in that queue's tree."""
         with self._ledger.trial():
             self.apply(queue)
             yield
 
 
 def reclaimable_beside(ledger: Ledger, reservations: Iterable[tuple[Workload, CapacityReservation]]) -> FreeOf:
-    """What is within reach of a queue's workloads beside these promises, as long as neither they nor the ledger change."""
+    """The reclaimable bound of a queue's workloads beside these reservations. Valid while neither they nor the ledger
+    change.
+    """
     kept = sorted(reservations, key=lambda each: -each[0].priority)
     found: dict[tuple[str, FlavorResource, int | None], int] = {}
-    outlooks: dict[int, Outlook] = {}
+    projections: dict[int, ProjectedQuota] = {}
 
-    def outlook(priority: int) -> Outlook:
+    def projected_quota(priority: int) -> ProjectedQuota:
         first = [p for w, p in kept if w.priority > priority and p.level == 0 and not p.beside]
-        if len(first) not in outlooks:
-            made = outlooks[len(first)] = Outlook(ledger)
+        if len(first) not in projections:
+            made = projections[len(first)] = ProjectedQuota(ledger)
             for _, reservation in kept:
                 made.leave(reservation.victims)
             for reservation in first:
                 made.take(reservation.admission)
-        return outlooks[len(first)]
+        return projections[len(first)]
 
     def free(queue: str, fr: FlavorResource, priority: int | None) -> int:
         if priority is None or not kept:
             return reclaimable_bound(ledger, queue, fr, priority)
         if (queue, fr, priority) not in found:
-            with outlook(priority).held(queue):
+            with projected_quota(priority).held(queue):
                 found[queue, fr, priority] = reclaimable_bound(ledger, queue, fr, priority)
         return found[queue, fr, priority]
 

@@ -1,0 +1,136 @@
+"""Victims under fair sharing when the freed room must lie in one domain: what Profile Exact evicts.
+
+Kueue compares shares only (fair.py) and may run out of allowed candidates before any one domain has room. So three ways
+are tried in turn: workloads that are already being evicted, Kueue's choice, and a search. In the search a set is
+allowed if Kueue, offered only this set and the workloads already leaving, would take all of it. The same rules and
+shares decide; candidates that do not help are just not offered. Among the allowed sets that make room the cheapest
+(cost.py) is searched as in cheapest.py, domain by domain, within a budget; each set offered to Kueue's rules counts as
+one placement.
+
+A candidate that no order of evictions allows is dropped first. The less the preemptor's side uses and the more the
+candidate's side uses, the more is allowed, so this check uses those extremes. No candidate remains where shares are
+already fair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from admission.engine.decision import Certificate, Proof
+from admission.engine.ledger import Ledger
+from admission.engine.preemption.branch_and_bound import MOST
+from admission.engine.preemption.candidates import Candidate, PreemptionContext, find_for_fairness
+from admission.engine.preemption.cheapest import Choice, reprieved, search
+from admission.engine.preemption.cost import Cost, cost_of
+from admission.engine.preemption.fair import ever_evictable, fair_choice
+from admission.engine.preemption.removal import Removal, Target, gains_of
+from admission.engine.preemption.victim_search import PLACEMENT, BestVictims, VictimSearch
+from admission.engine.quota.fairness import FairSharing
+from admission.engine.topology.eviction_gains import EvictionGains
+
+
+def fair_cheapest(ledger: Ledger, context: PreemptionContext, sharing: FairSharing, budget: int) -> Choice:
+    """Kueue's victims, else the cheapest allowed ones found within the budget; none if evictions do not help."""
+    candidates = find_for_fairness(ledger, context)
+    gains = gains_of(ledger, context, candidates)
+    if not candidates or (gains is not None and not gains.domains):
+        return Choice((), BestVictims(budget).certificate())
+    with Removal(ledger, context, gains) as removal:
+        leaving = [one for one in candidates if one.workload.evicted]
+        targets = _kueue_choice(leaving, removal, context, sharing) or _kueue_choice(
+            candidates, removal, context, sharing
+        )
+    if targets or not context.requests:
+        return Choice(tuple(targets), Certificate(Proof.FEASIBLE, _cost(context, targets) if targets else ()))
+    return _searched(ledger, context, sharing, candidates, gains, BestVictims(budget))
+
+
+def _kueue_choice(
+    some: Sequence[Candidate], removal: Removal, context: PreemptionContext, sharing: FairSharing
+) -> list[Target]:
+    """Kueue's choice from these candidates. Nothing is left removed afterwards."""
+    out = fair_choice(some, removal, context, sharing) if some else []
+    targets = removal.reprieve_and_place(out) if out else []
+    removal.restore()
+    return targets
+
+
+def _searched(
+    ledger: Ledger,
+    context: PreemptionContext,
+    sharing: FairSharing,
+    candidates: Sequence[Candidate],
+    gains: EvictionGains | None,
+    best: BestVictims,
+) -> Choice:
+    with Removal(ledger, context, gains) as removal:
+        possible = ever_evictable(candidates, removal, context, sharing)
+    if not possible:
+        return Choice((), best.certificate())
+    if len(possible) < len(candidates):
+        gains = gains_of(ledger, context, possible)
+    with Removal(ledger, context, gains) as removal:
+        search(_FairSearch(ledger, context, possible, removal, best, sharing), gains)
+    targets = reprieved(ledger, context, best, gains)
+    best.cost = _cost(context, targets) if targets else None
+    return Choice(tuple(targets), best.certificate())
+
+
+def _cost(context: PreemptionContext, targets: Iterable[Target]) -> Cost:
+    return cost_of((one.candidate.workload for one in targets), context.now)
+
+
+class _FairSearch(VictimSearch):
+    """A search that checks each set as a whole with Kueue's rules: part of an allowed set need not be allowed."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        context: PreemptionContext,
+        ordered: Sequence[Candidate],
+        removal: Removal,
+        best: BestVictims,
+        sharing: FairSharing,
+    ) -> None:
+        super().__init__(ledger, context, ordered, removal, best, borrowing=True)
+        self._sharing = sharing
+
+    def may_evict(self, candidate: Candidate) -> bool:
+        """True: only `accept` can tell."""
+        return True
+
+    def allowed_together(self, chosen: Iterable[Candidate]) -> bool:
+        """True: only `accept` can tell."""
+        return True
+
+    def try_kueue_choice(self, members: Sequence[Candidate]) -> None:
+        """Offer only the domain's members to Kueue's rules. Offered all candidates they found no victims."""
+        if len(members) < len(self.open):
+            self._ask(members, reprieve_and_place=True)
+
+    def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
+        """Whether Kueue's rules, offered these removed candidates, find victims. Sets that are too large to enumerate
+        are not offered.
+        """
+        chosen = tuple(chosen)
+        if len(chosen) > 2 * MOST:
+            return False
+        for one in chosen:
+            self.removal.put_back(one)
+        found = self._ask(chosen)
+        for one in chosen:
+            self.removal.remove(one)
+        return found
+
+    def _ask(self, some: Iterable[Candidate], *, reprieve_and_place: bool = False) -> bool:
+        self.best.expanded += PLACEMENT
+        for one in self.leaving:
+            self.removal.put_back(one)
+        out = fair_choice(self.in_order((*self.leaving, *some)), self.removal, self._context, self._sharing)
+        found = self.removal.reprieve_and_place(out) if reprieve_and_place and out else out
+        self.removal.restore()
+        for one in self.leaving:
+            self.removal.remove(one)
+        if found and self.best.beaten_by(cost := _cost(self._context, found)):
+            self.best.targets, self.best.cost = found, cost
+        return bool(found)

@@ -1,0 +1,202 @@
+"""State that the searches of all domains share: which candidates may be evicted, the best set so far, and the budget.
+
+One `VictimSearch` covers one attempt, with or without borrowing. cheapest.py creates it and explains the terms and the
+theory; branch_and_bound.py searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from admission.engine.decision import Certificate, Proof
+from admission.engine.ledger import Ledger
+from admission.engine.preemption.bounds import fewest
+from admission.engine.preemption.candidates import Candidate, PreemptionContext, PreemptionVariant
+from admission.engine.preemption.classical import may_evict
+from admission.engine.preemption.cost import FREE, Cost, lost_work
+from admission.engine.preemption.removal import Removal, Target
+
+Share = Callable[[Candidate], int]
+"""How much a candidate would free of something that is short."""
+
+PLACEMENT = 25
+"""What one placement costs from the budget. The budget counts candidate sets that a search examines."""
+
+
+@dataclass(slots=True, eq=False)
+class BestVictims:
+    """The best set found so far and the remaining budget. `floors`: lower bounds of the cost in domains whose search
+    did not finish.
+    """
+
+    budget: int
+    cost: Cost | None = None
+    targets: Sequence[Target] = ()
+    borrowing: bool = True
+    expanded: int = 0
+    floors: list[Cost] = field(default_factory=list)
+
+    def beaten_by(self, cost: Cost) -> bool:
+        """Whether a set of this cost would be better."""
+        return self.cost is None or cost < self.cost
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget is used up."""
+        return self.expanded >= self.budget
+
+    def certificate(self) -> Certificate:
+        """What has been proved so far."""
+        if self.cost is None:
+            proof = Proof.FEASIBLE if self.floors else Proof.INFEASIBLE
+            return Certificate(proof, (), min(self.floors, default=()), self.expanded)
+        bound = min((*self.floors, self.cost))
+        proof = Proof.OPTIMAL if bound == self.cost else Proof.FEASIBLE
+        return Certificate(proof, self.cost, bound, self.expanded)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidatePool:
+    """The candidates of priority `top` or lower: the ones a set can contain if its highest priority is `top`."""
+
+    top: int
+    at_top: Sequence[Candidate]
+    below: Sequence[Candidate]
+    priorities: Sequence[int]
+    lost: Sequence[int]
+
+    @classmethod
+    def of(cls, victim_search: VictimSearch, members: Sequence[Candidate], top: int) -> CandidatePool:
+        """Build a pool of these members.
+
+        `priorities[n]` is the least sum of priorities of n candidates below `top`; `lost[n]` is the least sum of lost
+        work of n candidates of the pool.
+        """
+        at_top = [c for c in members if c.workload.priority == top]
+        below = [c for c in members if c.workload.priority < top]
+        priorities = [0, *accumulate(sorted(c.workload.priority for c in below))]
+        lost = [0, *accumulate(sorted(victim_search.lost[c.key] for c in (*at_top, *below)))]
+        return cls(top, at_top, below, priorities, lost)
+
+    def fewest_at_top(self, share: Share, deficit: int) -> int:
+        """A lower bound of how many candidates of priority `top` a set needs: the rest of the deficit after all lower
+        ones are evicted.
+        """
+        return fewest([share(c) for c in self.at_top], deficit - sum(map(share, self.below)))
+
+    def fewest_with(self, share: Share, deficit: int, at_top: int) -> int:
+        """A lower bound of the size of a set that contains exactly `at_top` candidates of priority `top`."""
+        best = sorted(map(share, self.at_top), reverse=True)[:at_top]
+        return at_top + fewest([share(c) for c in self.below], deficit - sum(best))
+
+    def cost(self, at_top: int, need: int) -> Cost:
+        """A lower bound of the cost of `need` candidates, `at_top` of them of priority `top`."""
+        priorities = self.top * at_top + self.priorities[min(need - at_top, len(self.priorities) - 1)]
+        return Cost(self.top, at_top, need, priorities, self.lost[min(need, len(self.lost) - 1)])
+
+
+class VictimSearch:
+    """One attempt, with or without borrowing.
+
+    `removal` must be open. Candidates that are already being evicted (`leaving`) are removed from it; the other
+    candidates are `open`.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        context: PreemptionContext,
+        ordered: Sequence[Candidate],
+        removal: Removal,
+        best: BestVictims,
+        *,
+        borrowing: bool,
+    ) -> None:
+        self._ledger, self._context, self._borrowing = ledger, context, borrowing
+        self.removal, self.best = removal, best
+        allowed = [c for c in ordered if not (borrowing and c.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING)]
+        self._rank = {c.key: index for index, c in enumerate(allowed)}
+        self.leaving = [c for c in allowed if c.workload.evicted and self._leave(c)]
+        self.open = [c for c in allowed if not c.workload.evicted]
+        self.lost = {c.key: lost_work(c.workload, context.now) for c in self.open}
+        self._by_key = {c.key: c for c in self.open}
+        self._pools: dict[int, CandidatePool] = {}
+
+    def _leave(self, candidate: Candidate) -> bool:
+        if not self.may_evict(candidate):
+            return False
+        self.removal.remove(candidate)
+        return True
+
+    @property
+    def asks_for_room(self) -> bool:
+        """Whether pods have to be placed on a topology."""
+        return bool(self._context.requests)
+
+    def top_by_quota(self) -> int | None:
+        """The lowest priority p such that quota suffices after every open candidate of priority p or lower is evicted.
+
+        None if quota never suffices. Protected queues are ignored, so the answer is a lower bound.
+        """
+        top = FREE.top
+        with self._ledger.trial():
+            for candidate in sorted(self.open, key=lambda c: c.workload.priority):
+                if self.removal.quota_fits():
+                    return top
+                self._ledger.quota.remove(candidate.node.name, candidate.usage)
+                top = candidate.workload.priority
+            return top if self.removal.quota_fits() else None
+
+    def quota_givers(self) -> dict[str, None]:
+        """The keys of the open candidates that use any of the quota that is short."""
+        lacking = [fr for fr, _ in self.removal.quota_shortages()]
+        return {c.key: None for c in self.open if any(c.usage.get(fr, 0) for fr in lacking)}
+
+    def pool_of_all(self, top: int) -> CandidatePool:
+        """The pool of all open candidates."""
+        if top not in self._pools:
+            self._pools[top] = CandidatePool.of(self, self.open, top)
+        return self._pools[top]
+
+    def open_among(self, keys: Collection[str]) -> list[Candidate]:
+        """The open candidates among these keys, in Kueue's order."""
+        known = [key for key in keys if key in self._by_key]
+        return [self._by_key[key] for key in sorted(known, key=self._rank.__getitem__)]
+
+    def in_order(self, chosen: Iterable[Candidate]) -> list[Candidate]:
+        """These candidates in Kueue's order."""
+        return sorted(chosen, key=lambda c: self._rank[c.key])
+
+    def may_evict(self, candidate: Candidate) -> bool:
+        """Whether policy lets the candidate be evicted at current usage."""
+        return may_evict(self._context, candidate, self._borrowing)
+
+    def allowed_together(self, chosen: Iterable[Candidate]) -> bool:
+        """Whether policy lets all of these be evicted, one after the other. None of them may be removed yet."""
+        with self._ledger.trial():
+            for candidate in self.in_order(chosen):
+                if not self.may_evict(candidate):
+                    return False
+                self._ledger.quota.remove(candidate.node.name, candidate.usage)
+        return True
+
+    def try_kueue_choice(self, members: Sequence[Candidate]) -> None:
+        """A hook before one domain's search: Kueue's choice among the domain's members. Nothing to do here, because the
+        search starts from Kueue's choice among all candidates.
+        """
+
+    def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
+        """Whether the gang can be placed now that these are removed and quota fits. Keeps the set if it is the best so
+        far.
+        """
+        if not self.removal.placement_is_cheap:
+            self.best.expanded += PLACEMENT
+        if not self.removal.placement_fits():
+            return False
+        if self.best.beaten_by(cost):
+            out = self.in_order((*self.leaving, *chosen))
+            self.best.targets = [Target(candidate, candidate.variant.claim) for candidate in out]
+            self.best.cost, self.best.borrowing = cost, self._borrowing
+        return True

@@ -1,0 +1,228 @@
+"""How much room the eviction of each of many workloads would free for one gang, counted by domain without placing
+anything.
+
+A placement searches the whole tree, and a search for victims asks about thousands of combinations. So this module looks
+only at the gang's largest pod set (or the workers of its group), in each domain that could hold it: each domain of the
+required level, or the whole tree. A `CandidateDomain` knows how much its rows hold and how that changes with each
+eviction; one step costs as many rows as the workload occupies there. The count is exact for a single pod set of plain
+pods, or of slices that stay on one row or in the required domain. With a leader, inner slices or placement constraints
+it is an upper bound: a domain that is short cannot hold the gang.
+
+`gain` bounds what one eviction can add after any others: on a row with room a/r, freeing b/r adds at most ceil(b/r),
+since floor(a + b) <= floor(a) + ceil(b). So gains may be added up to bound any set from above. Called by ledger.py for
+the preemption engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import add, floordiv, sub
+
+import numpy as np
+
+from admission.engine.decision import NoPlacement
+from admission.engine.model import PlacementRequest
+from admission.engine.topology.allocation.booking import Bookings
+from admission.engine.topology.allocation.capacity import Capacity
+from admission.engine.topology.allocation.simulated_removal import taken
+from admission.engine.topology.constraints import Ask, Group, groups_of
+from admission.engine.topology.place import Placer
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree
+
+Take = tuple[int, tuple[int, ...]]
+"""(row, amounts of the resources that the gang's pods request)."""
+
+
+@dataclass(slots=True, eq=False)
+class CandidateDomain:
+    """One domain that could hold the gang. A unit is a pod, or a slice where a slice stays on one row.
+
+    `holds`: units that fit now; `want`: units that must fit. `free` and `fit` (units): by row. `takes` and `gain`: by
+    workload that uses room here.
+    """
+
+    name: str
+    want: int
+    unit: tuple[int, ...]
+    holds: int = 0
+    free: dict[int, list[int]] = field(default_factory=dict)
+    fit: dict[int, int] = field(default_factory=dict)
+    takes: dict[str, list[Take]] = field(default_factory=dict)
+    gain: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        """Units that do not fit."""
+        return max(0, self.want - self.holds)
+
+    def evict(self, key: str) -> None:
+        """Count the workload as gone."""
+        self._shift(key, add)
+
+    def bring_back(self, key: str) -> None:
+        """Count the workload as present again."""
+        self._shift(key, sub)
+
+    def _shift(self, key: str, step: Callable[[int, int], int]) -> None:
+        every, fits, unit, more = self.free, self.fit, self.unit, 0
+        for row, amounts in self.takes.get(key, ()):
+            free = every[row] = list(map(step, every[row], amounts))
+            fit = max(0, min(map(floordiv, free, unit)))
+            more += fit - fits[row]
+            fits[row] = fit
+        self.holds += more
+
+    def count(self, free: Sequence[int]) -> int:
+        """How many units fit on a row with these free amounts."""
+        fit: int = min(map(floordiv, free, self.unit))
+        return max(0, fit)
+
+
+class EvictionGains:
+    """The domains that would hold the gang if all given workloads were evicted, by path.
+
+    `exact`: the gang fits if and only if some domain holds it; otherwise only the negative answer is certain.
+    `together`: the whole request goes into one domain; otherwise some pod sets are not counted here.
+    """
+
+    def __init__(self, domains: Sequence[CandidateDomain], *, exact: bool, together: bool) -> None:
+        self.domains, self.exact, self.together = domains, exact, together
+        self._of: dict[str, list[CandidateDomain]] = {}
+        for domain in domains:
+            for key in domain.takes:
+                self._of.setdefault(key, []).append(domain)
+        self._enough = sum(not domain.missing for domain in domains)
+
+    @property
+    def enough(self) -> bool:
+        """Whether some domain holds the gang now."""
+        return self._enough > 0
+
+    def evict(self, key: str) -> None:
+        """Count the workload as gone."""
+        for domain in self._of.get(key, ()):
+            short = domain.missing > 0
+            domain.evict(key)
+            self._enough += short and not domain.missing
+
+    def bring_back(self, key: str) -> None:
+        """Count the workload as present again."""
+        for domain in self._of.get(key, ()):
+            held = not domain.missing
+            domain.bring_back(key)
+            self._enough -= held and domain.missing > 0
+
+
+def eviction_gains(
+    placer: Placer, bookings: Bookings, capacity: Capacity, requests: Sequence[PlacementRequest], keys: Iterable[str]
+) -> EvictionGains | None:
+    """What the eviction of each of the workloads would free for the gang; None if it cannot be counted."""
+    group = _main(requests)
+    tree = placer.tree(group)
+    ask = tree if isinstance(tree, NoPlacement) else placer.ask(tree, group)
+    if isinstance(tree, NoPlacement) or isinstance(ask, NoPlacement) or group.workers.previous is not None:
+        return None
+    alone = len(requests) == 1 and not (ask.inner or ask.shaped)
+    whole = _unit(tree, ask) == ask.slice_size or (ask.required and ask.slice_level == ask.level)
+    found = _domains(bookings, capacity, group.workers.flavor, ask, keys)
+    return EvictionGains(found, exact=alone and whole, together=len(group.members) == len(requests))
+
+
+def _unit(tree: Tree, ask: Ask) -> int:
+    """Pods that are counted together: a slice if a slice must stay on one row, else 1."""
+    by_row = ask.slice_level == tree.depth - 1 and tree.rows is tree.levels[-1]
+    return ask.slice_size if by_row else 1
+
+
+def _main(requests: Sequence[PlacementRequest]) -> Group:
+    """The group of the largest pod set."""
+    largest = max(requests, key=lambda request: request.count)
+    groups = groups_of(request for request in requests if request.flavor == largest.flavor)
+    return next(group for group in groups if any(member is largest for member in group.members))
+
+
+def _domains(
+    bookings: Bookings, capacity: Capacity, flavor: str, ask: Ask, keys: Iterable[str]
+) -> list[CandidateDomain]:
+    tree = capacity.trees[flavor]
+    wanted = {tree.columns.of(name): amount for name, amount in ask.request.items() if amount}
+    domain_of = _domain_of(tree, ask)
+    usable = tree.rows.alive.copy()
+    if (mask := tree.matcher.feasible(ask.wants, tree.rows.size)) is not None:
+        usable &= mask
+    made: dict[int, CandidateDomain] = {}
+    columns = [_column(tree, column) for column in wanted]
+    size = _unit(tree, ask)
+    unit = tuple(amount * size for amount in wanted.values())
+    want = ask.need * ask.slice_size // size
+    level = tree.levels[ask.level]
+    for row in np.flatnonzero(usable).tolist():
+        at = domain_of[row]
+        domain = made.get(at)
+        if domain is None:
+            name = "/".join(level.paths[at]) if ask.required else ""
+            domain = made[at] = CandidateDomain(name, want, unit)
+        free = domain.free[row] = [column[row] for column in columns]
+        domain.fit[row] = domain.count(free)
+        domain.holds += domain.fit[row]
+    for key in keys:
+        _add_takes(bookings, capacity, flavor, key, tuple(wanted), made, domain_of)
+    return sorted((domain for domain in made.values() if _enough(domain)), key=lambda domain: domain.name)
+
+
+def _column(tree: Tree, column: int) -> list[int]:
+    free = tree.free(column)
+    found: list[int] = [0] * tree.rows.size if free is None else free.tolist()
+    return found
+
+
+def _domain_of(tree: Tree, ask: Ask) -> list[int]:
+    """By row, the slot of its domain at the required level; the same slot for all rows if no level is required."""
+    if not ask.required:
+        return [0] * tree.rows.size
+    slots: Ints = np.arange(tree.rows.size, dtype=np.int64)
+    if tree.rows is not tree.levels[-1]:
+        slots = tree.rows.parent[slots]
+    for level in range(tree.depth - 1, ask.level, -1):
+        slots = tree.levels[level].parent[slots]
+    found: list[int] = slots.tolist()
+    return found
+
+
+def _add_takes(
+    bookings: Bookings,
+    capacity: Capacity,
+    flavor: str,
+    key: str,
+    wanted: tuple[int, ...],
+    made: Mapping[int, CandidateDomain],
+    domain_of: Sequence[int],
+) -> None:
+    by_row: dict[int, dict[int, int]] = {}
+    for spot, vector in taken(bookings, capacity, key):
+        row = capacity.row(flavor, spot)
+        if row is not None:
+            amounts = by_row.setdefault(row, {})
+            for column, amount in vector:
+                amounts[column] = amounts.get(column, 0) + amount
+    for row, amounts in by_row.items():
+        domain = made.get(domain_of[row])
+        if domain is None or row not in domain.free:
+            continue
+        take = tuple(amounts.get(column, 0) for column in wanted)
+        if any(take):
+            domain.takes.setdefault(key, []).append((row, take))
+            most = max(-(-amount // need) for amount, need in zip(take, domain.unit, strict=True))
+            domain.gain[key] = domain.gain.get(key, 0) + most
+
+
+def _enough(domain: CandidateDomain) -> bool:
+    """Whether the gang would fit if every workload that uses room here were gone."""
+    for key in domain.takes:
+        domain.evict(key)
+    enough = domain.missing == 0
+    for key in domain.takes:
+        domain.bring_back(key)
+    return enough
