@@ -298,7 +298,7 @@ class Feed:
         booked = ledger.workload(key)
         if booked is None or not booked.evicted:
             return False
-        nodes = (self._nodes.get(ledger.bookings.pods[pod].node) for pod in ledger.bookings.pods_of(key))
+        nodes = (self._nodes.get(ledger.allocations.pods[pod].node) for pod in ledger.allocations.pods_of(key))
         return any(node is not None and node.usable for node in nodes)
 
     def _retake(self, keys: Iterable[str]) -> None:

@@ -172,7 +172,7 @@ class NodeController:
         """The pods that hold the node, by workload."""
         found: defaultdict[str, list[Pod]] = defaultdict(list)
         node = host.node.key if host.node is not None else host.name
-        for key in self._ledger.bookings.pods_on(node):
+        for key in self._ledger.allocations.pods_on(node):
             held = self._views.pods.objects.get(key)
             if held is not None and held.bound is not None and held.bound.workload is not None:
                 found[held.bound.workload].append(_as_pod(held))

@@ -32,13 +32,13 @@ from admission.engine.model import (
 )
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from admission.engine.quota.usage_by_priority import UsageByPriority
-from admission.engine.topology.allocation.booking import Bookings
-from admission.engine.topology.allocation.bookings_audit import differences
+from admission.engine.topology.allocation.allocations import Allocations
+from admission.engine.topology.allocation.audit import differences
 from admission.engine.topology.allocation.capacity import Capacity
+from admission.engine.topology.allocation.entries import Allocation, Slot, room
 from admission.engine.topology.allocation.footprint import Cells, Footprint, footprint, free
-from admission.engine.topology.allocation.shares import Booking, Slot, room
 from admission.engine.topology.allocation.simulated_removal import PlacementCheck, shift, taken
-from admission.engine.topology.empty import EmptyAnswers
+from admission.engine.topology.empty_cluster import EmptyAnswers
 from admission.engine.topology.eviction_gains import EvictionGains, eviction_gains
 from admission.engine.topology.place import Placed, Placer
 from admission.engine.topology.replace import Replacer
@@ -63,7 +63,7 @@ class Ledger:
         self._held: set[str] = set()
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
-        self._bookings = Bookings(self._capacity, self.flavors, self.journal)
+        self._allocations = Allocations(self._capacity, self.flavors, self.journal)
         self._placer = Placer(self._capacity, self.flavors, self.options, self.journal)
         self._replacer = Replacer(self._placer, self.journal)
         self._empty = EmptyAnswers(self._placer, self._capacity)
@@ -76,7 +76,7 @@ class Ledger:
             case Node():
                 self._set_node(event.name, event)
             case BoundPod():
-                self._bookings.set_pod(event)
+                self._allocations.set_pod(event)
             case Workload():
                 self._set_workload(event)
             case Flavor():
@@ -93,7 +93,7 @@ class Ledger:
             case Removed.NODE:
                 self._set_node(gone.key, None)
             case Removed.POD:
-                self._bookings.drop_pod(gone.key)
+                self._allocations.drop_pod(gone.key)
             case Removed.WORKLOAD:
                 self.release(gone.key)
             case Removed.FLAVOR:
@@ -105,9 +105,9 @@ class Ledger:
 
     def _set_node(self, name: str, node: Node | None) -> None:
         if self._capacity.set_node(name, node):
-            self._bookings.node_moved(name)
+            self._allocations.node_moved(name)
         else:
-            self._bookings.node_changed(name)
+            self._allocations.node_changed(name)
 
     def _set_flavor(self, name: str, flavor: Flavor | None) -> None:
         if self.flavors.get(name) == flavor:
@@ -117,10 +117,10 @@ class Ledger:
         else:
             self.journal.put(self.flavors, name, flavor)
         if self._capacity.set_flavor(name, flavor):
-            self._bookings.flavor_planted()
+            self._allocations.flavor_rebuilt()
 
     def _set_workload(self, workload: Workload) -> None:
-        booked = self._bookings.by_workload.get(workload.key)
+        booked = self._allocations.by_workload.get(workload.key)
         if workload.admission is None:
             self.release(workload.key)
         elif booked is None or booked.admission != workload.admission or _takes(booked.workload) != _takes(workload):
@@ -130,7 +130,7 @@ class Ledger:
                 usage = booked.admission.usage()
                 self.usage_by_priority.add(booked.admission.cluster_queue, booked.workload.priority, usage, -1)
                 self.usage_by_priority.add(booked.admission.cluster_queue, workload.priority, usage)
-            self._bookings.renew(workload)
+            self._allocations.renew(workload)
 
     # ---- what explains a decision; to be read only
 
@@ -140,9 +140,9 @@ class Ledger:
         return self._capacity
 
     @property
-    def bookings(self) -> Bookings:
+    def allocations(self) -> Allocations:
         """Who takes what where, and which pod belongs to whom."""
-        return self._bookings
+        return self._allocations
 
     # ---- bookings
 
@@ -150,15 +150,15 @@ class Ledger:
         """What is booked for the workload."""
         return self.admissions.get(key)
 
-    def holders(self, queue: str) -> list[Booking]:
+    def holders(self, queue: str) -> list[Allocation]:
         """The bookings charged to the ClusterQueue, by key; holds, and who is `away`, are left out."""
-        keys = sorted(self._bookings.by_queue.get(queue, set()) - self._held - self._away)
-        return [self._bookings.by_workload[key] for key in keys]
+        keys = sorted(self._allocations.by_queue.get(queue, set()) - self._held - self._away)
+        return [self._allocations.by_workload[key] for key in keys]
 
     def workload(self, key: str) -> Workload | None:
         """The workload that is booked under this key, with its admission."""
-        booking = self._bookings.by_workload.get(key)
-        return replace(booking.workload, admission=booking.admission) if booking else None
+        allocation = self._allocations.by_workload.get(key)
+        return replace(allocation.workload, admission=allocation.admission) if allocation else None
 
     def trial(self) -> AbstractContextManager[Trial]:
         """`with ledger.trial() as trial:` takes everything inside back at its end, unless `trial.keep()` was called."""
@@ -170,7 +170,7 @@ class Ledger:
         usage = admission.usage()
         self.quota.add(admission.cluster_queue, usage)
         self.usage_by_priority.add(admission.cluster_queue, workload.priority, usage)
-        self._bookings.charge(workload, admission)
+        self._allocations.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
 
     def hold(self, workload: Workload, admission: Admission) -> None:
@@ -190,8 +190,8 @@ class Ledger:
 
     def release(self, key: str) -> Admission | None:
         """Take the workload's booking out; returns it, None where nothing was booked."""
-        booked = self._bookings.by_workload.get(key)
-        admission = self._bookings.release(key)
+        booked = self._allocations.by_workload.get(key)
+        admission = self._allocations.release(key)
         if booked is not None and admission is not None:
             usage = admission.usage()
             self.journal.discard(self._held, key)
@@ -203,8 +203,8 @@ class Ledger:
     def vacate(self, key: str) -> None:
         """In a trial: the workload has left, its bound pods with it. Quota and room are free."""
         self.release(key)
-        for pod in self._bookings.pods_of(key):
-            self._bookings.drop_pod(pod)
+        for pod in self._allocations.pods_of(key):
+            self._allocations.drop_pod(pod)
 
     @contextmanager
     def away(self, keys: frozenset[str], *, nodes: bool = True) -> Iterator[None]:
@@ -215,7 +215,7 @@ class Ledger:
         before = self._away
         with self.journal.trial():
             for key in keys & self.admissions.keys() if nodes else ():
-                if self._bookings.by_workload[key].shares or self._bookings.pods_of(key):
+                if self._allocations.by_workload[key].entries or self._allocations.pods_of(key):
                     self.simulate_removal(key)
             self._away = before | keys
             try:
@@ -225,20 +225,20 @@ class Ledger:
 
     def simulate_removal(self, key: str) -> None:
         """In a trial: the room of the workload and of its bound pods is free. Its quota and its booking stay."""
-        shift(self._bookings, self._capacity, key, -1)
+        shift(self._allocations, self._capacity, key, -1)
 
     def undo_removal(self, key: str) -> None:
         """Undo `simulate_removal`, in the same trial."""
-        shift(self._bookings, self._capacity, key, +1)
+        shift(self._allocations, self._capacity, key, +1)
 
     def footprint(self, key: str) -> Footprint:
         """What `simulate_removal` would free of the workload that is booked under this key."""
-        return footprint(self._capacity, taken(self._bookings, self._capacity, key))
+        return footprint(self._capacity, taken(self._allocations, self._capacity, key))
 
     def claim(self, workload: Workload, admission: Admission) -> Footprint | None:
         """What `hold` would take of the nodes; None where only `hold` itself can tell."""
-        claimed = self._bookings.claimed(workload, admission)
-        return None if claimed is None else footprint(self._capacity, claimed)
+        would_charge = self._allocations.would_charge(workload, admission)
+        return None if would_charge is None else footprint(self._capacity, would_charge)
 
     def shift_free(self, flavor: str, cells: Cells, sign: int) -> None:
         """What they take becomes free (1), or is taken again (-1), on the nodes alone. Not taken back by a trial."""
@@ -252,7 +252,7 @@ class Ledger:
 
     def eviction_gains(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> EvictionGains | None:
         """Where the pods would fit if these workloads were gone, and what each of them leaves there; None: unknown."""
-        return eviction_gains(self._placer, self._bookings, self._capacity, requests, keys)
+        return eviction_gains(self._placer, self._allocations, self._capacity, requests, keys)
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.
@@ -276,7 +276,7 @@ class Ledger:
         """Whether each domain still exists and, looked at alone, holds its pods (placement.md 5.14; quota is not asked)."""
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         return all(
-            self._holds(self._bookings.flavor_of(got), got.assignment, pod_sets[got.name])
+            self._holds(self._allocations.flavor_of(got), got.assignment, pod_sets[got.name])
             for got in admission.pod_sets
             if got.assignment is not None
         )
@@ -307,16 +307,16 @@ class Ledger:
         yield from (self.flavors[name] for name in sorted(self.flavors))
         yield from self.quota.specs()
         yield from self._capacity.inputs()
-        yield from (w for key in sorted(self._bookings.by_workload) if (w := self.workload(key)) is not None)
-        yield from self._bookings.inputs()
+        yield from (w for key in sorted(self._allocations.by_workload) if (w := self.workload(key)) is not None)
+        yield from self._allocations.inputs()
 
     def rooms(self) -> dict[Slot, dict[str, int]]:
         """Where room is held for admitted pods that are not bound yet, by node: the one thing that depends on the past."""
-        return self._bookings.rooms()
+        return self._allocations.rooms()
 
     def set_rooms(self, rooms: Mapping[Slot, Mapping[str, int]]) -> None:
         """Hold that room as another ledger of the same inputs did."""
-        self._bookings.set_rooms(rooms)
+        self._allocations.set_rooms(rooms)
 
     def audit(self) -> list[str]:
         """Recompute everything from the kept inputs; one sentence for each difference, none when the book is right."""
@@ -324,15 +324,15 @@ class Ledger:
 
     def auditing(self) -> Iterator[list[str]]:
         """The same in parts: the caller may do other work between two, and tell the ledger of changes."""
-        yield list(differences(self._bookings, self._capacity))
+        yield list(differences(self._allocations, self._capacity))
         yield from self._capacity.differences()
         yield list(self._wrong_quota())
 
     def _wrong_quota(self) -> Iterator[str]:
         wanted: dict[str, dict[tuple[str, str], int]] = {}
-        for booking in self._bookings.by_workload.values():
-            usage = wanted.setdefault(booking.admission.cluster_queue, {})
-            for pair, amount in booking.admission.usage().items():
+        for allocation in self._allocations.by_workload.values():
+            usage = wanted.setdefault(allocation.admission.cluster_queue, {})
+            for pair, amount in allocation.admission.usage().items():
                 usage[pair] = usage.get(pair, 0) + amount
         for spec in self.quota.specs():
             for pair, amount in outside_usage(spec).items() if isinstance(spec, ClusterQueue) else ():
@@ -344,8 +344,10 @@ class Ledger:
             if have != want:
                 yield f"quota usage of ClusterQueue {queue} is {have}, its workloads take {want}"
         usage_by_priority = UsageByPriority(Journal())
-        for booking in self._bookings.by_workload.values():
-            usage_by_priority.add(booking.admission.cluster_queue, booking.workload.priority, booking.admission.usage())
+        for allocation in self._allocations.by_workload.values():
+            usage_by_priority.add(
+                allocation.admission.cluster_queue, allocation.workload.priority, allocation.admission.usage()
+            )
         if usage_by_priority.state() != self.usage_by_priority.state():
             yield f"usage by priority is {self.usage_by_priority.state()}, the workloads take {usage_by_priority.state()}"
         yield from self.quota.audit()

@@ -41,7 +41,7 @@ class SchedulerState:
                 self.ledger.apply(event)
                 return self._requeue_if_capacity_grew()
             case BoundPod():
-                before = self.ledger.bookings.pods.get(event.key)
+                before = self.ledger.allocations.pods.get(event.key)
                 self.ledger.apply(event)
                 # A pod that was resized in place may have given something back.
                 return before is not None and before != event and self._requeue_if_capacity_grew()

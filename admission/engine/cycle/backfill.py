@@ -277,8 +277,8 @@ class Backfill:
         """The workloads by their end, first to end first; an end in the past counts as now."""
         if self._known is None:
             at: dict[float, set[str]] = {}
-            for key, booking in self._ledger.bookings.by_workload.items():
-                if (end := booking.workload.ends) is not None:
+            for key, allocation in self._ledger.allocations.by_workload.items():
+                if (end := allocation.workload.ends) is not None:
                     at.setdefault(max(end, self._now), set()).add(key)
             self._known = [(end, frozenset(at[end])) for end in sorted(at)]
         return self._known

@@ -52,7 +52,7 @@ class Departures:
         for index, (_, ended) in enumerate(steps):
             for key in sorted(ended):
                 prints.append(ledger.footprint(key))
-                admission = ledger.bookings.by_workload[key].admission
+                admission = ledger.allocations.by_workload[key].admission
                 tree = ledger.quota.tree_of(admission.cluster_queue)
                 self._usage.setdefault(tree, []).append((index, admission.cluster_queue, admission.usage()))
             self._first.append(len(prints))

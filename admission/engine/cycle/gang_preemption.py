@@ -128,8 +128,8 @@ class GangPreemptor:
         groups: VictimGroups = {}
         for queue, part in parts:
             policy = queue.preemption
-            for booking in self._ledger.holders(queue.name) if not policy.elastic else ():
-                other = booking.workload
+            for allocation in self._ledger.holders(queue.name) if not policy.elastic else ():
+                other = allocation.workload
                 if other.evicted or allowed(part, other, policy.within_cluster_queue):
                     group = self._victim_group(Victim(other.key, Claim.IN_CLUSTER_QUEUE), parts)
                     if group is not None:
@@ -163,14 +163,14 @@ class GangPreemptor:
             return (victim,)
         gangs = [w for key in first.gang.together if (w := self._ledger.workload(key)) is not None] or [first]
         uids = {gang.gang.uid for gang in gangs if gang.gang is not None}
-        others = [w for w in self._bookings() if w.gang is not None and w.gang.uid in uids and w.key != first.key]
+        others = [w for w in self._allocations() if w.gang is not None and w.gang.uid in uids and w.key != first.key]
         if all(other.evicted or self._may_go(other, parts) for other in others):
             return (victim, *(Victim(other.key, victim.claim) for other in others))
         return None
 
-    def _bookings(self) -> Iterable[Workload]:
+    def _allocations(self) -> Iterable[Workload]:
         names = sorted({admission.cluster_queue for admission in self._ledger.admissions.values()})
-        return (booking.workload for name in names for booking in self._ledger.holders(name))
+        return (allocation.workload for name in names for allocation in self._ledger.holders(name))
 
     def _may_go(self, other: Workload, parts: Sequence[Part]) -> bool:
         admission = self._ledger.admission(other.key)

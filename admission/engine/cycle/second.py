@@ -46,7 +46,7 @@ def _requests(ledger: Ledger, workload: Workload, admission: Admission) -> Itera
         if got.assignment is None or (pod_set := pod_sets.get(got.name)) is None:
             continue
         unasked = implied and (pod_set.topology is None or not pod_set.topology.explicit)
-        flavor = ledger.bookings.flavor_of(got)
+        flavor = ledger.allocations.flavor_of(got)
         # a level that had given way when the workload got its place does not come back
         waited = 0.0 if workload.reserved is None else workload.reserved - workload.queued
         asked = in_force(pod_set, ledger.flavors.get(flavor), waited)

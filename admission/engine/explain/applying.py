@@ -80,8 +80,8 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
 def leave(ledger: Ledger, key: str) -> None:
     """The workload is over: its quota and its room are free, and its pods are gone."""
     ledger.release(key)
-    for pod in ledger.bookings.pods_of(key):
-        ledger.bookings.drop_pod(pod)
+    for pod in ledger.allocations.pods_of(key):
+        ledger.allocations.drop_pod(pod)
 
 
 def with_quota(queue: ClusterQueue, change: RaiseQuota) -> ClusterQueue:

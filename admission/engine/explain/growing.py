@@ -112,7 +112,7 @@ def more_nodes(trying: Trying, sites: Sequence[Site]) -> Change | None:
 def _daemons(site: Site) -> tuple[tuple[str, int], ...]:
     """What pods that belong to nobody take of every single node: daemons, which come to new nodes as well."""
     rows = site.rooms.usable(site.ask).nonzero()[0].tolist()
-    books = [site.rooms.book(name) for row in rows for name in site.rooms.tree.members(row)]
+    books = [site.rooms.record(name) for row in rows for name in site.rooms.tree.members(row)]
     columns = site.rooms.tree.columns
     least = {c: min(book.foreign.get(c, 0) for book in books) for c in (books[0].foreign if books else ())}
     return tuple(sorted((columns.names[column], amount) for column, amount in least.items() if amount > 0))

@@ -21,7 +21,7 @@ from admission.engine.topology.count import Counter, Numbers, count_in, rows_bel
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.match import taint_text, untolerated
 from admission.engine.topology.tree.tree import Tree
-from admission.engine.topology.usage import NodeBook
+from admission.engine.topology.usage import NodeRecord
 
 
 class Rooms:
@@ -94,13 +94,13 @@ class Rooms:
             leader=leader,
         )
 
-    def book(self, name: str) -> NodeBook:
+    def record(self, name: str) -> NodeRecord:
         """What is known of one of the tree's nodes."""
         return self._ledger.capacity.nodes[name]
 
     def node(self, name: str) -> Node | None:
         """One of the tree's nodes."""
-        return self.book(name).node
+        return self.record(name).node
 
     # ---- what limits a domain
 

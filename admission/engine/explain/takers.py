@@ -11,7 +11,7 @@ from heapq import nsmallest
 
 from admission.engine.explain.value import Taker, TakerKind
 from admission.engine.ledger import Ledger
-from admission.engine.topology.allocation.shares import Share, held
+from admission.engine.topology.allocation.entries import EntryUsage, held
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.usage import Vector
@@ -27,26 +27,26 @@ class Takers:
         self._ledger, self._tree = ledger, tree
         self._workloads: list[tuple[int, str, Vector, int]] = []
         self._pods: list[tuple[int, str, str, Vector]] = []
-        for key, booking in ledger.bookings.by_workload.items():
-            for share in booking.shares.values():
-                self._workloads += ((row, key, share.vector, count) for row, count in self._rows(share))
+        for key, allocation in ledger.allocations.by_workload.items():
+            for entry in allocation.entries.values():
+                self._workloads += ((row, key, entry.vector, count) for row, count in self._rows(entry))
         columns = ledger.capacity.columns
-        for key, pod in ledger.bookings.pods.items():
+        for key, pod in ledger.allocations.pods.items():
             row = tree.row_of_node.get(pod.node)
-            if row is not None and key not in ledger.bookings.slot_of:
+            if row is not None and key not in ledger.allocations.slot_of:
                 self._pods.append((row, key, pod.node, columns.vector(held(pod))))
 
-    def _rows(self, share: Share) -> Iterator[tuple[int, int]]:
+    def _rows(self, entry: EntryUsage) -> Iterator[tuple[int, int]]:
         """(row, pods) of an entry, as far as it stands on this tree."""
         tree = self._tree
-        if not share.by_node:
-            row = tree.row_of_host.get(share.values[-1]) if len(share.values) == 1 else tree.domain_row(share.values)
-            if row is not None and (tree.by_node or share.levels == tree.shape.levels):
-                yield row, share.count
+        if not entry.by_node:
+            row = tree.row_of_host.get(entry.values[-1]) if len(entry.values) == 1 else tree.domain_row(entry.values)
+            if row is not None and (tree.by_node or entry.levels == tree.shape.levels):
+                yield row, entry.count
             return
-        nodes = dict(share.assumed)
-        for pod in share.covered:
-            node = self._ledger.bookings.pods[pod].node
+        nodes = dict(entry.assumed)
+        for pod in entry.covered:
+            node = self._ledger.allocations.pods[pod].node
             nodes[node] = nodes.get(node, 0) + 1
         for node, count in nodes.items():
             row = tree.row_of_node.get(node)

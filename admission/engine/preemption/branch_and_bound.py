@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from admission.engine.model import FlavorResource
-from admission.engine.preemption.bounds import IMPOSSIBLE, Largest, Smallest, fewest
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.cost import FREE, Cost, with_one
+from admission.engine.preemption.tail_bounds import IMPOSSIBLE, Largest, Smallest, fewest
 from admission.engine.preemption.victim_search import CandidatePool, Share, VictimSearch
 from admission.engine.topology.eviction_gains import CandidateDomain
 

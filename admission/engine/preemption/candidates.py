@@ -16,7 +16,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, PlacementRequest, PreemptionPolicy, Workload
 from admission.engine.quota import cohorts
 from admission.engine.quota.cohorts import Node
-from admission.engine.topology.allocation.shares import Booking
+from admission.engine.topology.allocation.entries import Allocation
 
 Needed = frozenset[FlavorResource]
 
@@ -144,13 +144,13 @@ def of_own_queue(ledger: Ledger, context: PreemptionContext) -> Iterator[Candida
     """The candidates of the preemptor's own queue."""
     policy = context.policy.within_cluster_queue
     if policy != "Never":
-        for booking in ledger.holders(context.queue.name):
-            if allowed(context.workload, booking.workload, policy) and _uses(booking, context.needed):
-                yield _candidate(booking, context.node, PreemptionVariant.WITHIN_CLUSTER_QUEUE)
+        for allocation in ledger.holders(context.queue.name):
+            if allowed(context.workload, allocation.workload, policy) and _uses(allocation, context.needed):
+                yield _candidate(allocation, context.node, PreemptionVariant.WITHIN_CLUSTER_QUEUE)
 
 
-def _candidate(booking: Booking, node: Node, variant: PreemptionVariant, top: Node | None = None) -> Candidate:
-    return Candidate(booking.workload.key, booking.workload, node, booking.admission.usage(), variant, top)
+def _candidate(allocation: Allocation, node: Node, variant: PreemptionVariant, top: Node | None = None) -> Candidate:
+    return Candidate(allocation.workload.key, allocation.workload, node, allocation.admission.usage(), variant, top)
 
 
 def within_nominal(node: Node, needed: Iterable[FlavorResource]) -> bool:
@@ -186,9 +186,9 @@ def _of_relatives(
     ledger: Ledger, context: PreemptionContext, top: Node, below: Node | None, advantage: bool
 ) -> Iterator[Candidate]:
     for node in _beyond_nominal(context, top, below):
-        for booking in ledger.holders(node.name):
-            if (variant := _variant(context, booking, advantage)) is not None:
-                yield _candidate(booking, node, variant, top)
+        for allocation in ledger.holders(node.name):
+            if (variant := _variant(context, allocation, advantage)) is not None:
+                yield _candidate(allocation, node, variant, top)
 
 
 def _beyond_nominal(context: PreemptionContext, cohort: Node, skip: Node | None) -> Iterator[Node]:
@@ -201,9 +201,9 @@ def _beyond_nominal(context: PreemptionContext, cohort: Node, skip: Node | None)
             yield queue
 
 
-def _variant(context: PreemptionContext, booking: Booking, advantage: bool) -> PreemptionVariant | None:
-    workload, policy = booking.workload, context.policy
-    if not _uses(booking, context.needed) or not allowed(context.workload, workload, policy.reclaim_within_cohort):
+def _variant(context: PreemptionContext, allocation: Allocation, advantage: bool) -> PreemptionVariant | None:
+    workload, policy = allocation.workload, context.policy
+    if not _uses(allocation, context.needed) or not allowed(context.workload, workload, policy.reclaim_within_cohort):
         return None
     if advantage:
         return PreemptionVariant.HIERARCHICAL_RECLAIM
@@ -217,10 +217,10 @@ def _variant(context: PreemptionContext, booking: Booking, advantage: bool) -> P
 def _of_queue(
     ledger: Ledger, context: PreemptionContext, node: Node, variant: PreemptionVariant, top: Node
 ) -> Iterator[Candidate]:
-    for booking in ledger.holders(node.name):
-        may_evict = allowed(context.workload, booking.workload, context.policy.reclaim_within_cohort)
-        if may_evict and _uses(booking, context.needed):
-            yield _candidate(booking, node, variant, top)
+    for allocation in ledger.holders(node.name):
+        may_evict = allowed(context.workload, allocation.workload, context.policy.reclaim_within_cohort)
+        if may_evict and _uses(allocation, context.needed):
+            yield _candidate(allocation, node, variant, top)
 
 
 def allowed(preemptor: Workload, candidate: Workload, policy: str) -> bool:
@@ -231,7 +231,9 @@ def allowed(preemptor: Workload, candidate: Workload, policy: str) -> bool:
     return policy == "LowerOrNewerEqualPriority" and equal and preemptor.queued < candidate.queued
 
 
-def _uses(booking: Booking, needed: Needed) -> bool:
+def _uses(allocation: Allocation, needed: Needed) -> bool:
     return any(
-        (flavor, resource) in needed for got in booking.admission.pod_sets for resource, flavor in got.flavors.items()
+        (flavor, resource) in needed
+        for got in allocation.admission.pod_sets
+        for resource, flavor in got.flavors.items()
     )

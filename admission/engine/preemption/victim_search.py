@@ -12,11 +12,11 @@ from itertools import accumulate
 
 from admission.engine.decision import Certificate, Proof
 from admission.engine.ledger import Ledger
-from admission.engine.preemption.bounds import fewest
 from admission.engine.preemption.candidates import Candidate, PreemptionContext, PreemptionVariant
 from admission.engine.preemption.classical import may_evict
 from admission.engine.preemption.cost import FREE, Cost, lost_work
 from admission.engine.preemption.removal import Removal, Target
+from admission.engine.preemption.tail_bounds import fewest
 
 Share = Callable[[Candidate], int]
 """How much a candidate would free of something that is short."""

@@ -1,7 +1,7 @@
-"""What one placement call asks, with names of levels turned into numbers: placement.md 5.4.
+"""What one placement request asks, with level names resolved to numbers: placement.md 5.4.
 
-`build` answers with an Ask, or with the message of the first rule that the request breaks. Which domains fulfil an Ask is
-decided in place.py. A group's workers speak for its leader, whose own request only says what one leader pod takes.
+`build` returns an Ask, or the message of the first rule that the request breaks. place.py decides which domains satisfy
+an Ask. A group's workers determine the Ask; its leader only contributes what one leader pod uses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from admission.engine.model import (
 )
 from admission.engine.topology.tree.levelnames import resolve
 from admission.engine.topology.tree.match import Wants
-from admission.engine.topology.tree.selectors import malformed
+from admission.engine.topology.tree.node_affinity import malformed
 from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.topology.usage import LIMIT
 
@@ -42,13 +42,13 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One call: `count` pods of `request`, and a leader beside them where `leader` says what it takes.
+    """One placement: `count` pods of `request`, and a leader beside them if `leader` says what it uses.
 
-    `level` is where the search begins; above it only if neither `required` nor `unconstrained`. `layers`: slices,
-    outermost first, one of size 1 at the lowest level where none are asked for. `inner` maps each level below the
+    `level` is where the search begins; it continues above only if neither `required` nor `unconstrained`. `layers`:
+    slices, outermost first; one of size 1 at the lowest level if none are requested. `inner` maps each level below the
     outermost layer's, down to an inner layer's, to that layer's size. `least`: small free domains first. `within`: only
-    in the domain of this path. `shaped`: the constraints by level, empty where the request has none. `kept`: with `shaped`,
-    pods of the same pod set that stay where they are, by lowest path; what is shaped is all of them together.
+    in the domain of this path. `shaped`: the placement constraints by level; empty if there are none. `kept`: with
+    `shaped`, pods of the same pod set that stay in place, by lowest path; the constraints count all of them together.
     """
 
     topology: str
@@ -72,7 +72,7 @@ class Ask:
 
     @property
     def slice_level(self) -> int:
-        """Where slices are counted."""
+        """The level where slices are counted."""
         return self.layers[0].level
 
     @property
@@ -87,14 +87,15 @@ class Ask:
 
     @property
     def leaders(self) -> int:
-        """How many leader pods stand beside the workers."""
+        """How many leader pods are placed beside the workers."""
         return 0 if self.leader is None else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Pod sets that are placed together: workers, and a leader if there are two. Of three and more, and of two without a
-    single pod among them, `others` are those beside the largest, which speaks for all.
+    """Pod sets that are placed together: workers, and a leader if there are two.
+
+    With three or more pod sets, or two that both have several pods, the largest is `workers` and `others` are the rest.
     """
 
     workers: PlacementRequest
@@ -103,7 +104,7 @@ class Group:
 
     @classmethod
     def of(cls, members: list[PlacementRequest]) -> Group:
-        """The leader is the smaller one of two, of equals the second."""
+        """The leader is the smaller of two; the second wins a tie."""
         if len(members) == 1:
             return cls(members[0])
         if len(members) > 2 or min(member.count for member in members) > 1:
@@ -119,7 +120,7 @@ class Group:
 
 
 def groups_of(requests: Iterable[PlacementRequest]) -> list[Group]:
-    """Requests of one flavor in order, those of one group name together: placement.md 5.9."""
+    """Requests of one flavor in order; those with the same group name form one group: placement.md 5.9."""
     members: dict[str | int, list[PlacementRequest]] = {}
     for index, request in enumerate(requests):
         ask = request.pod_set.topology
@@ -129,12 +130,12 @@ def groups_of(requests: Iterable[PlacementRequest]) -> list[Group]:
 
 
 def pod_amounts(pod_set: PodSet) -> dict[str, int]:
-    """What one pod takes of a node: its requests (absurd ones cut to what no node has), and a slot."""
+    """What one pod uses of a node: its requests (capped at what no node has), and one pod slot."""
     return {**{name: min(amount, LIMIT) for name, amount in pod_set.requests.items()}, PODS: 1}
 
 
 def wants_of(pod_set: PodSet, flavor: Flavor | None) -> Wants:
-    """What the pod set demands of its nodes, with the flavor's tolerations."""
+    """What the pod set requires of its nodes, with the flavor's tolerations."""
     return Wants(
         tolerations=(*pod_set.tolerations, *(() if flavor is None else flavor.tolerations)),
         selector=tuple(sorted(pod_set.node_selector.items())),
@@ -144,7 +145,7 @@ def wants_of(pod_set: PodSet, flavor: Flavor | None) -> Wants:
 
 
 def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -> Ask | str:
-    """The group's Ask, or why the request is none."""
+    """The group's Ask, or why the request is invalid."""
     request = group.workers
     asked = request.pod_set.topology or NOTHING
     layers = asked.slices if options.multi_layer else asked.slices[:1]
@@ -197,7 +198,7 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
 
 
 def _shaped(tree: Tree, constraints: tuple[LevelConstraint, ...]) -> dict[int, LevelConstraint] | str:
-    """The constraints by level."""
+    """The placement constraints by level."""
     found: dict[int, LevelConstraint] = {}
     for constraint in constraints:
         level = resolve(constraint.level, tree.shape.levels)

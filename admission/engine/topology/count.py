@@ -1,7 +1,7 @@
 """How many pods fit where, bottom up: placement.md 5.2, 5.3 and 5.5, over all domains at once.
 
-Counting divides what is free by what one pod takes, a column of all rows at a time; rolling up adds children to parents.
-Numbers of domains that are gone are zero. place.py reads the result and picks.
+Counting divides free amounts by what one pod uses, one resource of all rows at a time; rolling up adds children to
+parents. Numbers of removed domains are zero. place.py reads the result and picks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST = 2**31 - 1
 class Numbers:
     """Per domain of one level: what fits without a leader (pod, slice) and beside one (pod_l, slice_l).
 
-    `leader` is 1 where a leader fits; None where none is asked for, and then the _l arrays are the plain ones.
+    `leader` is 1 where a leader fits; None if none is requested, and then the _l arrays are the plain ones.
     """
 
     pod: Ints
@@ -68,14 +68,14 @@ def _inside(tree: Tree, within: Values) -> Bools:
 
 
 def _both(one: Bools | None, other: Bools | None) -> Bools | None:
-    """The rows of both masks, None for all."""
+    """The rows of both masks; None for all."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
 
 
 def _free(tree: Tree, amounts: Amounts, simulate_empty: bool) -> dict[int, Ints]:
-    """What is free of the resources asked for, by column; those that no row ever had are left out."""
+    """Free amounts of the requested resources, by column; without those that no row ever had."""
     found: dict[int, Ints] = {}
     for resource in amounts:
         column = tree.columns.index.get(resource)
@@ -86,7 +86,7 @@ def _free(tree: Tree, amounts: Amounts, simulate_empty: bool) -> dict[int, Ints]
 
 
 class Counter:
-    """The count of one call on one tree."""
+    """The count for one request on one tree."""
 
     def __init__(self, tree: Tree, ask: Ask, *, simulate_empty: bool = False) -> None:
         self._tree = tree
@@ -114,7 +114,7 @@ class Counter:
         return found
 
     def _rows(self) -> Numbers:
-        """The counting rows; without slices yet."""
+        """The counting rows, still without slices."""
         ask = self._ask
         pod = self._fitting(ask.request, self._mask)
         affinity = self._scores() if ask.by_affinity else None
@@ -143,7 +143,9 @@ class Counter:
     # ---- for the message of a failure
 
     def exclusions(self) -> Exclusions:
-        """Why rows did not count: by the first test that each failed, else by its place, else by what ran short."""
+        """Why rows did not count: by the first test that each failed, else by location, else by the resource that ran
+        short.
+        """
         tree, alive = self._tree, self._tree.rows.alive
         excluded = tree.matcher.excluded(self._ask.wants, self._size, alive)
         feasible = alive if self._feasible is None else alive & self._feasible
@@ -158,7 +160,7 @@ class Counter:
         )
 
     def _short(self, rows: Bools) -> dict[str, int]:
-        """Of the rows that hold no pod: how many ran short of which resource first (of several, the first by name)."""
+        """Of the rows that hold no pod: how many ran short of which resource first (the first by name of several)."""
         columns, counts = self._tree.columns.index, {}
         left = rows.copy()
         for resource in sorted(name for name, amount in self._ask.request.items() if amount):
@@ -171,7 +173,7 @@ class Counter:
 
 
 def _sliced(numbers: Numbers, ask: Ask, level: int) -> Numbers:
-    """Slices come into being at the slice level; below it there are none."""
+    """Slices are counted at the slice level; below it there are none."""
     if level == ask.slice_level:
         size = ask.slice_size
         if size == 1:
@@ -207,7 +209,7 @@ def _sum(child: Numbers, parent: Ints, size: int, inner: int | None) -> Numbers:
 
 
 def _least(parent: Ints, values: Ints, size: int) -> Ints:
-    """The smallest value by parent; MOST where there is none."""
+    """The smallest value by parent; MOST if there is none."""
     least = np.full(size, MOST, dtype=np.int64)
     np.minimum.at(least, parent, values)
     return least

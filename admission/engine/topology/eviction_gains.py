@@ -23,7 +23,7 @@ import numpy as np
 
 from admission.engine.decision import NoPlacement
 from admission.engine.model import PlacementRequest
-from admission.engine.topology.allocation.booking import Bookings
+from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.simulated_removal import taken
 from admission.engine.topology.constraints import Ask, Group, groups_of
@@ -116,7 +116,11 @@ class EvictionGains:
 
 
 def eviction_gains(
-    placer: Placer, bookings: Bookings, capacity: Capacity, requests: Sequence[PlacementRequest], keys: Iterable[str]
+    placer: Placer,
+    allocations: Allocations,
+    capacity: Capacity,
+    requests: Sequence[PlacementRequest],
+    keys: Iterable[str],
 ) -> EvictionGains | None:
     """What the eviction of each of the workloads would free for the gang; None if it cannot be counted."""
     group = _main(requests)
@@ -126,7 +130,7 @@ def eviction_gains(
         return None
     alone = len(requests) == 1 and not (ask.inner or ask.shaped)
     whole = _unit(tree, ask) == ask.slice_size or (ask.required and ask.slice_level == ask.level)
-    found = _domains(bookings, capacity, group.workers.flavor, ask, keys)
+    found = _domains(allocations, capacity, group.workers.flavor, ask, keys)
     return EvictionGains(found, exact=alone and whole, together=len(group.members) == len(requests))
 
 
@@ -144,7 +148,7 @@ def _main(requests: Sequence[PlacementRequest]) -> Group:
 
 
 def _domains(
-    bookings: Bookings, capacity: Capacity, flavor: str, ask: Ask, keys: Iterable[str]
+    allocations: Allocations, capacity: Capacity, flavor: str, ask: Ask, keys: Iterable[str]
 ) -> list[CandidateDomain]:
     tree = capacity.trees[flavor]
     wanted = {tree.columns.of(name): amount for name, amount in ask.request.items() if amount}
@@ -168,7 +172,7 @@ def _domains(
         domain.fit[row] = domain.count(free)
         domain.holds += domain.fit[row]
     for key in keys:
-        _add_takes(bookings, capacity, flavor, key, tuple(wanted), made, domain_of)
+        _add_takes(allocations, capacity, flavor, key, tuple(wanted), made, domain_of)
     return sorted((domain for domain in made.values() if _enough(domain)), key=lambda domain: domain.name)
 
 
@@ -192,7 +196,7 @@ def _domain_of(tree: Tree, ask: Ask) -> list[int]:
 
 
 def _add_takes(
-    bookings: Bookings,
+    allocations: Allocations,
     capacity: Capacity,
     flavor: str,
     key: str,
@@ -201,7 +205,7 @@ def _add_takes(
     domain_of: Sequence[int],
 ) -> None:
     by_row: dict[int, dict[int, int]] = {}
-    for spot, vector in taken(bookings, capacity, key):
+    for spot, vector in taken(allocations, capacity, key):
         row = capacity.row(flavor, spot)
         if row is not None:
             amounts = by_row.setdefault(row, {})

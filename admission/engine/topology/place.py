@@ -1,8 +1,8 @@
-"""The pod sets of one workload onto the trees of their flavors: placement.md 5.4, 5.7 (messages) and 5.9.
+"""Place the pod sets of one workload on the trees of their flavors: placement.md 5.4, 5.7 (messages) and 5.9.
 
-Flavors in order of their names; in each, groups in the order of the request, each seeing what the groups before it took.
-The first group that finds no place ends its flavor; all its pod sets carry the reason. With Profile Exact that is not the
-last word: joint.py looks for another way. Called by ledger.py; its steps also by replace.py, colocated.py and joint.py.
+Flavors in name order; in each, groups in the order of the request, each seeing what the groups before it used. The
+first group that cannot be placed ends its flavor; all its pod sets carry the reason. With Profile Exact joint.py then
+looks for another way. Called by ledger.py; replace.py, colocated.py and joint.py use its steps.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import replace
 from admission.engine.decision import Certificate, Exclusions, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest, Profile
 from admission.engine.topology.allocation.capacity import Capacity
-from admission.engine.topology.allocation.shares import spots
-from admission.engine.topology.compatible.search import Found, NoDomains, NoFit, Search, Solved
+from admission.engine.topology.allocation.entries import spots
+from admission.engine.topology.assignment_parts import by_path, merged, path_of
+from admission.engine.topology.compatible.tree_search import Found, NoDomains, NoFit, Search, Solved
 from admission.engine.topology.constraints import Ask, Group, build, groups_of, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
-from admission.engine.topology.elastic import Resize, resize
 from admission.engine.topology.joint import colocated, joint
 from admission.engine.topology.optimum import exact
-from admission.engine.topology.parts import by_path, merged, path_of
+from admission.engine.topology.resize import Resize, resize
 from admission.engine.topology.shapes import shaping
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree, Values
@@ -29,11 +29,11 @@ from admission.engine.trial import Journal
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
 """What each pod set of a group got."""
 Proved = tuple[Placed | NoPlacement, Certificate | None]
-"""A group's answer, and what is proved of it."""
+"""A group's answer, and its certificate."""
 
 
 class Placer:
-    """Answers placement questions on the live trees and leaves them as they were."""
+    """Answers placement requests on the live trees and leaves them unchanged."""
 
     def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], options: PlacementOptions, journal: Journal):
         self._capacity = capacity
@@ -42,7 +42,9 @@ class Placer:
         self.journal = journal
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
-        """Domains for all pod sets, or why the first that found none did not. `simulate_empty`: as if none were admitted."""
+        """Domains for all pod sets, or why the first that cannot be placed failed. `simulate_empty`: as if none were
+        admitted.
+        """
         results: list[PlacementResult] = []
         flavors = list(_by_flavor(requests))
         with self.journal.trial():
@@ -60,14 +62,14 @@ class Placer:
         )
 
     def _together(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
-        """The groups of one flavor: in turn, and with Profile Exact not worse than any other way."""
+        """The groups of one flavor: one after the other, and with Profile Exact no worse than any other way."""
         result = self._in_turn(groups, simulate_empty)
         if joint.concerns(groups, self.options.profile):
             return joint.solve(self, groups, result, simulate_empty)
         return result
 
     def _in_turn(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
-        """Each group sees what those before it took; the first that finds no place ends it."""
+        """Each group sees what the groups before it used; the first that cannot be placed ends it."""
         assignments: dict[str, Assignment] = {}
         certificates: dict[str, Certificate] = {}
         with self.journal.trial():
@@ -84,7 +86,7 @@ class Placer:
         return PlacementResult(assignments, {}, certificates)
 
     def assume(self, found: Placed) -> None:
-        """Take their room until the trial ends that is open."""
+        """Charge these places until the open trial ends."""
         for request, assignment in found:
             vector = self._capacity.columns.vector(pod_amounts(request.pod_set))
             wants = wants_of(request.pod_set, self._flavors.get(request.flavor))
@@ -92,7 +94,9 @@ class Placer:
                 self._capacity.assume(spot, vector, count)
 
     def place_group(self, group: Group, simulate_empty: bool, within: Values | None = None) -> Proved:
-        """One group by what is free now. `within`: only in the domain of this path, unless what it keeps lies elsewhere."""
+        """Place one group by what is free now. `within`: only in the domain of this path, unless what it keeps lies
+        elsewhere.
+        """
         tree = self.tree(group)
         if isinstance(tree, NoPlacement):
             return tree, None
@@ -107,7 +111,7 @@ class Placer:
         return self.proved(tree, group, ask if within is None else replace(ask, within=within), simulate_empty)
 
     def _several(self, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
-        """A group of three and more, which only Profile Exact knows."""
+        """A group of three or more pod sets, which only Profile Exact supports."""
         if (group.workers.profile or self.options.profile) is not Profile.EXACT:
             return NoPlacement(f"a pod set group of {len(group.members)} pod sets needs the placement profile Exact")
         return colocated.place(self, tree, group, simulate_empty, within)
@@ -175,7 +179,7 @@ class Placer:
 
 
 def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assignment]]:
-    """The parts of each pod set as one."""
+    """The parts of each pod set merged."""
     parts: dict[str, list[Assignment]] = {}
     requests = {request.pod_set.name: request for request, _ in placed}
     for request, assignment in placed:
@@ -228,7 +232,7 @@ def _plain_text(ask: Ask, no_fit: NoFit) -> str:
 
 
 def _layers_text(tree: Tree, ask: Ask, numbers: Sequence[Numbers], no_fit: NoFit) -> str:
-    """Of the level's largest domain: how many slices of each layer fit into it."""
+    """How many slices of each layer fit into the level's largest domain."""
     level = tree.levels[no_fit.level]
     slices = numbers[no_fit.level].slice
     best = min(level.ids().tolist(), key=lambda slot: (-int(slices[slot]), ",".join(level.paths[slot])))
@@ -248,7 +252,7 @@ def _below(tree: Tree, level: int, slot: int, target: int) -> list[int]:
 
 
 def exclusion_text(exclusions: Exclusions) -> str:
-    """What the message says of nodes that did not count; empty where all did."""
+    """The part of the message about nodes that did not count; empty if all did."""
     parts = [f"taint {quoted(taint)}: {count}" for taint, count in exclusions.taints.items()]
     parts += [f"resource {quoted(resource)}: {count}" for resource, count in exclusions.resources.items()]
     plain = {

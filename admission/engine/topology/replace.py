@@ -1,22 +1,22 @@
-"""A node fails under a running workload: its pods, and only those, get another place: placement.md 5.10.
+"""Replace a failed node under a running workload: its pods, and only those, get other places: placement.md 5.10.
 
-Healthy pods run on, so their domains stay as they are and the lost pods are placed like a small pod set of their own. What
-the whole pod set was promised must then still hold, and this narrows where the search may look (`Ask.within`):
+Healthy pods keep running, so their domains stay and the lost pods are placed like a small pod set of their own. What
+the whole pod set was promised must still hold afterwards, and this narrows where the search may look (`Ask.within`):
 
 - Whole slices were lost (or there are none): a required level holds for all pods together, so the search stays in the
-  domain of that level where the others are; where a pod set lost all of its pods, the others of its group. Without a
-  required level, or with no pod left, it may look everywhere.
+  domain of that level where the other pods are; if a pod set lost all of its pods, where the others of its group are.
+  Without a required level, or with no pod left, it may look everywhere.
 - A part of a slice was lost: the rest of the slice waits for it, so the search stays in the slice's domain: that of the
-  innermost layer which the loss broke. It is the one whose pods become whole slices again with the lost ones (of several
-  the smallest by name). Inside it, slices of the innermost layer that the loss did not break are kept whole.
+  innermost layer that the loss broke. It is the domain whose pods become whole slices again with the lost ones (of
+  several the smallest by name). Inside it, slices of the innermost layer that the loss did not break are kept whole.
 
-Placement constraints are asked of lost and healthy pods together (`Ask.kept`), slices then too.
+Placement constraints count lost and healthy pods together (`Ask.kept`), and so do slices then.
 
-All lost pods find a place or none do. A node at a time: any other domain that is gone fails the attempt, since its pods are
-lost as well and a domain that no tree has cannot be reasoned about. The workload's own booking stays in force meanwhile:
-its healthy pods take their room, and those of the failed node take none as long as the node does not count.
+All lost pods are placed or none are. One node at a time: any other missing domain fails the attempt, since its pods are
+lost as well and nothing is known of a domain that no tree has. The workload's own allocation stays in force meanwhile:
+its healthy pods use their room, and those of the failed node use none while the node does not count.
 
-Called by ledger.py. Which node, and what to do if there is no place, is decided by the caller.
+Called by ledger.py. The caller decides which node, and what to do if there is no place.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from dataclasses import replace
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
-from admission.engine.topology.allocation.shares import by_host
+from admission.engine.topology.allocation.entries import by_host
+from admission.engine.topology.assignment_parts import by_path, merged, path_of, stale, total
 from admission.engine.topology.constraints import Ask, Group, Layer
-from admission.engine.topology.parts import by_path, merged, path_of, stale, total
 from admission.engine.topology.place import Placer
 from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.trial import Journal
 
 
 class Replacer:
-    """Answers on the live trees and leaves them as they were."""
+    """Answers on the live trees and leaves them unchanged."""
 
     def __init__(self, placer: Placer, journal: Journal) -> None:
         self._placer = placer
         self._journal = journal
 
     def replace(self, requests: Sequence[PlacementRequest], node: str) -> PlacementResult:
-        """Assignments without the node (its hostname). Pod sets that were not placed before are in neither answer.
+        """Assignments without the node (its hostname). Pod sets that were not placed before are not in the answer.
 
-        Flavors by name; the first pod set that finds no place ends its flavor.
+        Flavors by name; the first pod set that cannot be placed ends its flavor.
         """
         assignments: dict[str, Assignment] = {}
         failures: dict[str, NoPlacement] = {}
@@ -68,7 +68,7 @@ class Replacer:
     def _replaced(
         self, request: PlacementRequest, rest: Assignment, mates: Sequence[Assignment], node: str
     ) -> Assignment | NoPlacement:
-        """Rest and found places as one; what was found counts for the pod sets to come."""
+        """The rest and the found places merged; the pod sets that follow see the found places as used."""
         lost = 0 if request.previous is None else total(request.previous) - total(rest)
         if not lost:
             return rest
@@ -119,7 +119,7 @@ def _group_of(request: PlacementRequest) -> tuple[str, str] | None:
 
 
 def _narrowed(tree: Tree, ask: Ask, rest: Assignment, mates: Sequence[Assignment]) -> Ask:
-    """The lost pods' Ask: where they may go beside the pods that stay, and which slices are still to be kept whole."""
+    """The lost pods' Ask: where they may go beside the pods that stay, and which slices must be kept whole."""
     broken = [] if ask.shaped else [layer for layer in ask.layers if ask.count % layer.size]
     if broken:
         within = _incomplete(tree, broken[-1], rest.domains, ask.count)

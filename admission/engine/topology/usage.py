@@ -1,6 +1,6 @@
-"""What the trees share: columns for resources, the book of each node, the books of usage by host, node or domain.
+"""What the trees share: columns for resources, a record of each node, and usage tables by host, node or domain.
 
-Plain records; the arithmetic over many domains is in tree.py, the meaning of the bookings in booking.py.
+Plain records. tree.py computes over domains; allocations.py defines what is charged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Vector = tuple[tuple[int, int], ...]
 """Amounts by column."""
 
 LIMIT = 1 << 55
-"""No node has more of anything; larger numbers only come from wrong input and must not overflow an int64."""
+"""No node has more of anything; larger numbers come from wrong input and must not overflow an int64."""
 
 
 class Columns:
-    """A number for each resource name, given at the first sight, for all trees the same."""
+    """A number for each resource name, assigned on first use, the same for all trees."""
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {}
@@ -36,7 +36,7 @@ class Columns:
         return column
 
     def vector(self, amounts: Amounts) -> Vector:
-        """The amounts by column, clamped to what can be added without overflow."""
+        """The amounts by column, capped so that sums cannot overflow."""
         return tuple([(self.of(name), max(-LIMIT, min(amount, LIMIT))) for name, amount in amounts.items()])
 
 
@@ -48,7 +48,7 @@ def times(vector: Vector, count: int) -> Vector:
 
 
 def add(into: dict[int, int], vector: Vector) -> None:
-    """Add in place; what becomes zero goes."""
+    """Add in place; entries that become zero are removed."""
     for column, amount in vector:
         total = into.get(column, 0) + amount
         if total:
@@ -58,33 +58,33 @@ def add(into: dict[int, int], vector: Vector) -> None:
 
 
 @dataclass(slots=True)
-class NodeBook:
-    """A node by name: as it is (None: not seen, or gone), what it offers, and what foreign pods take of it."""
+class NodeRecord:
+    """A node by name: the object (None: not seen, or gone), what it offers, and what foreign pods use of it."""
 
     node: Node | None = None
     offers: Vector = ()
     foreign: dict[int, int] = field(default_factory=dict)
 
 
-Book = dict[Hashable, dict[int, int]]
+UsageTable = dict[Hashable, dict[int, int]]
 """Usage of admitted workloads by key: a hostname, a node's name, or a domain's values."""
 
 
-def book_add(book: Book, key: Hashable, vector: Vector) -> None:
-    """Add to the key's usage; an empty entry goes."""
-    entry = book.setdefault(key, {})
+def add_usage(table: UsageTable, key: Hashable, vector: Vector) -> None:
+    """Add to the key's usage; an empty entry is removed."""
+    entry = table.setdefault(key, {})
     add(entry, vector)
     if not entry:
-        del book[key]
+        del table[key]
 
 
 @dataclass(slots=True)
 class UsageTables:
-    """The books that one tree's rows are charged from."""
+    """The usage tables that one tree's rows are charged from."""
 
-    hosts: Book = field(default_factory=dict)
-    nodes: Book = field(default_factory=dict)
-    domains: Book = field(default_factory=dict)
+    hosts: UsageTable = field(default_factory=dict)
+    nodes: UsageTable = field(default_factory=dict)
+    domains: UsageTable = field(default_factory=dict)
 
 
-Nodes = Mapping[str, NodeBook]
+Nodes = Mapping[str, NodeRecord]

@@ -7,36 +7,38 @@ from typing import Any
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node
-from admission.engine.topology.allocation.shares import Share
+from admission.engine.topology.allocation.entries import EntryUsage
 from admission.engine.topology.tree.tree import Tree
 
 
 def dump(ledger: Ledger) -> dict[str, Any]:
     """The ledger's state, to be compared with `==`."""
-    capacity, bookings = ledger._capacity, ledger._bookings
+    capacity, allocations = ledger._capacity, ledger._allocations
     return {
         "flavors": dict(ledger.flavors),
         "admissions": dict(ledger.admissions),
         "trees": {name: _tree(tree) for name, tree in capacity.trees.items()},
         "nodes": {name: (book.node, book.offers, dict(book.foreign)) for name, book in capacity.nodes.items()},
         "charges": [
-            (kind, {key: dict(usage) for key, usage in book.items()}) for kind, book in capacity.all_books() if book
+            (kind, {key: dict(usage) for key, usage in book.items()})
+            for kind, book in capacity.all_usage_tables()
+            if book
         ],
         "generations": {name: capacity.generation(name) for name in ledger.flavors},
-        "pods": dict(bookings.pods),
+        "pods": dict(allocations.pods),
         "shares": {
-            (key, *slot): _share(share)
-            for key, booking in bookings.by_workload.items()
-            for slot, share in booking.shares.items()
+            (key, *slot): _entry(entry)
+            for key, allocation in allocations.by_workload.items()
+            for slot, entry in allocation.entries.items()
         },
-        "covered": dict(bookings.slot_of),
-        "homeless": bookings.assumed.homeless(),
+        "covered": dict(allocations.slot_of),
+        "homeless": allocations.assumed.unplaced_entries(),
         "quota": ledger.quota.state(),
     }
 
 
-def _share(share: Share) -> dict[str, Any]:
-    return asdict(share)
+def _entry(entry: EntryUsage) -> dict[str, Any]:
+    return asdict(entry)
 
 
 def _facts(node: Node | None) -> Any:

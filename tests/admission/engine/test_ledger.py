@@ -261,7 +261,7 @@ def test_the_audit_names_what_is_wrong() -> None:
     tree.shift_free(0, ((ledger._capacity.columns.of("gpu"), 1),))
     ledger.quota.add("cq", {("tas", "gpu"): 1})
     assert ledger.audit() == [
-        "flavor tas: r1/n1: free gpu is 2, the books say 1",
+        "flavor tas: r1/n1: free gpu is 2, expected 1",
         "quota usage of ClusterQueue cq is {('tas', 'gpu'): 4}, its workloads take {('tas', 'gpu'): 3}",
     ]
 

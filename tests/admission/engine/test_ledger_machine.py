@@ -100,17 +100,17 @@ class Cluster(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NODES), shape=shapes, workload=st.none() | keys)
     def bind(self, name: str, shape: dict[str, int], workload: str | None) -> None:
         """A pod gets bound; one that declares itself part of a workload may be covered by its admission."""
-        booking = self.ledger._bookings.by_workload.get(workload or "")
-        requests = booking.workload.pod_sets[0].requests if booking else shape
+        allocation = self.ledger._allocations.by_workload.get(workload or "")
+        requests = allocation.workload.pod_sets[0].requests if allocation else shape
         if self.polite and not self._may_bind(name, workload, requests):
             return
         self.serial += 1
         self.ledger.apply(BoundPod(f"ns/p{self.serial}", name, requests, workload, "main" if self.serial % 2 else None))
 
-    @precondition(lambda self: self.ledger._bookings.pods)
+    @precondition(lambda self: self.ledger._allocations.pods)
     @rule(data=st.data())
     def end_pod(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.ledger._bookings.pods)))
+        key = data.draw(st.sampled_from(sorted(self.ledger._allocations.pods)))
         self.ledger.apply(Gone(Removed.POD, key))
 
     @rule(key=keys, shape=shapes, ask=asks, count=st.integers(1, 6), flavor=st.integers(0, 1))
@@ -134,8 +134,8 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(key=keys)
     def release(self, key: str) -> None:
-        if (booking := self.ledger._bookings.by_workload.get(key)) is not None:
-            self.ledger.apply(replace(booking.workload, admission=None))
+        if (allocation := self.ledger._allocations.by_workload.get(key)) is not None:
+            self.ledger.apply(replace(allocation.workload, admission=None))
 
     @rule(key=keys, node=nodes, shape=shapes)
     def try_and_take_back(self, key: str, node: Node, shape: dict[str, int]) -> None:
@@ -171,17 +171,17 @@ class Cluster(RuleBasedStateMachine):
     # ---- help
 
     def _pods_on(self, name: str) -> bool:
-        return any(pod.node == name for pod in self.ledger._bookings.pods.values())
+        return any(pod.node == name for pod in self.ledger._allocations.pods.values())
 
     def _may_bind(self, name: str, workload: str | None, requests: Mapping[str, int]) -> bool:
         """Whether the pod is part of an admission that counts it here, or takes only what is really left."""
-        bookings, capacity = self.ledger._bookings, self.ledger._capacity
+        allocations, capacity = self.ledger._allocations, self.ledger._capacity
         book = capacity.nodes.get(name)
         if book is None or book.node is None:
             return False
-        slot = bookings.slot_for(BoundPod("", name, requests, workload))
-        share = None if slot is None else bookings.share_of(slot)
-        if share is not None and not share.by_node and len(share.covered) < share.count:
+        slot = allocations.slot_for(BoundPod("", name, requests, workload))
+        entry = None if slot is None else allocations.entry_of(slot)
+        if entry is not None and not entry.by_node and len(entry.covered) < entry.count:
             return True
         vector = capacity.columns.vector({**requests, "pods": 1})
         rows = [(tree, tree.row_of_node[name]) for tree in capacity.trees.values() if name in tree.row_of_node]
@@ -193,10 +193,10 @@ class Cluster(RuleBasedStateMachine):
 
     def _assumed(self, name: str, column: int) -> int:
         return sum(
-            share.assumed.get(name, 0) * amount
-            for booking in self.ledger._bookings.by_workload.values()
-            for share in booking.shares.values()
-            for at, amount in share.vector
+            entry.assumed.get(name, 0) * amount
+            for allocation in self.ledger._allocations.by_workload.values()
+            for entry in allocation.entries.values()
+            for at, amount in entry.vector
             if at == column
         )
 

@@ -142,11 +142,13 @@ def _events(ledger: Ledger, preemptor: Workload, victims: Sequence[Victim]) -> C
     said = _messages(ledger, preemptor, victims)
     events: Counter[tuple[str, ...]] = Counter()
     for victim in victims:
-        booking, message = booked[victim.workload], said[victim.workload]
-        queue = booking.admission.cluster_queue
+        allocation, message = booked[victim.workload], said[victim.workload]
+        queue = allocation.admission.cluster_queue
         events["EvictedDueToPreempted", _slashed(victim.workload), message] += 1
-        events["Preempted", _slashed(victim.workload), message + priorities(preemptor, booking.workload)] += 1
-        events["PreemptedWorkload", _slashed(preemptor.key), preempted_event(preemptor, booking.workload, queue)] += 1
+        events["Preempted", _slashed(victim.workload), message + priorities(preemptor, allocation.workload)] += 1
+        events[
+            "PreemptedWorkload", _slashed(preemptor.key), preempted_event(preemptor, allocation.workload, queue)
+        ] += 1
     return events
 
 

@@ -1,9 +1,9 @@
-"""Pods that are admitted but not bound yet, where nodes are counted one by one under a wider lowest level.
+"""Assumed pods: admitted, not bound yet, and counted per node below a wider lowest level.
 
-The assignment only names a domain, so the pod's node is not known yet. Until the pod is bound, an
-assumed pod holds its room on one of the domain's nodes (first fit by name). It gives way when the pod is bound, when its node
-goes, or when bound pods need the node. Entries whose pods find no node at all are kept in mind and tried again where room
-may have come. Called by booking.py.
+The assignment only names a domain, so the pod's node is not known yet. Until the pod is bound, an assumed pod holds its
+room on one of the domain's nodes (first fit by name). It gives way when the pod is bound, when its node goes, or when
+bound pods need the node. Entries with pods that fit on no node are remembered and tried again when room may have
+appeared. Called by allocations.py.
 """
 
 from __future__ import annotations
@@ -11,115 +11,115 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
-from admission.engine.topology.allocation.shares import Domain, Share, Slot, nodes_with_room
+from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
+from admission.engine.topology.allocation.entries import Domain, EntryUsage, Slot, nodes_with_room
 from admission.engine.trial import Journal
 
 
 class AssumedPods:
-    """Which node holds room for which entry's unbound pods (the counts are in the shares)."""
+    """Which nodes hold room for which entry's unbound pods (the entries hold the counts)."""
 
-    def __init__(self, capacity: Capacity, share_of: Callable[[Slot], Share | None], journal: Journal) -> None:
+    def __init__(self, capacity: Capacity, entry_of: Callable[[Slot], EntryUsage | None], journal: Journal) -> None:
         self._capacity = capacity
-        self._share_of = share_of
+        self._entry_of = entry_of
         self._journal = journal
         self._on: dict[str, set[Slot]] = {}
-        self._homeless: dict[Domain, set[Slot]] = {}
+        self._unplaced: dict[Domain, set[Slot]] = {}
 
-    def homeless(self) -> dict[Domain, set[Slot]]:
+    def unplaced_entries(self) -> dict[Domain, set[Slot]]:
         """Entries with pods that are on no node, by domain."""
-        return {domain: set(slots) for domain, slots in self._homeless.items() if slots}
+        return {domain: set(slots) for domain, slots in self._unplaced.items() if slots}
 
-    def pack(self, share: Share) -> None:
-        """Give the entry's pods that are on no node a place, as far as there is room."""
-        if not share.by_node:
+    def pack(self, entry: EntryUsage) -> None:
+        """Put the entry's unplaced pods on nodes, as far as there is room."""
+        if not entry.by_node:
             return
-        rest = share.unplaced
+        rest = entry.unplaced
         if rest > 0:
-            nodes = list(nodes_with_room(self._capacity, share.flavor, share.domain, share.vector, share.wants))
+            nodes = list(nodes_with_room(self._capacity, entry.flavor, entry.domain, entry.vector, entry.wants))
             for node, fit in nodes:
                 count = min(fit, rest)
                 if count:
-                    self.shift(share, node, count)
+                    self.shift(entry, node, count)
                     rest -= count
-        self.count_homeless(share)
+        self.track_unplaced(entry)
 
-    def shift(self, share: Share, node: str, count: int) -> None:
-        """`count` shadows of the entry come to the node (negative: leave)."""
-        total = share.assumed.get(node, 0) + count
+    def shift(self, entry: EntryUsage, node: str, count: int) -> None:
+        """Add `count` assumed pods of the entry to the node (negative: remove)."""
+        total = entry.assumed.get(node, 0) + count
         if total:
-            self._journal.put(share.assumed, node, total)
-            self._journal.add(self._on.setdefault(node, set()), share.slot)
+            self._journal.put(entry.assumed, node, total)
+            self._journal.add(self._on.setdefault(node, set()), entry.slot)
         else:
-            self._journal.drop(share.assumed, node)
-            self._journal.discard(self._on.setdefault(node, set()), share.slot)
-        self._capacity.charge(Spot(Kind.NODE, share.flavor, (node,)), share.vector, count)
+            self._journal.drop(entry.assumed, node)
+            self._journal.discard(self._on.setdefault(node, set()), entry.slot)
+        self._capacity.charge(Spot(SpotKind.NODE, entry.flavor, (node,)), entry.vector, count)
 
-    def count_homeless(self, share: Share) -> None:
-        """Remember whether the entry has pods that are on no node."""
-        if share.unplaced > 0:
-            self._journal.add(self._homeless.setdefault(share.domain, set()), share.slot)
-        elif share.domain in self._homeless:
-            self._journal.discard(self._homeless[share.domain], share.slot)
+    def track_unplaced(self, entry: EntryUsage) -> None:
+        """Record whether the entry has unplaced pods."""
+        if entry.unplaced > 0:
+            self._journal.add(self._unplaced.setdefault(entry.domain, set()), entry.slot)
+        elif entry.domain in self._unplaced:
+            self._journal.discard(self._unplaced[entry.domain], entry.slot)
 
-    def house(self, domain: Domain) -> None:
-        """Room may have come: try again for the domain's pods that are on no node."""
-        for slot in sorted(self._homeless.get(domain, ())):
+    def place_unplaced(self, domain: Domain) -> None:
+        """Try again to place the domain's unplaced pods: room may have appeared."""
+        for slot in sorted(self._unplaced.get(domain, ())):
             self._with(slot, self.pack)
 
-    def house_at(self, node: str) -> None:
-        """Room may have come on this node."""
-        if self._homeless:
+    def place_unplaced_on(self, node: str) -> None:
+        """Try again after room may have appeared on this node."""
+        if self._unplaced:
             for levels in sorted({tree.shape.levels for tree in self._capacity.trees.values()}):
                 values = self._capacity.domain_of(node, levels)
                 if values is not None:
-                    self.house((levels, values))
+                    self.place_unplaced((levels, values))
 
-    def house_all(self) -> None:
-        """Room may have come anywhere."""
-        for domain in sorted(self._homeless):
-            self.house(domain)
+    def place_all_unplaced(self) -> None:
+        """Try again everywhere."""
+        for domain in sorted(self._unplaced):
+            self.place_unplaced(domain)
 
     def leave(self, node: str) -> None:
-        """Nothing that is not there may count on this node any more: its assumed pods go elsewhere."""
+        """Move the node's assumed pods elsewhere: only bound pods may count on it."""
         for slot in sorted(self._on.get(node, ())):
             self._with(slot, partial(self._move, node))
 
-    def _move(self, node: str, share: Share) -> None:
-        self.shift(share, node, -share.assumed[node])
-        self.pack(share)
+    def _move(self, node: str, entry: EntryUsage) -> None:
+        self.shift(entry, node, -entry.assumed[node])
+        self.pack(entry)
 
-    def clear(self, share: Share) -> None:
-        """The entry is no more."""
-        for node in sorted(share.assumed):
-            self.shift(share, node, -share.assumed[node])
-        if share.domain in self._homeless:
-            self._journal.discard(self._homeless[share.domain], share.slot)
+    def clear(self, entry: EntryUsage) -> None:
+        """Remove the entry's assumed pods: the entry is gone."""
+        for node in sorted(entry.assumed):
+            self.shift(entry, node, -entry.assumed[node])
+        if entry.domain in self._unplaced:
+            self._journal.discard(self._unplaced[entry.domain], entry.slot)
 
-    def give_way(self, share: Share, node: str) -> None:
-        """A pod of the entry is bound to this node: one assumed pod less, there if there is one."""
-        if share.unplaced < 0:
-            self.shift(share, node if node in share.assumed else max(share.assumed), -1)
+    def give_way(self, entry: EntryUsage, node: str) -> None:
+        """Remove one assumed pod of the entry, on this node if there is one: a pod was bound here."""
+        if entry.unplaced < 0:
+            self.shift(entry, node if node in entry.assumed else max(entry.assumed), -1)
 
-    def _with(self, slot: Slot, act: Callable[[Share], None]) -> None:
-        share = self._share_of(slot)
-        if share is not None:
-            act(share)
+    def _with(self, slot: Slot, act: Callable[[EntryUsage], None]) -> None:
+        entry = self._entry_of(slot)
+        if entry is not None:
+            act(entry)
 
     def relieve(self, name: str) -> None:
-        """The node may hold more than it has: assumed pods on it give way."""
+        """Move assumed pods off the node while it is overcommitted."""
         for slot in sorted(self._on.get(name, ()), reverse=True):
             self._with(slot, partial(self._thin, name))
 
-    def _thin(self, name: str, share: Share) -> None:
-        while share.assumed.get(name) and self._overfull(name, share):
-            self.shift(share, name, -1)
-            self.pack(share)
+    def _thin(self, name: str, entry: EntryUsage) -> None:
+        while entry.assumed.get(name) and self._overfull(name, entry):
+            self.shift(entry, name, -1)
+            self.pack(entry)
 
-    def _overfull(self, name: str, share: Share) -> bool:
-        """Whether something that the share takes of the node is promised more often than it is there."""
-        tree = self._capacity.trees.get(share.flavor)
+    def _overfull(self, name: str, entry: EntryUsage) -> bool:
+        """Whether the node is overcommitted in a resource that the entry uses."""
+        tree = self._capacity.trees.get(entry.flavor)
         row = None if tree is None else tree.row_of_node.get(name)
         if tree is None or row is None:
             return False
-        return any(amount > 0 and tree.free_at(row, column) < 0 for column, amount in share.vector)
+        return any(amount > 0 and tree.free_at(row, column) < 0 for column, amount in entry.vector)

@@ -1,11 +1,12 @@
-"""All that offers and takes room: nodes, foreign pods, usage of admitted workloads, on the trees of all flavors at once.
+"""Everything that offers or uses room: nodes, foreign pods, usage of admitted workloads, on the trees of all flavors.
 
-Every change is applied to the few rows that it touches, and leaves its inverse in the journal. Flavors whose lowest level
-is the host share usage by hostname (they may overlap); in Nodes counting every charge lies on a node and so is seen by
-every flavor over that node; in Domains counting wider flavors only know their own usage (placement.md 5.1).
-`generation` of a flavor grows when its capacity may have grown; `ground` with every change of what there would be without
-admitted workloads (nodes, foreign pods, trees), and when such a change is taken back. Which workload charges what is decided
-in booking.py.
+Every change updates the few rows that it concerns and records its inverse in the journal. Flavors whose lowest level is
+the host share usage by hostname (they may overlap). In Nodes counting every charge lies on a node, so every flavor with
+that node sees it. In Domains counting wider flavors only know their own usage (placement.md 5.1).
+
+`generation` of a flavor grows when its capacity may have grown. `base_generation` grows with every change of what there
+would be without admitted workloads (nodes, foreign pods, trees), and when such a change is undone. allocations.py
+decides which workload charges what.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from admission.engine.model import HOSTNAME_LABEL, Amounts, Counting, Flavor, Node, PlacementOptions
-from admission.engine.topology.tree.tree import Shape, Tree, Values
+from admission.engine.topology.tree.tree import Tree, TreeSpec, Values
 from admission.engine.topology.usage import (
-    Book,
     Columns,
-    NodeBook,
+    NodeRecord,
+    UsageTable,
     UsageTables,
     Vector,
     add,
-    book_add,
+    add_usage,
     times,
 )
 from admission.engine.trial import Journal
@@ -34,13 +35,13 @@ from admission.engine.trial import Journal
 T = TypeVar("T")
 
 _OFFERED: Final = 4096
-"""Kinds of nodes; more only cost memory."""
+"""Cached node sizes; more would only cost memory."""
 
 _PART: Final = 500
-"""Rows or nodes that are checked without a pause: some milliseconds."""
+"""Rows or nodes that an audit checks in one step: some milliseconds."""
 
 
-class Kind(Enum):
+class SpotKind(Enum):
     """What a charge lies on."""
 
     HOST = "host"
@@ -52,7 +53,7 @@ class Kind(Enum):
 class Spot:
     """A place that can be charged. `key`: one hostname or node name, or a domain's values, widest first."""
 
-    kind: Kind
+    kind: SpotKind
     flavor: str
     key: Values
 
@@ -63,21 +64,21 @@ class Capacity:
     def __init__(self, options: PlacementOptions, journal: Journal) -> None:
         self.columns = Columns()
         self.trees: dict[str, Tree] = {}
-        self.nodes: dict[str, NodeBook] = {}
+        self.nodes: dict[str, NodeRecord] = {}
         self._options = options
         self._journal = journal
         self._usage_tables: dict[str, UsageTables] = {}
         self._shared = UsageTables()
         self._generations: dict[str, int] = {}
         self._offered: dict[Vector, Vector] = {}
-        self.ground = 0
+        self.base_generation = 0
 
     def generations(self) -> dict[str, int]:
-        """Of all flavors."""
+        """The generation of every flavor."""
         return dict(self._generations)
 
     def keep_generations(self, generations: Mapping[str, int]) -> None:
-        """What was freed since had only been taken since: nobody has more room than when these were read."""
+        """Restore generations that were read before: what was freed since had also been taken since."""
         for flavor in self._generations.keys() | generations.keys():
             if flavor in generations:
                 self._journal.put(self._generations, flavor, generations[flavor])
@@ -91,33 +92,33 @@ class Capacity:
     def _grew(self, flavor: str) -> None:
         self._journal.put(self._generations, flavor, self.generation(flavor) + 1)
 
-    def _disturb(self) -> None:
-        self.ground += 1
+    def _base_changed(self) -> None:
+        self.base_generation += 1
 
     # ---- flavors
 
     def set_flavor(self, name: str, flavor: Flavor | None) -> bool:
-        """The flavor is now this (None: gone). True: its tree was built anew (levels or node labels changed)."""
-        shape = None if flavor is None else Shape.of(flavor, self._options.counting)
+        """Set the flavor (None: remove it). True if its tree was rebuilt (levels or node labels changed)."""
+        shape = None if flavor is None else TreeSpec.of(flavor, self._options.counting)
         old = self.trees.get(name)
         self._grew(name)
-        self._journal.record(self._disturb)
-        self._disturb()
+        self._journal.record(self._base_changed)
+        self._base_changed()
         if shape is None:
             self._journal.drop(self.trees, name)
         elif old is None or old.shape != shape:
-            self._journal.put(self.trees, name, self._planted(name, shape))
+            self._journal.put(self.trees, name, self._rebuilt(name, shape))
             return True
         return False
 
-    def _planted(self, name: str, shape: Shape) -> Tree:
+    def _rebuilt(self, name: str, shape: TreeSpec) -> Tree:
         tree = Tree(shape, self.columns, self.nodes, self.usage_tables(name))
         for node in self.nodes:
             tree.put(node)
         return tree
 
     def usage_tables(self, flavor: str) -> UsageTables:
-        """The books that the flavor's rows are charged from."""
+        """The tables that the flavor's rows are charged from."""
         own = self._usage_tables.get(flavor)
         if own is None:
             own = (
@@ -131,13 +132,13 @@ class Capacity:
     # ---- nodes and foreign pods
 
     def inputs(self) -> Iterator[Node]:
-        """The nodes that were told, by name."""
-        return (book.node for _, book in sorted(self.nodes.items()) if book.node is not None)
+        """The known nodes, by name."""
+        return (record.node for _, record in sorted(self.nodes.items()) if record.node is not None)
 
     def set_node(self, name: str, node: Node | None) -> bool:
-        """The node is now this (None: gone). True: it came, went or moved; False: at most its amounts changed."""
-        book = self.nodes.get(name)
-        old = None if book is None else book.node
+        """Set the node (None: remove it). True if it came, went or moved; False if at most its amounts changed."""
+        record = self.nodes.get(name)
+        old = None if record is None else record.node
         if old == node:
             return False
         self._journal.record(partial(self._set_node, name, old))
@@ -148,14 +149,14 @@ class Capacity:
         return not _same_but_amounts(old, node)
 
     def _set_node(self, name: str, node: Node | None) -> None:
-        self._disturb()
-        book = self._book_of(name)
-        only_amounts = _same_but_amounts(book.node, node)
+        self._base_changed()
+        record = self._record_of(name)
+        only_amounts = _same_but_amounts(record.node, node)
         if not only_amounts:
             for tree in self.trees.values():
                 tree.drop(name)
-        book.node = node
-        book.offers = () if node is None else self._offers(node.allocatable)
+        record.node = node
+        record.offers = () if node is None else self._offers(node.allocatable)
         for tree in self.trees.values():
             if only_amounts:
                 tree.refill(name)
@@ -164,25 +165,25 @@ class Capacity:
         self._forget_if_empty(name)
 
     def _offers(self, allocatable: Amounts) -> Vector:
-        """By column; nodes that offer the same share it."""
+        """Amounts by column. Nodes of the same size share the vector."""
         vector = self.columns.vector(allocatable)
         if len(self._offered) > _OFFERED:
             self._offered.clear()
         return self._offered.setdefault(vector, vector)
 
-    def _book_of(self, name: str) -> NodeBook:
-        book = self.nodes.get(name)
-        if book is None:
-            book = self.nodes[name] = NodeBook()
-        return book
+    def _record_of(self, name: str) -> NodeRecord:
+        record = self.nodes.get(name)
+        if record is None:
+            record = self.nodes[name] = NodeRecord()
+        return record
 
     def _forget_if_empty(self, name: str) -> None:
-        book = self.nodes[name]
-        if book.node is None and not book.foreign:
+        record = self.nodes[name]
+        if record.node is None and not record.foreign:
             del self.nodes[name]
 
     def add_foreign(self, name: str, vector: Vector, count: int = 1) -> None:
-        """`count` foreign pods of this size came onto the node (negative: went)."""
+        """Add `count` foreign pods of this size to the node (negative: remove)."""
         amount = times(vector, count)
         if self._journal.recording:
             self._journal.record(partial(self._add_foreign, name, times(amount, -1)))
@@ -193,8 +194,8 @@ class Capacity:
                     self._grew(flavor)
 
     def _add_foreign(self, name: str, vector: Vector) -> None:
-        self._disturb()
-        add(self._book_of(name).foreign, vector)
+        self._base_changed()
+        add(self._record_of(name).foreign, vector)
         for tree in self.trees.values():
             row = tree.row_of_node.get(name)
             if row is not None:
@@ -202,9 +203,9 @@ class Capacity:
         self._forget_if_empty(name)
 
     def domain_of(self, name: str, levels: tuple[str, ...]) -> Values | None:
-        """The domain of a node under these levels. A node that is not known yet is taken to bear its name as hostname."""
-        book = self.nodes.get(name)
-        node = None if book is None else book.node
+        """The domain of a node under these levels. An unknown node is assumed to have its name as hostname."""
+        record = self.nodes.get(name)
+        node = None if record is None else record.node
         if node is None:
             return (name,) if levels == (HOSTNAME_LABEL,) else None
         if any(level not in node.labels for level in levels):
@@ -214,7 +215,7 @@ class Capacity:
     # ---- usage of admitted workloads
 
     def charge(self, spot: Spot, vector: Vector, count: int) -> None:
-        """`count` pods of this size take their place (negative: leave it)."""
+        """Charge `count` pods of this size (negative: release)."""
         if count:
             amount = times(vector, count)
             if self._journal.recording:
@@ -222,33 +223,35 @@ class Capacity:
             self._charge(spot, amount, grew=count < 0)
 
     def _charge(self, spot: Spot, vector: Vector, *, grew: bool = False) -> None:
-        book_add(self.book(spot), book_key(spot), vector)
+        add_usage(self.usage_table(spot), usage_key(spot), vector)
         for flavor, tree, row in self._rows(spot):
             tree.shift_used(row, vector)
             if grew:
                 self._grew(flavor)
 
     def assume(self, spot: Spot, vector: Vector, count: int) -> None:
-        """As `charge`, but only what is free changes: for pod sets that are placed together in one question."""
+        """As `charge`, but only free amounts change: for pod sets placed together in one question."""
         amount = times(vector, -count)
         for _, tree, row in list(self._rows(spot)):
             self._journal.record(partial(tree.shift_free, row, amount, -1))
             tree.shift_free(row, amount)
 
-    def book(self, spot: Spot) -> Book:
-        """Where the spot's usage is written."""
+    def usage_table(self, spot: Spot) -> UsageTable:
+        """The usage table of the spot."""
         usage_tables = self.usage_tables(spot.flavor)
         match spot.kind:
-            case Kind.HOST:
+            case SpotKind.HOST:
                 return usage_tables.hosts
-            case Kind.NODE:
+            case SpotKind.NODE:
                 return usage_tables.nodes
-            case Kind.DOMAIN:
+            case SpotKind.DOMAIN:
                 return usage_tables.domains
 
     def row(self, flavor: str, spot: Spot) -> int | None:
-        """The row of the flavor's tree that a charge of the spot would touch. A spot of no flavor ("") is a foreign pod's."""
-        shared = spot.kind is not Kind.DOMAIN and self._options.overlapping_flavors
+        """The row of the flavor's tree that a charge of the spot would change. Spots of flavor "" belong to foreign
+        pods.
+        """
+        shared = spot.kind is not SpotKind.DOMAIN and self._options.overlapping_flavors
         return _row(self.trees[flavor], spot) if shared or spot.flavor in ("", flavor) else None
 
     def _rows(self, spot: Spot) -> Iterator[tuple[str, Tree, int]]:
@@ -258,22 +261,22 @@ class Capacity:
                 yield flavor, tree, row
 
     def _seen_by(self, spot: Spot) -> Iterator[tuple[str, Tree]]:
-        if spot.kind is not Kind.DOMAIN and self._options.overlapping_flavors:
+        if spot.kind is not SpotKind.DOMAIN and self._options.overlapping_flavors:
             yield from self.trees.items()
         elif spot.flavor in self.trees:
             yield spot.flavor, self.trees[spot.flavor]
 
-    def all_books(self) -> Iterator[tuple[Kind, Book]]:
-        """Every book of usage once, whichever flavors share it."""
-        shared = {id(book) for book in (self._shared.hosts, self._shared.nodes)}
-        yield from ((Kind.HOST, self._shared.hosts), (Kind.NODE, self._shared.nodes))
+    def all_usage_tables(self) -> Iterator[tuple[SpotKind, UsageTable]]:
+        """Every usage table once, whichever flavors share it."""
+        shared = {id(table) for table in (self._shared.hosts, self._shared.nodes)}
+        yield from ((SpotKind.HOST, self._shared.hosts), (SpotKind.NODE, self._shared.nodes))
         for _, usage_tables in sorted(self._usage_tables.items()):
             own = (
-                (Kind.HOST, usage_tables.hosts),
-                (Kind.NODE, usage_tables.nodes),
-                (Kind.DOMAIN, usage_tables.domains),
+                (SpotKind.HOST, usage_tables.hosts),
+                (SpotKind.NODE, usage_tables.nodes),
+                (SpotKind.DOMAIN, usage_tables.domains),
             )
-            yield from ((kind, book) for kind, book in own if id(book) not in shared)
+            yield from ((kind, table) for kind, table in own if id(table) not in shared)
 
     @property
     def by_node(self) -> bool:
@@ -281,7 +284,7 @@ class Capacity:
         return self._options.counting is Counting.NODES
 
     def differences(self) -> Iterator[list[str]]:
-        """What of the trees does not agree with the books, a part after the other: there may be changes in between."""
+        """Where the trees disagree with the usage tables, in parts: changes may happen between two parts."""
         for name, tree in sorted(self.trees.items()):
             for rows in _parts(tree.rows.ids().tolist()):
                 yield self._told(name, tree, chain.from_iterable(map(tree.wrong_row, rows)))
@@ -296,18 +299,18 @@ def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[first : first + _PART] for first in range(0, len(items), _PART))
 
 
-def book_key(spot: Spot) -> str | Values:
-    """Under what the spot stands in its book."""
-    return spot.key if spot.kind is Kind.DOMAIN else spot.key[-1]
+def usage_key(spot: Spot) -> str | Values:
+    """The key of the spot in its usage table."""
+    return spot.key if spot.kind is SpotKind.DOMAIN else spot.key[-1]
 
 
 def _row(tree: Tree, spot: Spot) -> int | None:
     match spot.kind:
-        case Kind.HOST:
+        case SpotKind.HOST:
             return tree.row_of_host.get(spot.key[-1])
-        case Kind.NODE:
+        case SpotKind.NODE:
             return tree.row_of_node.get(spot.key[-1])
-        case Kind.DOMAIN:
+        case SpotKind.DOMAIN:
             return None if tree.by_node else tree.levels[-1].slots.get(spot.key)
 
 

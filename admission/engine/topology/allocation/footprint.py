@@ -19,23 +19,23 @@ from admission.engine.topology.usage import Vector
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Amounts taken in one tree: three int64 arrays of one length. A cell may stand there several times."""
+    """Amounts used in one tree: three int64 arrays of equal length. A cell may occur several times."""
 
     columns: Ints
     rows: Ints
     amounts: Ints
 
     def part(self, first: int, last: int) -> Cells:
-        """The entries from `first` up to, and without, `last`."""
+        """The entries `first` to `last` - 1."""
         return Cells(self.columns[first:last], self.rows[first:last], self.amounts[first:last])
 
 
 Footprint = Mapping[str, Cells]
-"""What is taken, by the flavor of the tree."""
+"""What is used, by the flavor of the tree."""
 
 
 def footprint(capacity: Capacity, taken: Iterable[tuple[Spot, Vector]]) -> Footprint:
-    """Of all that is charged on these spots, in every tree that sees them."""
+    """The footprint of all that is charged on these spots, in every tree that contains them."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     for spot, vector in taken:
         for flavor in capacity.trees:
@@ -50,7 +50,7 @@ def _cells(entries: Sequence[tuple[int, int, int]]) -> Cells:
 
 
 def joined(footprints: Sequence[Footprint], flavor: str) -> tuple[Cells, Ints]:
-    """Those of one tree behind each other, and where each begins: one more offset than there are footprints."""
+    """The footprints of one tree concatenated, and the offset of each (one more offset than footprints)."""
     parts = [each.get(flavor, _NOTHING) for each in footprints]
     offsets = np.zeros(len(parts) + 1, dtype=np.int64)
     if not parts:
@@ -64,7 +64,7 @@ _NOTHING = Cells(_NONE, _NONE, _NONE)
 
 
 def free(capacity: Capacity, flavor: str, cells: Cells, sign: int) -> None:
-    """What they take becomes free (sign 1), or is taken again (-1)."""
+    """Free these amounts (sign 1), or use them again (-1)."""
     tree = capacity.trees.get(flavor)
     if tree is not None and len(cells.amounts):
         tree.shift_cells(cells.columns, cells.rows, sign * cells.amounts)

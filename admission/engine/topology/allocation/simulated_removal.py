@@ -1,11 +1,11 @@
-"""What an admitted workload and its bound pods take, taken out of the trees and put back, as if they were gone for good.
+"""Simulate that an admitted workload and its bound pods are gone for good, and undo it.
 
-A release proper makes the pods that are still bound foreign until they have ended; a question what an eviction would bring
-wants to know how it will be when they have. So here only amounts move: bookings stay as they are, which is why this is done
-inside a trial, and audited by nobody before the trial ends. Pods of others that are homeless under a wider lowest level
-(assumed.py) do not move into the room. Called by ledger.py for the preemption engine.
+A real release makes pods that are still bound foreign until they end. The question what an eviction would bring needs
+the state after that. So here only amounts move while the allocations stay as they are; that is why it happens inside a
+trial, with no audit before the trial ends. Unplaced pods of other workloads under a wider lowest level (assumed.py) do
+not move into the room. Called by ledger.py for the preemption engine.
 
-`PlacementCheck` answers quickly whether a placement found a moment ago still has room.
+`PlacementCheck` tells quickly whether a placement that was just found still fits.
 """
 
 from __future__ import annotations
@@ -15,55 +15,55 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from admission.engine.model import Assignment, PlacementRequest
-from admission.engine.topology.allocation.booking import Bookings
-from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
-from admission.engine.topology.allocation.shares import Share, held
+from admission.engine.topology.allocation.allocations import Allocations
+from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
+from admission.engine.topology.allocation.entries import EntryUsage, held
 from admission.engine.topology.constraints import pod_amounts
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.usage import Vector, times
 
 
-def shift(bookings: Bookings, capacity: Capacity, key: str, sign: int) -> None:
-    """Take what the workload holds out of the trees (sign -1), or put it back (+1). The workload must be booked."""
-    for share in bookings.by_workload[key].shares.values():
-        for spot, vector in _charged(bookings, capacity, share):
+def shift(allocations: Allocations, capacity: Capacity, key: str, sign: int) -> None:
+    """Subtract what the workload holds from usage (sign -1), or add it again (+1). The workload must be allocated."""
+    for entry in allocations.by_workload[key].entries.values():
+        for spot, vector in _charged(allocations, capacity, entry):
             capacity.charge(spot, vector, sign)
-    for node, vector in _foreign(bookings, capacity, key):
+    for node, vector in _foreign(allocations, capacity, key):
         capacity.add_foreign(node, vector, sign)
 
 
-def taken(bookings: Bookings, capacity: Capacity, key: str) -> Iterator[tuple[Spot, Vector]]:
-    """All that `shift` would move, pods that are charged on their nodes among it."""
-    for share in bookings.by_workload[key].shares.values():
-        yield from _charged(bookings, capacity, share)
-    for node, vector in _foreign(bookings, capacity, key):
-        yield Spot(Kind.NODE, "", (node,)), vector
+def taken(allocations: Allocations, capacity: Capacity, key: str) -> Iterator[tuple[Spot, Vector]]:
+    """All that `shift` would move, including pods that are charged on their nodes."""
+    for entry in allocations.by_workload[key].entries.values():
+        yield from _charged(allocations, capacity, entry)
+    for node, vector in _foreign(allocations, capacity, key):
+        yield Spot(SpotKind.NODE, "", (node,)), vector
 
 
-def _charged(bookings: Bookings, capacity: Capacity, share: Share) -> Iterator[tuple[Spot, Vector]]:
-    if not share.by_node:
-        yield share.spot, times(share.vector, share.count)
+def _charged(allocations: Allocations, capacity: Capacity, entry: EntryUsage) -> Iterator[tuple[Spot, Vector]]:
+    if not entry.by_node:
+        yield entry.spot, times(entry.vector, entry.count)
         return
-    for node, count in share.assumed.items():
-        yield Spot(Kind.NODE, share.flavor, (node,)), times(share.vector, count)
-    for pod in (bookings.pods[key] for key in share.covered):
-        yield Spot(Kind.NODE, share.flavor, (pod.node,)), capacity.columns.vector(held(pod))
+    for node, count in entry.assumed.items():
+        yield Spot(SpotKind.NODE, entry.flavor, (node,)), times(entry.vector, count)
+    for pod in (allocations.pods[key] for key in entry.covered):
+        yield Spot(SpotKind.NODE, entry.flavor, (pod.node,)), capacity.columns.vector(held(pod))
 
 
-def _foreign(bookings: Bookings, capacity: Capacity, key: str) -> Iterator[tuple[str, Vector]]:
-    """What of its bound pods is charged on their nodes: those that are not covered, and what covered ones take beyond."""
-    for pod in (bookings.pods[name] for name in bookings.pods_apart(key)):
-        slot = bookings.slot_of.get(pod.key)
-        share = None if slot is None else bookings.share_of(slot)
-        if share is None:
+def _foreign(allocations: Allocations, capacity: Capacity, key: str) -> Iterator[tuple[str, Vector]]:
+    """What is charged on nodes for its bound pods: pods that are not covered, and the surplus of covered ones."""
+    for pod in (allocations.pods[name] for name in allocations.pods_with_surplus(key)):
+        slot = allocations.slot_of.get(pod.key)
+        entry = None if slot is None else allocations.entry_of(slot)
+        if entry is None:
             yield pod.node, capacity.columns.vector(held(pod))
-        elif not share.by_node and (surplus := bookings.surplus(share, pod)):
+        elif not entry.by_node and (surplus := allocations.surplus(entry, pod)):
             yield pod.node, surplus
 
 
 class PlacementCheck:
-    """Placements of one workload, all together; `holds` asks whether the trees, as they are now, have room for them."""
+    """The placements of one workload. `holds` tells whether the trees have room for them now."""
 
     def __init__(
         self, capacity: Capacity, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]
@@ -71,7 +71,7 @@ class PlacementCheck:
         self._tree, self._needs = _needs(capacity, requests, found)
 
     def holds(self) -> bool:
-        """True: they still fit. False: they do not, or it cannot be told by rows (several flavors, nodes below domains)."""
+        """True: they still fit. False: they do not, or rows cannot tell (several flavors, or nodes below domains)."""
         if self._tree is None:
             return False
         for column, (rows, amounts) in self._needs.items():

@@ -1,1 +1,1 @@
-"""Kueue's algorithm to the letter: the level, the descent, the picking of domains, balanced placement."""
+"""Kueue's algorithm, exactly: find the level, descend, pick domains, balanced placement."""

@@ -1,9 +1,9 @@
 """Balanced placement: equal shares of as few domains as possible (placement.md 5.12, 5.15.2, 5.15.12).
 
-Among sets of siblings the one wins whose smallest share can be largest. Domains that cannot hold that share are pruned from
-a copy of the set; of the rest the fewest that hold everything are chosen, most even first, and each gets the share and,
-as far as there is any, some of what is left over. Whatever fails on the way, fails silently: BestFit is tried then.
-Called by search.py; `Cloner` gives it copies of domains with their subtrees.
+The set of siblings wins whose smallest share can be largest. Domains that cannot hold that share are pruned from a copy
+of the set. From the rest the algorithm chooses the fewest that hold everything, the most even choice first. Each gets
+the share and, while any is left, part of the remainder. Every failure on the way falls back to BestFit. Called by
+tree_search.py; `Cloner` copies domains with their subtrees.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from math import log2
 
 import numpy as np
 
-from admission.engine.topology.compatible.pick import Dom, Profile
+from admission.engine.topology.compatible.pick import Dom, PickOrder
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
 Cloner = Callable[[int, Iterable[int]], list[Dom]]
-"""(level, slots) to copies of these domains, each with its whole subtree."""
+"""(level, slots) -> copies of these domains, each with its whole subtree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """The largest first: whether they hold everything, how many are needed, the last with a leader and the last without."""
+    """Take the largest first: whether they hold everything, how many are needed, the last with a leader and the last
+    without.
+    """
 
     fits: bool
     count: int
@@ -43,7 +45,7 @@ class Greedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SiblingSet:
     """A pruned set of siblings, each of which can take `share` slices."""
 
     doms: list[Dom]
@@ -52,9 +54,9 @@ class Candidate:
 
 
 class Balance:
-    """One balanced try."""
+    """One balanced attempt."""
 
-    def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers], profile: Profile, cloner: Cloner) -> None:
+    def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers], profile: PickOrder, cloner: Cloner) -> None:
         self._tree = tree
         self._ask = ask
         self._numbers = numbers
@@ -63,8 +65,8 @@ class Balance:
         self._cloner = cloner
 
     def find(self) -> Start | None:
-        """The domains with their shares; None: BestFit is to be tried."""
-        best: Candidate | None = None
+        """The domains with their shares; None: try BestFit."""
+        best: SiblingSet | None = None
         for slots in self._sibling_sets():
             if not (self._told and self._hopeless(best, slots)):
                 best = self._better(best, slots)
@@ -88,8 +90,10 @@ class Balance:
 
     # ---- which set of siblings
 
-    def _hopeless(self, best: Candidate | None, slots: Sequence[int]) -> bool:
-        """Whether `_better` would keep the best, told without copies: pruning leaves no share larger and no count smaller."""
+    def _hopeless(self, best: SiblingSet | None, slots: Sequence[int]) -> bool:
+        """Whether `_better` would keep the best. Checked without copies: pruning increases no share and decreases no
+        count.
+        """
         ask, ids = self._ask, np.array(slots, dtype=np.int64)
         upper = self._numbers[ask.level].slice[ids]
         level = ask.level
@@ -103,7 +107,7 @@ class Balance:
         return share < best.share or (share == best.share and _fewest(upper, ask.need) >= best.count)
 
     def _share(self, level: int, ids: Ints) -> int:
-        """What each of the largest would get that are needed, the one with the leader first; 0: they do not hold everything."""
+        """What each of the needed largest would get, the one with the leader first; 0 if they do not hold everything."""
         ask, numbers = self._ask, self._numbers[level]
         sizes, rest, limits = numbers.slice[ids], ask.need, list[int]()
         if ask.leaders:
@@ -123,7 +127,7 @@ class Balance:
             limits.append(int(np.partition(sizes, len(sizes) - more)[len(sizes) - more]))
         return min(ask.need // count, *limits)
 
-    def _better(self, best: Candidate | None, slots: list[int]) -> Candidate | None:
+    def _better(self, best: SiblingSet | None, slots: list[int]) -> SiblingSet | None:
         ask = self._ask
         doms = self._cloner(ask.level, slots)
         found = self._greedy(_children(doms) if ask.level < ask.slice_level else doms)
@@ -143,7 +147,7 @@ class Balance:
         if count is None:
             return best
         if best is None or share > best.share or (share == best.share and count < best.count):
-            return Candidate(doms, share, count)
+            return SiblingSet(doms, share, count)
         return best
 
     def _greedy(self, doms: Sequence[Dom]) -> Greedy:
@@ -162,7 +166,7 @@ class Balance:
         return Greedy(rest <= 0 and leaders <= 0, count, last_leader, last)
 
     def _pruned(self, doms: list[Dom], share: int) -> int | None:
-        """Prune; then how many domains are needed, None where the rest does not hold everything."""
+        """Prune; returns how many domains are needed, None if the rest does not hold everything."""
         for dom in doms:
             for child in dom.children or ():
                 self._test(child, share)
@@ -179,10 +183,10 @@ class Balance:
             _no_leader(dom)
 
     def _roll_up(self, dom: Dom, level: int) -> None:
-        """The numbers of a subtree anew from its lowest domains, without inner layers."""
+        """Recompute the numbers of a subtree from its lowest domains, without inner layers."""
         children = dom.children
         if children:
-            # The numbers of a domain without children are its own.
+            # A domain without children keeps its numbers.
             if children[0].children:
                 for child in children:
                     self._roll_up(child, level + 1)
@@ -204,7 +208,7 @@ class Balance:
         return sorted(doms, key=lambda d: (-d.leader, -d.slice_l, -_entropy(d), d.label))
 
     def _optimal(self, doms: list[Dom], ordered: list[Dom]) -> list[Dom] | None:
-        """As few domains as possible that hold everything most tightly; of equal ones the first found in this order."""
+        """As few domains as possible that hold everything most tightly; the first found wins a tie."""
         ask, most = self._ask, self._greedy(doms).count
         states: list[dict[tuple[int, int], tuple[Dom, ...]]] = [{} for _ in range(most + 1)]
         states[0][ask.leaders, ask.need * ask.slice_size] = ()
@@ -222,7 +226,7 @@ class Balance:
         return list(states[most][0, max(ends)]) if ends else None
 
     def _share_out(self, doms: list[Dom], share: int) -> list[Dom] | None:
-        """Each domain its share, and of what is left over as much as it can take, the first ones first."""
+        """Give each domain its share, and the first ones as much of the remainder as they can take."""
         ask = self._ask
         chosen = self._optimal(doms, sorted(doms, key=lambda d: d.label))
         if chosen is None or ask.need < len(chosen) * share:
@@ -245,7 +249,7 @@ def _children(doms: Iterable[Dom]) -> list[Dom]:
 
 
 def _fewest(sizes: Ints, need: int) -> int:
-    """How many of the largest hold the need; 0 where all do not."""
+    """How many of the largest hold the need; 0 if all of them do not."""
     held = np.cumsum(-np.sort(-sizes))
     return int(np.searchsorted(held, need)) + 1 if len(held) and int(held[-1]) >= need else 0
 
@@ -275,7 +279,7 @@ def _no_leader(dom: Dom) -> None:
 
 
 def _entropy(dom: Dom) -> float:
-    """Of how the pods are spread over the children; the sum runs over sorted counts, so equal spreads tie exactly."""
+    """How evenly the pods are spread over the children. Sums over sorted counts, so equal spreads tie exactly."""
     counts = sorted(child.pod for child in dom.children or () if child.pod > 0)
     total = sum(counts)
     return -sum(count / total * log2(count / total) for count in counts) if total else 0.0

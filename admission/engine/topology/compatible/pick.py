@@ -1,7 +1,7 @@
-"""Picking domains one by one, as 5.6 to 5.8 are written: with leaders, with affinity, inside one parent.
+"""Pick domains one by one, as placement.md 5.6 to 5.8 describe: with leaders, with affinity, inside one parent.
 
-A Dom is a domain with numbers of its own that the picking changes; the orders and `minimize` are the text's, including its
-quirks. select.py is the quick way for the plain case and gives the same answer. search.py calls both.
+A Dom is a domain with its own numbers, which picking changes. The orders and `minimize` follow the text, including its
+quirks. select.py is the fast way for the plain case and gives the same answer. tree_search.py calls both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import takewhile
 
 @dataclass(slots=True)
 class Dom:
-    """A domain while it is being picked. `label` sorts like its values. `children` only in a copy of a subtree."""
+    """A domain while it is being picked. `label` sorts like its values. `children` is set only in a copy of a subtree."""
 
     id: int
     label: int
@@ -30,14 +30,14 @@ Sizes = Callable[[Dom], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """The two orders: `least` takes small domains first (and never looks for the tightest), else BestFit."""
+class PickOrder:
+    """The two orders: `least` takes small domains first (and never looks for the tightest), otherwise BestFit."""
 
     least: bool
     by_affinity: bool
 
     def with_leader(self, doms: Sequence[Dom]) -> list[Dom]:
-        """Those with room for a leader first."""
+        """Domains with room for a leader first."""
         sign = 1 if self.least else -1
         return sorted(doms, key=lambda d: (-d.leader, self._affinity(d), sign * d.slice_l, d.pod_l, d.label))
 
@@ -50,7 +50,7 @@ class Profile:
         return -dom.affinity if self.by_affinity else 0
 
     def tightest(self, doms: Sequence[Dom], need: int, leaders: int, *, slices: bool) -> Dom:
-        """The first with the fewest slices (or pods) that hold `need`; the first of all where none does."""
+        """The first domain with the fewest slices (or pods) that holds `need`; the first of all if none does."""
         beside, alone = _sizes(slices)
         size = beside if leaders else alone
         among = takewhile(lambda d: d.affinity == doms[0].affinity, doms) if self.by_affinity else doms
@@ -58,7 +58,7 @@ class Profile:
         return min(fitting, key=size) if fitting else doms[0]
 
     def minimize(self, doms: Sequence[Dom], count: int, leaders: int, size: int, *, slices: bool) -> list[Dom]:
-        """Of sorted domains, those that are needed, each with the pods it gets. None where they do not hold them."""
+        """The needed domains of a sorted list, each with the pods it gets. None if they do not hold all pods."""
         doms = prioritize_leader(doms, count, leaders, size, slices=slices)
         taker = _Taker(self, size if slices else 1, slices)
         taker.rest, taker.leaders = (count // size if slices else count), leaders
@@ -71,7 +71,7 @@ class Profile:
 class _Taker:
     """The state of one `minimize`."""
 
-    def __init__(self, profile: Profile, factor: int, slices: bool) -> None:
+    def __init__(self, profile: PickOrder, factor: int, slices: bool) -> None:
         self.out: list[Dom] = []
         self.rest = self.leaders = 0
         self._profile = profile
@@ -79,7 +79,7 @@ class _Taker:
         self._slices = slices
 
     def take(self, doms: Sequence[Dom]) -> bool:
-        """Take from the first of the domains, or from the tightest of them if that ends it. True: all is placed."""
+        """Take from the first of the domains, or from the tightest if it holds the rest. True: everything is placed."""
         return self._with_leader(doms) if self.leaders > 0 else self._alone(doms)
 
     def _with_leader(self, doms: Sequence[Dom]) -> bool:
@@ -119,7 +119,7 @@ def _sizes(slices: bool) -> tuple[Sizes, Sizes]:
 
 
 def prioritize_leader(doms: Sequence[Dom], count: int, leaders: int, size: int, *, slices: bool) -> list[Dom]:
-    """The first domain that can take the leader without costing too much room comes to the front."""
+    """Move the first domain to the front that can take the leader without costing too much room."""
     doms = list(doms)
     if leaders == 0 or len(doms) < 2:
         return doms

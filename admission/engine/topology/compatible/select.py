@@ -1,8 +1,9 @@
-"""Picking domains by number without sorting them all: the part of 5.6 to 5.8 that needs neither leaders nor affinity.
+"""Select domains by number without sorting all of them: the part of placement.md 5.6 to 5.8 without leaders and
+affinity.
 
-Both profiles take whole domains in their order until one more would be too much, then a last one: BestFit goes from the
-largest down and ends with the tightest that holds the rest; LeastFree goes from the smallest up. So only as many domains
-matter as the answer has, plus one; a histogram of the numbers finds them. Called by search.py.
+Both profiles take whole domains in their order until one more would be too much, then a last one. BestFit goes from the
+largest down and ends with the tightest that holds the rest; LeastFree goes from the smallest up. So only as many
+domains matter as the answer has, plus one; a histogram of the numbers finds them. Called by tree_search.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _HISTOGRAM = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Candidate domains: slots and, beside each, slices, pods and label."""
+    """Candidate domains: slots with slices, pods and labels."""
 
     ids: Ints
     slices: Ints
@@ -43,7 +44,7 @@ class Field:
         return np.lexsort((self.label, self.pods, slices))
 
     def first(self, index: Ints) -> int:
-        """Of these indexes, which have equal slices, the first in order: fewest pods, then smallest values."""
+        """The first of these indexes, which have equal slices: fewest pods, then smallest values."""
         if self.pods is not self.slices:
             pods = self.pods[index]
             index = index[pods == pods.min()]
@@ -51,7 +52,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Selection:
     """Chosen slots and how many slices of each."""
 
     ids: Ints
@@ -70,8 +71,8 @@ def tightest(field: Field, need: int, allowed: Bools | None = None) -> int | Non
     return field.first(index[slices == slices.min()])
 
 
-def take(field: Field, need: int, *, least: bool) -> Taken | int:
-    """Domains that hold `need` slices together, or how many slices there are in all if they do not."""
+def take(field: Field, need: int, *, least: bool) -> Selection | int:
+    """Domains that hold `need` slices together, or the number of slices there are if they do not."""
     total = int(field.slices.sum())
     if total < need or not len(field):
         return total
@@ -89,11 +90,11 @@ def take(field: Field, need: int, *, least: bool) -> Taken | int:
         found = tightest(field, rest, allowed)
         final = final if found is None else found
     chosen = np.append(index[:last], final)
-    return Taken(field.ids[chosen], np.append(slices[:last], rest))
+    return Selection(field.ids[chosen], np.append(slices[:last], rest))
 
 
 def _enough(field: Field, need: int, *, least: bool) -> Ints:
-    """Indexes of the first domains in order, so many that they hold `need` (or all, where that is cheap)."""
+    """Indexes of the first domains in order, enough to hold `need` (or all, where that is cheap)."""
     top = int(field.slices.max())
     if len(field) <= _SMALL or top >= _HISTOGRAM or need <= 0:
         return np.arange(len(field), dtype=np.int64)

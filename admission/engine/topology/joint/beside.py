@@ -1,9 +1,9 @@
-"""Two shapes of pods on the rows (hosts) of one domain: how many of the one fit beside so many of the other.
+"""Two pod shapes on the rows (hosts) of one domain: how many of one shape fit beside a number of the other.
 
-That is one list for a domain, the same for every item: entry x is the most pods of the second shape beside x or more of
-the first. A row has its own such list, short and counted directly; two lists make one by the best way to share out x. With it,
-whether some sets of pods fit together is two sums and a look at the list, where packing.py would search each time anew.
-Pure arithmetic; called by problem.py.
+The result is one list for a domain, the same for every item: entry x is the most pods of the second shape beside x or
+more of the first. A row's list is short and counted directly. Two lists combine into one by the best split of x. With
+the list, checking whether some sets of pods fit together takes two sums and a lookup, where packing.py would search
+each time. Pure arithmetic; called by problem.py.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from admission.engine.topology.joint.limits import Vec, fit
 from admission.engine.topology.tree.level import Ints
 
-Spot = tuple[Vec, bool, bool]
-"""What is free in a row, and whether the first and the second shape may stand there."""
+RowSpace = tuple[Vec, bool, bool]
+"""Free amounts of a row, and whether the first and the second shape may use it."""
 
 
-def beside(spots: Sequence[Spot], first: Vec, second: Vec) -> list[int]:
-    """The list of a domain with these rows, one entry for each number of the first shape that fits."""
+def beside(spots: Sequence[RowSpace], first: Vec, second: Vec) -> list[int]:
+    """The list of a domain with these rows: one entry for each number of the first shape that fits."""
     found = np.zeros(1, dtype=np.int64)
     for free, may_first, may_second in spots:
         most = fit(free, first) if may_first else 0
@@ -30,13 +30,13 @@ def beside(spots: Sequence[Spot], first: Vec, second: Vec) -> list[int]:
             part = longer[number : number + len(found)]
             np.maximum(part, found + others, out=part)
         found = longer
-    # More of the first than asked for is as good.
+    # More of the first than requested is as good.
     most_beside: list[int] = np.maximum.accumulate(found[::-1])[::-1].tolist()
     return most_beside
 
 
 def _own(free: Vec, first: Vec, second: Vec, most: int) -> Ints:
-    """Of one row: by how many of the first stand there, how many of the second fit."""
+    """The list of one row: how many of the second fit, by the number of the first."""
     number = np.arange(most + 1, dtype=np.int64)
     fits = [(have - number * one) // other for have, one, other in zip(free, first, second, strict=True) if other]
     return np.maximum(np.minimum.reduce(fits), 0) if fits else np.zeros(most + 1, dtype=np.int64)

@@ -1,7 +1,8 @@
-"""The capacity that group items compete for: domains and the rows (hosts) in them, as small tuples, read when first needed.
+"""The capacity that group items compete for: domains and their rows (hosts) as small tuples, read when first needed.
 
-A row is known by what is free there and by which items may stand on it; a domain by its rows, by what it can hold at most
-(`capacity`) and by `sign`: equal for domains that are as good as each other. Says nothing of who stands where: problem.py.
+A row is described by its free amounts and by which items may use it. A domain is described by its rows, by an upper
+bound of what it holds (`capacity`) and by its `signature`: equal for domains that are equivalent. Which item is where
+is problem.py's concern.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from admission.engine.topology.joint.limits import Row, Vec
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 
-Place = tuple[int, int]
+DomainRef = tuple[int, int]
 """(level, slot) of a domain; level -1: the whole tree."""
-EVERYWHERE: Place = (-1, 0)
-Look = tuple[Vec, bytes | None]
-"""What one pod takes, and the rows that it may stand on (None: all)."""
+EVERYWHERE: DomainRef = (-1, 0)
+PodShape = tuple[Vec, bytes | None]
+"""What one pod uses, and the rows that it may use (None: all)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """By row: what is free of each resource, where each item may stand; and the parents of each level, of the rows last."""
+    """By row: free amounts of each resource, and whether each item may use it; parents of each level, of the rows last."""
 
     free: list[list[int]]
     may: list[list[bool] | None]
@@ -32,7 +33,7 @@ class _Lists:
 
 
 class CapacityView:
-    """One flavor's tree at one moment. `cared`: the levels whose domains matter to somebody."""
+    """One flavor's tree at one moment. `cared`: the levels whose domains matter to some item."""
 
     def __init__(
         self,
@@ -42,24 +43,24 @@ class CapacityView:
         masks: Sequence[Bools | None],
         cared: Collection[int],
     ) -> None:
-        """`free`: by resource and row. By item: the `vectors` of one pod, and the `masks` of rows for it (None: all)."""
+        """`free`: by resource and row. By item: the `vectors` of one pod, and the `masks` of its rows (None: all)."""
         self.tree = tree
-        self.look_of = [
+        self.shape_of = [
             (vector, None if mask is None else mask.tobytes()) for vector, mask in zip(vectors, masks, strict=True)
         ]
-        self.looks = list(dict.fromkeys(self.look_of))
+        self.shapes = list(dict.fromkeys(self.shape_of))
         self._free = free
         self._masks = masks
         self._cared = cared
         self._lists: _Lists | None = None
-        self._rows: dict[Place, list[int]] = {}
+        self._rows: dict[DomainRef, list[int]] = {}
         self._row: dict[int, Row] = {}
         self._alike: dict[object, int] = {}
-        self._signs: dict[Place, int] = {}
+        self._signs: dict[DomainRef, int] = {}
         self._capacities: dict[int, list[Vec]] = {}
 
-    def chain(self, place: Place) -> list[Place]:
-        """The domain and all around it."""
+    def chain(self, place: DomainRef) -> list[DomainRef]:
+        """The domain and all domains around it."""
         level, slot = place
         found = []
         while level >= 0:
@@ -67,8 +68,8 @@ class CapacityView:
             slot, level = int(self.tree.levels[level].parent[slot]), level - 1
         return [*found, EVERYWHERE]
 
-    def around(self, level: int, choice: Sequence[int]) -> Place:
-        """The smallest domain that has all the chosen ones in it."""
+    def around(self, level: int, choice: Sequence[int]) -> DomainRef:
+        """The smallest domain that contains all chosen ones."""
         slots = set(choice)
         if not slots:
             return EVERYWHERE
@@ -77,13 +78,13 @@ class CapacityView:
             level -= 1
         return (level, slots.pop()) if level >= 0 else EVERYWHERE
 
-    def rows(self, place: Place) -> list[int]:
-        """The counting rows in the domain, in the order of the tree."""
+    def rows(self, place: DomainRef) -> list[int]:
+        """The counting rows in the domain, in tree order."""
         if place not in self._rows:
             self._rows[place] = self.tree.rows.in_order(self._below(place))
         return self._rows[place]
 
-    def _below(self, place: Place) -> list[int]:
+    def _below(self, place: DomainRef) -> list[int]:
         level, slot = place
         if level < 0:
             found: list[int] = self.tree.rows.ids().tolist()
@@ -105,7 +106,7 @@ class CapacityView:
         return found
 
     def _read(self) -> _Lists:
-        """The arrays as lists, from which single cells are quicker to have."""
+        """The arrays as lists, which are faster to read cell by cell."""
         if self._lists is None:
             may = [None if mask is None else mask.tolist() for mask in self._masks]
             parents = [level.parent.tolist() for level in (*self.tree.levels, self.tree.rows)]
@@ -123,21 +124,25 @@ class CapacityView:
         path.reverse()
         return tuple(path)
 
-    def sign(self, place: Place) -> int:
-        """Equal for domains that are as good as each other, for every item."""
+    def signature(self, place: DomainRef) -> int:
+        """Equal for domains that are equivalent for every item."""
         if place not in self._signs:
             level, slot = place
-            looks: object
+            shapes: object
             if any(cared > level for cared in self._cared) and 0 <= level < self.tree.depth - 1:
-                looks = tuple(sorted(self.sign((level + 1, child)) for child in self.tree.levels[level].children[slot]))
+                shapes = tuple(
+                    sorted(self.signature((level + 1, child)) for child in self.tree.levels[level].children[slot])
+                )
             else:
                 rows = [self.row(row) for row in self.rows(place)]
-                looks = tuple(sorted([(row.free, row.allowed) for row in rows]))
-            self._signs[place] = self._alike.setdefault((level, looks), len(self._alike))
+                shapes = tuple(sorted([(row.free, row.allowed) for row in rows]))
+            self._signs[place] = self._alike.setdefault((level, shapes), len(self._alike))
         return self._signs[place]
 
-    def capacity(self, place: Place) -> Vec:
-        """At most: what is free of each resource, then for each look how many pods of it (or larger ones) fit."""
+    def capacity(self, place: DomainRef) -> Vec:
+        """An upper bound: free amounts of each resource, then for each pod shape how many such pods (or larger ones)
+        fit.
+        """
         level, slot = place
         if level not in self._capacities:
             self._capacities[level] = self._capacities_at(level)
@@ -152,9 +157,11 @@ class CapacityView:
             for below in (*hidden, *reversed(self.tree.levels[level + 1 :])):
                 where = below.parent[where]
         columns = list(self._free)
-        for look in self.looks:
-            fits = np.minimum.reduce([column // want for column, want in zip(self._free, look[0], strict=True) if want])
-            mask = self._masks[self.look_of.index(look)]
+        for shape in self.shapes:
+            fits = np.minimum.reduce(
+                [column // want for column, want in zip(self._free, shape[0], strict=True) if want]
+            )
+            mask = self._masks[self.shape_of.index(shape)]
             columns.append(fits if mask is None else np.where(mask, fits, 0))
         totals = np.zeros((len(columns), self.tree.levels[level].size if level >= 0 else 1), dtype=np.int64)
         for total, column in zip(totals, columns, strict=True):
@@ -163,7 +170,7 @@ class CapacityView:
 
 
 def free_of(tree: Tree, names: Iterable[str], simulate_empty: bool) -> list[Ints]:
-    """By resource and row what is free; zeros for a resource that no row ever had."""
+    """Free amounts by resource and row; zeros for a resource that no row ever had."""
     found: list[Ints] = []
     for name in names:
         column = tree.columns.index.get(name)

@@ -1,8 +1,9 @@
-"""A colocated group of three and more pod sets, all in one domain of the group's level.
+"""A colocated group of three or more pod sets, all in one domain of the group's level.
 
-Its largest pod set speaks for all: where its request is required, each domain of that level that holds every member alone
-is tried, the tightest first, its members one after the other, largest first. Where it is preferred, so on the levels above,
-and at last anywhere. What this way misses (members that must share hosts just so) joint.py finds. Called by place.py.
+The largest pod set represents the group. If its request is required, each domain of that level that holds every member
+alone is tried, the tightest first, placing members one after the other, largest first. If it is preferred, the levels
+above follow, and finally the whole tree. What this misses (members that must share hosts in a special way) joint.py
+finds. Called by place.py.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import numpy as np
 
 from admission.engine.decision import Certificate, NoPlacement
 from admission.engine.model import Assignment, PlacementRequest
+from admission.engine.topology.assignment_parts import path_of, stale
 from admission.engine.topology.constraints import NOTHING, Ask, Group
 from admission.engine.topology.count import Counter
-from admission.engine.topology.parts import path_of, stale
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.trial import Journal
@@ -25,8 +26,8 @@ from admission.engine.trial import Journal
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
 
 
-class Steps(Protocol):
-    """What it needs of place.py."""
+class PlacementSteps(Protocol):
+    """What this module needs of place.py."""
 
     journal: Journal
 
@@ -34,21 +35,21 @@ class Steps(Protocol):
         """What the group asks of its tree."""
 
     def assume(self, found: Placed) -> None:
-        """Take their room until the trial ends that is open."""
+        """Charge these places until the open trial ends."""
 
     def place_group(
         self, group: Group, simulate_empty: bool, within: Values | None = None
     ) -> tuple[Placed | NoPlacement, Certificate | None]:
-        """One group by what is free now."""
+        """Place one group by what is free now."""
 
     def proved(
         self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool
     ) -> tuple[Placed | NoPlacement, Certificate | None]:
-        """The group's domains by what is free now."""
+        """The group's domains by what is free now, with their certificate."""
 
 
 def single(group: Group) -> tuple[Group, ...]:
-    """Each member as a group of its own that asks for what the speaker asks, in slices of its own; largest first."""
+    """Each member as its own group that asks what the representative asks, in its own slices; largest first."""
     spoken = group.workers.pod_set.topology or NOTHING
     found = []
     for member in sorted(group.members, key=lambda member: -member.count):
@@ -60,7 +61,9 @@ def single(group: Group) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def place(steps: Steps, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
+def place(
+    steps: PlacementSteps, tree: Tree, group: Group, simulate_empty: bool, within: Values | None
+) -> Placed | NoPlacement:
     """Places for all members, or why one found none in the best domain."""
     members = single(group)
     asks: list[Ask] = []
@@ -80,8 +83,12 @@ def place(steps: Steps, tree: Tree, group: Group, simulate_empty: bool, within: 
     return best or _alone(steps, tree, list(zip(members, asks, strict=True)), simulate_empty)
 
 
-def _alone(steps: Steps, tree: Tree, members: Sequence[tuple[Group, Ask]], simulate_empty: bool) -> NoPlacement:
-    """Why no domain holds each member alone: the first that none holds, else that they are held by different ones."""
+def _alone(
+    steps: PlacementSteps, tree: Tree, members: Sequence[tuple[Group, Ask]], simulate_empty: bool
+) -> NoPlacement:
+    """Why no domain holds each member alone: the first member that no domain holds, else that different domains hold
+    them.
+    """
     for member, ask in members:
         found, _ = steps.proved(tree, member, ask, simulate_empty)
         if isinstance(found, NoPlacement):
@@ -107,7 +114,7 @@ def _domains(tree: Tree, asks: Sequence[Ask], simulate_empty: bool) -> Iterator[
 
 
 def _fitting(tree: Tree, level: int, rows: Sequence[tuple[Ints, int]]) -> list[int]:
-    """The level's domains that hold each alone, the tightest first."""
+    """The level's domains that hold each member alone, the tightest first."""
     good = tree.levels[level].alive.copy()
     for slices, need in rows:
         good &= slices >= need
@@ -117,7 +124,9 @@ def _fitting(tree: Tree, level: int, rows: Sequence[tuple[Ints, int]]) -> list[i
     return found
 
 
-def _inside(steps: Steps, members: Sequence[Group], path: Values | None, simulate_empty: bool) -> Placed | NoPlacement:
+def _inside(
+    steps: PlacementSteps, members: Sequence[Group], path: Values | None, simulate_empty: bool
+) -> Placed | NoPlacement:
     """One member after the other inside the domain; those with an older slice keep its places."""
     placed: list[tuple[PlacementRequest, Assignment]] = []
     with steps.journal.trial():
@@ -131,7 +140,7 @@ def _inside(steps: Steps, members: Sequence[Group], path: Values | None, simulat
 
 
 def _home(tree: Tree, group: Group, speaker: Ask) -> Values | None:
-    """The required domain where an older slice of a member stands already."""
+    """The required domain where an older slice of a member already is."""
     for member in group.members:
         before = member.previous
         if speaker.required and before is not None and before.domains and not stale(tree, before):

@@ -1,28 +1,32 @@
 """Several groups of one workload that compete for one flavor's nodes, solved together (Profile Exact).
 
-One group after the other, each sees what those before it took, and a later one can fail although another choice for the
-earlier ones would have let all in. So that way is only the first try. The objective, most important first:
+Placed one after the other, each group sees what the groups before it used, and a later one can fail although another
+choice for the earlier ones would have left room. So that way is only the first attempt. The objective, most important
+first:
 
 1. all pods of all groups are placed;
-2. the number of domains at the asked level, summed over the groups (1 for each required level). This is the certificate's
-   only figure, the same for all pod sets of the flavor: `cost` is the answer's, `bound` what no answer can be below;
-3. not proved: largest first and each in the tightest domain that leaves a way for the rest, so that little is stranded and
-   large holes stay whole; inside its domains each group gets its own best answer; then the order of names.
+2. the number of domains at the requested level, summed over the groups (1 for each required level). This is the
+   certificate's only figure, the same for all pod sets of the flavor: `cost` is the answer's, `bound` is a lower bound
+   of every answer;
+3. not proved: the largest first and each in the tightest domain that leaves a way for the rest, so that large domains
+   stay whole; inside its domains each group gets its own best answer; then the order of names.
 
-The first try stands, as Optimal, where every group opens as few domains as it could with all nodes to itself, or all groups
-together as few as their pods take. Otherwise other orders are tried, and assigning.py is asked with numbers of domains:
-where nothing is found yet, one for each group that one can hold and any for the others; then any for all that are not bound
-to one; then every sum from the least on that is below what was found (with a part of the budget, where groups need several
-domains). A sum is refuted only by a search that gave up no branch for its budget. Where required levels leave nothing to
-sum, the first search decides.
+The first attempt is Optimal if every group opens as few domains as it could with all nodes to itself, or if all groups
+together open as few as their pods need. Otherwise other orders are tried, and then domain_search.py with given numbers
+of domains: if nothing is found yet, one for each group that one domain can hold and any number for the others; then any
+number for all groups without a required level; then every total from the lower bound up to just below the best answer
+(with a part of the budget if groups need several domains). A total is refuted only by a search that gave up no branch
+for its budget. If required levels leave nothing to sum, the first search decides.
 
-An answer found inside chosen domains is worked out group by group with the usual steps (`Ask.within`); only where these
-fail, as they do for shapes that must share hosts just so, by the packing itself. Requests with placement constraints of
-their own, and trees that count nodes below a wider lowest level (an assignment does not name nodes), have only the usual
-steps: then a failure is not a proof. Groups that keep places of an older slice go first and are not searched over.
+An answer found inside chosen domains is worked out group by group with the usual steps (`Ask.within`). Only if they
+fail, as they do for pod shapes that must share hosts in a special way, the packing itself is used. Requests with
+placement constraints, and trees that count nodes below a wider lowest level (an assignment does not name nodes), have
+only the usual steps: a failure is no proof there. Groups that keep places of an older slice go first and are not
+searched over.
 
-Where there is no answer the failures are those of the first try, in Kueue's words; the certificate says whether that is
-proved (Infeasible), else the message says that the budget ended and there is no certificate. Called by place.py.
+If there is no answer, the failures are those of the first attempt, in Kueue's words. The certificate says whether that
+is proved (Infeasible); otherwise the message says that the budget ended and there is no certificate. Called by
+place.py.
 """
 
 from __future__ import annotations
@@ -33,23 +37,24 @@ from typing import Protocol
 
 from admission.engine.decision import Certificate, NoPlacement, PlacementResult, Proof, Proven
 from admission.engine.model import Assignment, DomainCount, PlacementOptions, Profile
+from admission.engine.topology.assignment_parts import path_of
 from admission.engine.topology.constraints import Ask, Group, Layer
 from admission.engine.topology.joint import colocated
-from admission.engine.topology.joint.assigning import ANY, Assigning
-from admission.engine.topology.joint.capacity_view import EVERYWHERE, Place
-from admission.engine.topology.joint.packing import Budget, No
+from admission.engine.topology.joint.capacity_view import EVERYWHERE, DomainRef
+from admission.engine.topology.joint.domain_search import ANY, DomainSearch
+from admission.engine.topology.joint.packing import NodeBudget, NoPacking
 from admission.engine.topology.joint.problem import Chosen, GroupItem, JointProblem, Member
-from admission.engine.topology.parts import path_of
 from admission.engine.topology.tree.tree import Tree, Values
 
 Found = Mapping[str, Assignment]
 
 _SETS_SHARE = 50
-"""Of the budget, one part in so many is for fewer domains where groups need several anyway: sets of domains are many."""
+"""Divisor of the budget for answers with fewer domains if groups need several anyway: there are many sets of domains.
+"""
 
 
-class Steps(colocated.Steps, Protocol):
-    """What it needs of place.py."""
+class JointSteps(colocated.PlacementSteps, Protocol):
+    """What this module needs of place.py."""
 
     options: PlacementOptions
 
@@ -63,7 +68,7 @@ def concerns(groups: Sequence[Group], profile: Profile) -> bool:
     return exact and (len(groups) > 1 or bool(groups[0].others))
 
 
-def solve(steps: Steps, groups: Sequence[Group], greedy: PlacementResult, simulate_empty: bool) -> PlacementResult:
+def solve(steps: JointSteps, groups: Sequence[Group], greedy: PlacementResult, simulate_empty: bool) -> PlacementResult:
     """The best way for all groups, given the way that takes one after the other."""
     tree = steps.tree(groups[0])
     if isinstance(tree, NoPlacement):
@@ -81,15 +86,15 @@ def solve(steps: Steps, groups: Sequence[Group], greedy: PlacementResult, simula
         kept = _placed(steps, [(group, None) for group in stay], simulate_empty)
         if kept is None:
             return greedy
-        return _Joint(steps, tree, move, greedy, kept, simulate_empty).solve(cost)
+        return _JointSearch(steps, tree, move, greedy, kept, simulate_empty).solve(cost)
 
 
-class _Joint:
-    """One question. Search nodes are counted over all of its searches."""
+class _JointSearch:
+    """One question. Search nodes are counted over all its searches."""
 
     def __init__(
         self,
-        steps: Steps,
+        steps: JointSteps,
         tree: Tree,
         move: Sequence[tuple[Group, Sequence[Member]]],
         greedy: PlacementResult,
@@ -102,13 +107,13 @@ class _Joint:
         self._greedy = greedy
         self._kept = kept
         self._simulate_empty = simulate_empty
-        self._budget = Budget(steps.options.exact_budget)
+        self._budget = NodeBudget(steps.options.exact_budget)
         self._problem = JointProblem(tree, move, simulate_empty=simulate_empty)
         self._group_items = self._problem.group_items
         self._best: tuple[int, Found] | None = None
 
     def solve(self, cost: int | None) -> PlacementResult:
-        """`cost`: of the first try, None where it failed."""
+        """`cost`: of the first attempt; None if it failed."""
         if cost is not None:
             self._best = cost, self._greedy.assignments
         least = [group_item.least or 0 for group_item in self._group_items]
@@ -130,7 +135,7 @@ class _Joint:
         return replace(answer, assignments={**self._kept, **found})
 
     def _improved(self, least: Sequence[int]) -> int:
-        """Try every sum below the best's; returns what no answer can be below."""
+        """Try every total below the best; returns a lower bound of every answer."""
         total = bound = self._problem.fewest()
         self._reordered(bound)
         if max(least) > 1:
@@ -142,7 +147,7 @@ class _Joint:
         return bound
 
     def _reordered(self, bound: int) -> None:
-        """One after the other again, from the largest to the smallest and back."""
+        """Try again one after the other, from the largest to the smallest and back."""
         order = sorted(self._group_items, key=lambda group_item: (-group_item.need, group_item.index))
         for group_items in (order, order[::-1]):
             if self._best is None or self._best[0] <= bound:
@@ -152,13 +157,13 @@ class _Joint:
                 self._keep(found)
 
     def _keep(self, found: Found) -> None:
-        """If it is the best so far."""
+        """Keep it if it is the best so far."""
         cost = sum(_opened(self._tree, group, members, found) for group, members in self._move)
         if self._best is None or cost < self._best[0]:
             self._best = cost, found
 
     def _refuted(self, total: int, least: Sequence[int]) -> bool:
-        """Whether no answer opens just so many domains; the first that is found is kept and ends it."""
+        """Whether no answer opens exactly this many domains. The first answer found is kept and ends the search."""
         refuted = True
         for numbers in self._numbers(least, total - sum(least)):
             refuted &= self._attempt(numbers)
@@ -167,7 +172,7 @@ class _Joint:
         return refuted
 
     def _numbers(self, least: Sequence[int], more: int, index: int = 0) -> Iterator[list[int]]:
-        """The ways to give the group items so many domains beyond their least; a required level stays at one."""
+        """The ways to give the items so many domains beyond their least; a required level stays at one."""
         if index == len(least):
             if not more:
                 yield []
@@ -179,11 +184,11 @@ class _Joint:
                 yield [least[index] + extra, *rest]
 
     def _attempt(self, numbers: Sequence[int]) -> bool:
-        """Search with these numbers of domains. True: refuted; an answer that is better than the best is kept."""
+        """Search with these numbers of domains. True: refuted. An answer better than the best is kept."""
         if not self._budget.take():
             return False
         given = {group_item.index: number for group_item, number in zip(self._group_items, numbers, strict=True)}
-        search = Assigning(self._problem, given, self._budget, lambda chosen: self._accept(chosen, given))
+        search = DomainSearch(self._problem, given, self._budget, lambda chosen: self._accept(chosen, given))
         return not search.run() and not search.open
 
     # ---- answers
@@ -192,8 +197,8 @@ class _Joint:
         found = self._by_steps(chosen, numbers)
         if found is None:
             packed = self._by_packing(chosen)
-            if isinstance(packed, No):
-                return False if packed is No.PROVED else None
+            if isinstance(packed, NoPacking):
+                return False if packed is NoPacking.PROVED else None
             if self._tree.shape.hidden_nodes or any(group_item.own_rules for group_item in self._group_items):
                 return None
             found = packed
@@ -220,14 +225,14 @@ class _Joint:
         place = EVERYWHERE if numbers[group_item.index] == ANY else view.around(group_item.level, tuple(choice))
         return None if place == EVERYWHERE else self._tree.levels[place[0]].paths[place[1]]
 
-    def _by_packing(self, chosen: Sequence[Chosen]) -> Found | No:
-        """Domain by domain as packed; a domain inside another one that somebody has is packed with it."""
+    def _by_packing(self, chosen: Sequence[Chosen]) -> Found | NoPacking:
+        """Domain by domain as packed; a domain inside another one that some item has is packed with it."""
         assignments: dict[str, Assignment] = {}
         for place, inside in self._separate(chosen).items():
             if self._problem.exceeds(place, inside):
-                return No.PROVED
+                return NoPacking.PROVED
             packing = self._problem.packed(place, inside, self._budget)
-            if isinstance(packing, No):
+            if isinstance(packing, NoPacking):
                 return packing
             spread = self._problem.spread(inside, packing)
             for group_item, _ in inside:
@@ -235,9 +240,9 @@ class _Joint:
                     assignments[member] = self._assignment(spread[item])
         return assignments
 
-    def _separate(self, chosen: Sequence[Chosen]) -> dict[Place, list[Chosen]]:
+    def _separate(self, chosen: Sequence[Chosen]) -> dict[DomainRef, list[Chosen]]:
         places = [self._problem.capacity_view.around(group_item.level, choice) for group_item, choice in chosen]
-        found: dict[Place, list[Chosen]] = {}
+        found: dict[DomainRef, list[Chosen]] = {}
         for one, place in zip(chosen, places, strict=True):
             widest = [around for around in self._problem.capacity_view.chain(place) if around in places][-1]
             found.setdefault(widest, []).append(one)
@@ -249,7 +254,7 @@ class _Joint:
         return Assignment(tree.output_levels, tuple(DomainCount(tree.values(slot), pods[slot]) for slot in order))
 
     def _none(self, *, proved: bool) -> PlacementResult:
-        """The first try's failure, and whether any other way would fail as well."""
+        """The first attempt's failure, and whether it is proved that every other way fails too."""
         greedy = self._greedy
         if proved:
             certificate = Certificate(Proof.INFEASIBLE, expanded=self._budget.used)
@@ -264,8 +269,8 @@ def _answer(groups: Sequence[Group], found: Found, certificate: Certificate) -> 
     return PlacementResult(found, {}, {m.pod_set.name: certificate for group in groups for m in group.members})
 
 
-def _placed(steps: Steps, order: Sequence[tuple[Group, Values | None]], simulate_empty: bool) -> Found | None:
-    """One group after the other; None where one finds no place."""
+def _placed(steps: JointSteps, order: Sequence[tuple[Group, Values | None]], simulate_empty: bool) -> Found | None:
+    """One group after the other; None if one finds no place."""
     assignments: dict[str, Assignment] = {}
     with steps.journal.trial():
         for group, within in order:
@@ -277,8 +282,8 @@ def _placed(steps: Steps, order: Sequence[tuple[Group, Values | None]], simulate
     return assignments
 
 
-def _members(steps: Steps, tree: Tree, group: Group) -> list[Member]:
-    """Each pod set's own Ask, the speaker's first; none where the request breaks a rule."""
+def _members(steps: JointSteps, tree: Tree, group: Group) -> list[Member]:
+    """Each pod set's own Ask, the representative's first; none if the request breaks a rule."""
     if group.others:
         asks = [steps.ask(tree, member) for member in colocated.single(group)]
         good = [ask for ask in asks if not isinstance(ask, NoPlacement)]
@@ -300,14 +305,14 @@ def _member(ask: Ask) -> Member:
 
 
 def _speaking_order(group: Group) -> list[str]:
-    """The names of its pod sets as `_members` has them."""
+    """The names of its pod sets in the order of `_members`."""
     if group.others:
         return [member.workers.pod_set.name for member in colocated.single(group)]
     return [member.pod_set.name for member in group.members]
 
 
 def _opened(tree: Tree, group: Group, members: Sequence[Member], found: Found) -> int:
-    """How many domains of its asked level the group stands in."""
+    """How many domains of its requested level the group uses."""
     ask = members[0].ask
     if ask.required:
         return 1

@@ -1,8 +1,8 @@
-"""What can be said of a packing without trying it: rows, items, and when the rows to come cannot hold what is missing.
+"""Bounds on a packing without trying it: rows, items, and when the remaining rows cannot hold what is missing.
 
-A missing amount is too much when a shape's missing pods exceed what the rows would hold of it alone, when those at least as
-large as a shape exceed the pods of that shape that the rows would hold, or when all together ask for more of a resource
-than is free. Called by packing.py and problem.py.
+The remaining rows cannot hold it if the missing pods of a shape exceed what the rows would hold of that shape alone; if
+the missing pods at least as large as a shape exceed the pods of that shape that the rows would hold; or if all together
+request more of a resource than is free. Called by packing.py and problem.py.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ Vec = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """`count` pods that take `vector` each. `layers`: (level, size) of slices, outermost first, sizes above 1."""
+class PackingItem:
+    """`count` pods that use `vector` each. `layers`: (level, size) of slices, outermost first, sizes above 1."""
 
     vector: Vec
     count: int
@@ -25,7 +25,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is free, the slots of its domains from the widest, and for each item whether it may stand here."""
+    """Free amounts, the slots of its domains from the widest, and for each item whether it may use the row."""
 
     free: Vec
     path: Vec
@@ -41,17 +41,17 @@ def fit(free: Sequence[int], vector: Vec) -> int:
     return max(most, 0)
 
 
-class Limits:
+class PackingLimits:
     """The three tests, for the rows from any index on."""
 
-    def __init__(self, rows: Sequence[Row], fits: Sequence[Sequence[int]], items: Sequence[Item]) -> None:
-        """`fits`: by row and item, how many pods fit while nothing else stands there."""
+    def __init__(self, rows: Sequence[Row], fits: Sequence[Sequence[int]], items: Sequence[PackingItem]) -> None:
+        """`fits`: by row and item, how many pods fit while nothing else is there."""
         self._items = items
         self._families = [_Family(rows, fits, members, m, items[m].vector) for members, m in _families(items)]
         self._free = _sums([row.free for row in rows], len(items[0].vector) if items else 0)
 
     def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
-        """Whether so many pods of each item are too many for the rows from the index on."""
+        """Whether these pods of each item are too many for the rows from the index on."""
         if any(family.exceeded(index, wanted) for family in self._families):
             return True
         for resource, free in enumerate(self._free[index]):
@@ -61,7 +61,9 @@ class Limits:
 
 
 class _Family:
-    """At most so many pods of a family (all at least as large as `vector`) fit into the rows from an index on."""
+    """An upper bound of how many pods of a family (all at least as large as `vector`) fit into the rows from an index
+    on.
+    """
 
     def __init__(
         self, rows: Sequence[Row], fits: Sequence[Sequence[int]], members: Sequence[int], m: int, vector: Vec
@@ -85,8 +87,8 @@ class _Family:
         return sum([wanted[m] for m in self._members]) > self._room[index]
 
 
-def _families(items: Sequence[Item]) -> Iterator[tuple[list[int], int]]:
-    """Each item alone, and with all that are at least as large; and which item that is."""
+def _families(items: Sequence[PackingItem]) -> Iterator[tuple[list[int], int]]:
+    """Each item alone, and with all items that are at least as large; and the index of the item."""
     for m, item in enumerate(items):
         yield [m], m
         larger = [
@@ -99,7 +101,7 @@ def _families(items: Sequence[Item]) -> Iterator[tuple[list[int], int]]:
 
 
 def _sums(rows: Sequence[Vec], width: int) -> list[Vec]:
-    """By index: the sums of the rows from there on; one more, zeros, at the end."""
+    """By index: the sums of the rows from there on; one more entry, zeros, at the end."""
     total = (0,) * width
     sums = [total]
     for row in reversed(rows):

@@ -1,13 +1,14 @@
-"""Pods of several shapes onto rows (hosts) that they share, exactly: whether all fit, and how many of each go where.
+"""Pack pods of several shapes onto shared rows (hosts), exactly: whether all fit, and how many of each go where.
 
-One shape can be counted row by row; several shapes compete for a row's resources (vector packing). The search goes row by
-row and tries the patterns (so many of each) that are maximal: nothing more of any shape would fit. Others need not be
-tried, because fewer pods in a row never help, neither the rows to come nor the slices: a slice layer counts whole slices of
-its domain when the rows pass on to the next, and what is left over is dropped at the end. States that failed are
-remembered, and a state is given up when the rows to come cannot hold what is missing (limits.py).
+One shape can be counted row by row; several shapes compete for a row's resources (vector packing). The search goes row
+by row and tries the patterns (a number of each shape) that are maximal: nothing more of any shape would fit. Other
+patterns need not be tried, because fewer pods in a row never help, neither the remaining rows nor the slices: a slice
+layer counts whole slices of its domain when the rows move on to the next domain, and the rest is dropped at the end.
+Failed states are remembered, and a state is given up if the remaining rows cannot hold what is missing (limits.py).
 
-So "no" is a proof, unless the budget ended: then it is not known. The first pattern tried takes as many as possible of the
-shape that is hardest to place, which finds most answers without going back. Pure arithmetic on tuples; called by problem.py.
+So "no" is a proof, unless the budget ended; then the answer is unknown. The first pattern takes as many as possible of
+the shape that is hardest to place, which finds most answers without backtracking. Pure arithmetic on tuples; called by
+problem.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from admission.engine.topology.joint.limits import Item, Limits, Row, Vec, fit
+from admission.engine.topology.joint.limits import PackingItem, PackingLimits, Row, Vec, fit
 
 Counts = list[Vec]
 """By row as given: how many pods of each item."""
@@ -26,7 +27,7 @@ _DEEPEST = 250
 
 
 @dataclass(slots=True)
-class Budget:
+class NodeBudget:
     """Search nodes that may still be expanded."""
 
     left: int
@@ -41,32 +42,32 @@ class Budget:
         return True
 
 
-class No(Enum):
+class NoPacking(Enum):
     """Why there is no packing."""
 
     PROVED = "there is none"
     UNKNOWN = "the budget ended"
 
 
-def pack(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Counts | No:
-    """Counts for all rows, or why there are none. Rows in the order of the tree where items have layers.
+def pack(rows: Sequence[Row], items: Sequence[PackingItem], budget: NodeBudget) -> Counts | NoPacking:
+    """Counts for all rows, or why there are none. Rows must be in tree order if items have layers.
 
-    Items that look alike are packed as one and told apart afterwards.
+    Equivalent items are packed as one and separated afterwards.
     """
     alike: dict[object, list[int]] = {}
     for m, item in enumerate(items):
-        look = m if item.layers else (item.vector, tuple([row.allowed[m] for row in rows]))
-        alike.setdefault(look, []).append(m)
+        shape = m if item.layers else (item.vector, tuple([row.allowed[m] for row in rows]))
+        alike.setdefault(shape, []).append(m)
     merged = [
-        Item(items[members[0]].vector, sum(items[m].count for m in members), items[members[0]].layers)
+        PackingItem(items[members[0]].vector, sum(items[m].count for m in members), items[members[0]].layers)
         for members in alike.values()
     ]
     firsts = [members[0] for members in alike.values()]
     found = _packed([Row(row.free, row.path, tuple([row.allowed[m] for m in firsts])) for row in rows], merged, budget)
-    return found if isinstance(found, No) else _apart(found, list(alike.values()), items)
+    return found if isinstance(found, NoPacking) else _separated(found, list(alike.values()), items)
 
 
-def _apart(counts: Counts, alike: Sequence[Sequence[int]], items: Sequence[Item]) -> Counts:
+def _separated(counts: Counts, alike: Sequence[Sequence[int]], items: Sequence[PackingItem]) -> Counts:
     missing = [item.count for item in items]
     found: Counts = []
     for merged in counts:
@@ -80,13 +81,13 @@ def _apart(counts: Counts, alike: Sequence[Sequence[int]], items: Sequence[Item]
     return found
 
 
-def _packed(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Counts | No:
+def _packed(rows: Sequence[Row], items: Sequence[PackingItem], budget: NodeBudget) -> Counts | NoPacking:
     fits = [[fit(row.free, item.vector) if row.allowed[m] else 0 for m, item in enumerate(items)] for row in rows]
     useful = [index for index, some in enumerate(fits) if any(some)]
     if not any(item.layers for item in items):
         useful.sort(key=lambda index: (sum(rows[index].allowed), rows[index].free, rows[index].allowed))
     found = _Packer([rows[index] for index in useful], [fits[index] for index in useful], items, budget).run()
-    if isinstance(found, No):
+    if isinstance(found, NoPacking):
         return found
     counts: Counts = [(0,) * len(items)] * len(rows)
     for index, pattern in zip(useful, found, strict=True):
@@ -95,16 +96,16 @@ def _packed(rows: Sequence[Row], items: Sequence[Item], budget: Budget) -> Count
 
 
 State = tuple[int, ...]
-"""Per item what is missing, then per item and layer what stands in the current domain and is no whole slice yet."""
+"""Per item what is missing, then per item and layer the pods in the current domain that are no whole slice yet."""
 
 
 class _Packer:
-    """One packing. Items are looked at in the order of `self._order`, hardest first."""
+    """One packing. Items are considered in the order of `self._order`, hardest first."""
 
     def __init__(
-        self, rows: Sequence[Row], fits: Sequence[Sequence[int]], items: Sequence[Item], budget: Budget
+        self, rows: Sequence[Row], fits: Sequence[Sequence[int]], items: Sequence[PackingItem], budget: NodeBudget
     ) -> None:
-        """`fits`: by row and item, how many pods fit while nothing else stands there."""
+        """`fits`: by row and item, how many pods fit while nothing else is there."""
         self._rows = rows
         self._fits = fits
         self._items = items
@@ -117,25 +118,25 @@ class _Packer:
             self._at.append(at)
             at += len(item.layers)
         self._start: State = (*(item.count for item in items), *([0] * (at - len(items))))
-        self._limits = Limits(rows, fits, items)
+        self._limits = PackingLimits(rows, fits, items)
         alone = [sum(column) for column in zip(*fits, strict=True)] or [0] * len(items)
         self._order = sorted(range(len(items)), key=lambda m: (alone[m] * 1000 // max(items[m].count, 1), m))
         self._counts: Counts = []
 
-    def run(self) -> Counts | No:
+    def run(self) -> Counts | NoPacking:
         """The counts, or why there are none."""
-        if self._hopeless(0, self._start):
-            return No.PROVED
+        if self._infeasible(0, self._start):
+            return NoPacking.PROVED
         found = self._search(0, self._start) if len(self._rows) <= _DEEPEST else self._branch()
         if not found:
-            return No.UNKNOWN if self._unknown else No.PROVED
+            return NoPacking.UNKNOWN if self._unknown else NoPacking.PROVED
         self._counts += [(0,) * len(self._items)] * (len(self._rows) - len(self._counts))
         return self._trimmed()
 
     def _search(self, index: int, state: State) -> bool:
         if self._complete(state):
             return True
-        if index == len(self._rows) or (index, state) in self._failed or self._hopeless(index, state):
+        if index == len(self._rows) or (index, state) in self._failed or self._infeasible(index, state):
             return False
         for pattern in self._patterns(index, state):
             if not self._budget.take():
@@ -151,7 +152,7 @@ class _Packer:
         return False
 
     def _branch(self) -> bool:
-        """Only the first pattern of each row: for more rows than a search could ever go through."""
+        """Only the first pattern of each row: for more rows than a search could enumerate."""
         state = self._start
         for index in range(len(self._rows)):
             if self._complete(state):
@@ -165,7 +166,7 @@ class _Packer:
     # ---- states
 
     def _wanted(self, state: State) -> list[int]:
-        """Pods of each item that are still to be placed, those that stand in unfinished slices not counted."""
+        """Pods of each item that are still to be placed; those in unfinished slices are not counted."""
         return [
             state[m] - sum(state[at : at + len(item.layers)])
             for m, (item, at) in enumerate(zip(self._items, self._at, strict=True))
@@ -200,13 +201,13 @@ class _Packer:
             return True
         return len(state) > len(missing) and not any(self._passed(state, (0,) * len(missing), 0)[: len(missing)])
 
-    def _hopeless(self, index: int, state: State) -> bool:
+    def _infeasible(self, index: int, state: State) -> bool:
         return self._limits.exceeded(index, self._wanted(state))
 
     # ---- patterns of a row
 
     def _patterns(self, index: int, state: State) -> Iterator[Vec]:
-        """Maximal ones, those with most of the hardest item first."""
+        """Maximal patterns, those with most of the hardest item first."""
         row, wanted = self._rows[index], self._wanted(state)
         most = [
             min(wanted[m], fit(row.free, item.vector)) if row.allowed[m] else 0 for m, item in enumerate(self._items)
@@ -241,7 +242,7 @@ class _Packer:
         return list(zip(*columns, strict=True)) if columns else self._counts
 
     def _trim(self, column: list[int], level: int, size: int) -> None:
-        """In each domain of the level, pods beyond whole slices go from the last rows."""
+        """In each domain of the level, drop pods beyond whole slices from the last rows."""
         domains: dict[Vec, list[int]] = {}
         for index, row in enumerate(self._rows):
             domains.setdefault(row.path[: level + 1], []).append(index)
@@ -254,5 +255,5 @@ class _Packer:
 
 
 def _change(row: Row, after: Row) -> int:
-    """The first level at which the two lie in different domains."""
+    """The first level at which the two rows lie in different domains."""
     return next((level for level, (a, b) in enumerate(zip(row.path, after.path, strict=True)) if a != b), len(row.path))

@@ -1,13 +1,13 @@
 """The joint problem: the group items that compete for one flavor's nodes, and which of them fit into a domain together.
 
-A group item is a group as the joint search sees it: its pod sets as items, the level at which it wants one domain, and how many
-slices of its largest pod set each domain of that level holds while nobody else stands there. A request that places pods by
-rules of its own (placement constraints) is an item like any other here: what is impossible for its bare pods is impossible
-for it as well, but an answer must come from its own solver.
+A group item is a group in the joint search: its pod sets as items, the level at which it wants one domain, and how many
+slices of its largest pod set each domain of that level holds while nothing else is there. A request with placement
+constraints is an item like any other: what is impossible for its bare pods is impossible for it as well, but an answer
+must come from its own solver.
 
-`holds` says whether a set of group items fits into a domain together. It is remembered by what matters: equal domains (the
-same hosts, in the same domains where anybody cares) and equal items share an answer. Built by joint.py for one question;
-read by assigning.py.
+`holds` says whether a set of group items fits into a domain together. It is cached by what matters: equivalent domains
+(the same hosts, in the same domains of the levels that matter) and equal items share an answer. joint.py builds one for
+each question; domain_search.py reads it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ import numpy as np
 from admission.engine.topology import count
 from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.joint.beside import beside
-from admission.engine.topology.joint.capacity_view import CapacityView, Look, Place, free_of
-from admission.engine.topology.joint.limits import Item, Row, Vec
-from admission.engine.topology.joint.packing import Budget, Counts, No, pack
+from admission.engine.topology.joint.capacity_view import CapacityView, DomainRef, PodShape, free_of
+from admission.engine.topology.joint.limits import PackingItem, Row, Vec
+from admission.engine.topology.joint.packing import Counts, NodeBudget, NoPacking, pack
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
 Packing = tuple[list[int], Counts]
-"""Rows, and beside each how many pods of each item."""
+"""Rows, and for each how many pods of each item."""
 
 _ONE_PACKING = 10
-"""One packing may take one part in so many of the budget that is left."""
+"""Divisor of the remaining budget that one packing may use."""
 _MOST_ROWS = 4_000
 _MOST_CELLS = 1 << 18
-"""More are not counted for two looks in one domain."""
+"""Larger tables of two pod shapes in one domain are not computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupItem:
-    """A group in the search. `items`: numbers of its pod sets' items. `bound`: must have one domain of the level.
+    """A group in the search. `items`: indexes of its pod sets' items. `bound`: must have one domain of the level.
 
-    `alone`: by slot of the level, slices of the largest pod set that fit; `need` of them. `domains`: slots that hold each
-    member alone, by name; `possible`: that hold a pod of any member. `least`: no fewer domains of the level can hold it,
-    None if all together cannot. `kind`: equal for items that could be exchanged. `own_rules`: only its own solver may
-    place it.
+    `alone`: by slot of the level, slices of the largest pod set that fit; it needs `need`. `domains`: slots that hold
+    each member alone, by name; `possible`: slots that hold a pod of some member. `least`: a lower bound of the domains
+    of the level that it needs; None if all together do not hold it. `kind`: equal for items that could be exchanged.
+    `own_rules`: only its own solver may place it.
     """
 
     index: int
@@ -75,10 +75,10 @@ Chosen = tuple[GroupItem, Choice]
 
 
 @dataclass(frozen=True, slots=True)
-class _Two:
-    """Two looks, and by pods of the first the most of the second beside these (beside.py)."""
+class _TwoShapes:
+    """Two pod shapes, and by pods of the first the most of the second that fit beside them (beside.py)."""
 
-    looks: tuple[Look, Look]
+    shapes: tuple[PodShape, PodShape]
     most: Sequence[int]
 
 
@@ -98,8 +98,8 @@ class JointProblem:
         self.capacity_view = CapacityView(tree, free, [item.vector for item in self._items], masks, cared)
         self._kinds: dict[object, int] = {}
         self._verdicts: dict[object, bool | None] = {}
-        self._twos: dict[object, _Two | None] = {}
-        self._capacities: dict[Place, Vec] = {}
+        self._two_shapes: dict[object, _TwoShapes | None] = {}
+        self._capacities: dict[DomainRef, Vec] = {}
         self._pods: list[Ints] = []
         self.group_items = self._group_items(groups, simulate_empty)
         self.demands = [self._demand(group_item) for group_item in self.group_items]
@@ -129,7 +129,11 @@ class JointProblem:
             some |= fits.pod > 0
         alone = [(fits.slice, member.ask.need) for fits, member in zip(counts, members, strict=True)]
         least = [_least(slices, need) for slices, need in alone]
-        kind = (level, speaker.required, tuple((self._items[item], self.capacity_view.look_of[item]) for item in items))
+        kind = (
+            level,
+            speaker.required,
+            tuple((self._items[item], self.capacity_view.shape_of[item]) for item in items),
+        )
         return GroupItem(
             index=index,
             group=group,
@@ -146,19 +150,19 @@ class JointProblem:
         )
 
     def _demand(self, group_item: GroupItem) -> Vec:
-        """In the units of `capacity`."""
+        """What it requests, in the units of `capacity`."""
         items = [self._items[item] for item in group_item.items]
         total = [sum(item.count * item.vector[r] for item in items) for r in range(self._resources)]
-        for look in self.capacity_view.looks:
-            alike = [item for item in group_item.items if _within(self.capacity_view.look_of[item], look)]
+        for shape in self.capacity_view.shapes:
+            alike = [item for item in group_item.items if _within(self.capacity_view.shape_of[item], shape)]
             total.append(sum(self._items[item].count for item in alike))
         return tuple(total)
 
     def fewest(self) -> int:
-        """No answer opens fewer domains of the asked levels, summed over the items (each of which has a `least`).
+        """A lower bound of the domains that an answer opens at the requested levels, summed over the items.
 
-        Each its least; and those of one level together at least as many as it takes to hold all their pods, counted as
-        pods of a look that is at most as large.
+        Each item needs at least its `least`. The items of one level together need at least as many as hold all their
+        pods, counted as pods of a shape that is at most as large. Every item must have a `least`.
         """
         return sum(
             self._fewest_of([p for p in self.group_items if p.level == level])
@@ -168,8 +172,8 @@ class JointProblem:
     def _fewest_of(self, group_items: Sequence[GroupItem]) -> int:
         best = sum(group_item.least or 0 for group_item in group_items)
         plain = [item for group_item in group_items for item in group_item.items if not self._items[item].layers]
-        for item in {self.capacity_view.look_of[item]: item for item in plain}.values():
-            number = self._resources + self.capacity_view.looks.index(self.capacity_view.look_of[item])
+        for item in {self.capacity_view.shape_of[item]: item for item in plain}.values():
+            number = self._resources + self.capacity_view.shapes.index(self.capacity_view.shape_of[item])
             pods = sum(self.demands[group_item.index][number] for group_item in group_items)
             others = sum(
                 group_item.least or 0 for group_item in group_items if not self.demands[group_item.index][number]
@@ -179,8 +183,8 @@ class JointProblem:
 
     # ---- who fits where together
 
-    def holds(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
-        """Whether all of them fit into the domain, each into what it chose there; None: not known within the budget."""
+    def holds(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> bool | None:
+        """Whether all of them fit into the domain, each into what it chose there; None: unknown within the budget."""
         if self.exceeds(place, chosen):
             return False
         key = self._key(place, chosen)
@@ -188,60 +192,60 @@ class JointProblem:
             self._verdicts[key] = self._verdict(place, chosen, budget)
         return self._verdicts[key]
 
-    def _verdict(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
-        """By their numbers where all pods that may stand anywhere in the domain are of one look or two; else by trying."""
-        pods: Counter[Look] = Counter()
+    def _verdict(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> bool | None:
+        """By numbers if all pods that may use any part of the domain have one or two shapes; otherwise by packing."""
+        pods: Counter[PodShape] = Counter()
         for item in (item for group_item, _ in chosen for item in group_item.items):
-            pods[self.capacity_view.look_of[item]] += self._items[item].count
+            pods[self.capacity_view.shape_of[item]] += self._items[item].count
         if _whole(place, chosen) and not any(
             self._items[item].layers for group_item, _ in chosen for item in group_item.items
         ):
             if len(pods) == 1:
                 return True
-            if len(pods) == 2 and (room := self._room_for_two(place, (*pods,), budget)) is not None:
-                first, second = room.looks
+            if len(pods) == 2 and (room := self._fits_of_two(place, (*pods,), budget)) is not None:
+                first, second = room.shapes
                 return pods[first] < len(room.most) and room.most[pods[first]] >= pods[second]
         return self._tried(place, chosen, budget)
 
-    def _room_for_two(self, place: Place, both: Sequence[Look], budget: Budget) -> _Two | None:
-        """How many of two looks fit beside each other; None: too many to count."""
-        numbers = [self._resources + self.capacity_view.looks.index(look) for look in both]
+    def _fits_of_two(self, place: DomainRef, both: Sequence[PodShape], budget: NodeBudget) -> _TwoShapes | None:
+        """How many of two shapes fit beside each other; None: too many to count."""
+        numbers = [self._resources + self.capacity_view.shapes.index(shape) for shape in both]
         pods = [self.capacity_view.capacity(place)[number] for number in numbers]
-        looks = (both[0], both[1]) if pods <= pods[::-1] else (both[1], both[0])
-        key = self.capacity_view.sign(place), looks
-        if key not in self._twos:
-            items = [self.capacity_view.look_of.index(look) for look in looks]
+        shapes = (both[0], both[1]) if pods <= pods[::-1] else (both[1], both[0])
+        key = self.capacity_view.signature(place), shapes
+        if key not in self._two_shapes:
+            items = [self.capacity_view.shape_of.index(shape) for shape in shapes]
             rows = [self.capacity_view.row(number) for number in self.capacity_view.rows(place)]
             spots = [(row.free, row.allowed[items[0]], row.allowed[items[1]]) for row in rows]
-            most, (first, second) = min(pods), (look[0] for look in looks)
+            most, (first, second) = min(pods), (shape[0] for shape in shapes)
             small = (most + len(rows)) * (most + 1) <= _MOST_CELLS
             budget.left -= len(rows) // 8
-            self._twos[key] = _Two(looks, beside(spots, first, second)) if small else None
-        return self._twos[key]
+            self._two_shapes[key] = _TwoShapes(shapes, beside(spots, first, second)) if small else None
+        return self._two_shapes[key]
 
-    def exceeds(self, place: Place, chosen: Sequence[Chosen]) -> bool:
-        """Whether together they ask for more of something than there is."""
+    def exceeds(self, place: DomainRef, chosen: Sequence[Chosen]) -> bool:
+        """Whether together they request more of something than there is."""
         return any(
             sum([self.demands[group_item.index][number] for group_item, _ in chosen]) > have
             for number, have in enumerate(self.capacity_view.capacity(place))
         )
 
-    def _tried(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> bool | None:
+    def _tried(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> bool | None:
         found = self.packed(place, chosen, budget)
-        return None if found is No.UNKNOWN else not isinstance(found, No)
+        return None if found is NoPacking.UNKNOWN else not isinstance(found, NoPacking)
 
-    def _key(self, place: Place, chosen: Sequence[Chosen]) -> object:
+    def _key(self, place: DomainRef, chosen: Sequence[Chosen]) -> object:
         if _whole(place, chosen):
-            return self.capacity_view.sign(place), tuple(sorted([group_item.kind for group_item, _ in chosen]))
+            return self.capacity_view.signature(place), tuple(sorted([group_item.kind for group_item, _ in chosen]))
         return place, tuple(sorted([(group_item.index, choice) for group_item, choice in chosen]))
 
-    def packed(self, place: Place, chosen: Sequence[Chosen], budget: Budget) -> Packing | No:
-        """Rows of the domain that somebody chose, and for each the pods of each item of the group items in their order."""
+    def packed(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> Packing | NoPacking:
+        """Rows of the domain that some item chose, and for each row the pods of each item of the group items in order."""
         order = [item for group_item, _ in chosen for item in group_item.items]
         numbers = self._rows_of(place, chosen)
         budget.left -= len(numbers) // 8
         if budget.left <= 0 or len(numbers) > _MOST_ROWS:
-            return No.UNKNOWN
+            return NoPacking.UNKNOWN
         choices = [(group_item.level, set(choice)) for group_item, choice in chosen for _ in group_item.items]
         rows, whole = [], _whole(place, chosen)
         for row in map(self.capacity_view.row, numbers):
@@ -250,14 +254,14 @@ class JointProblem:
                 inside = [row.path[level] in slots for level, slots in choices]
                 allowed = tuple([may and ok for may, ok in zip(allowed, inside, strict=True)])
             rows.append(Row(row.free, row.path, allowed))
-        part = Budget(max(1, budget.left // _ONE_PACKING))
+        part = NodeBudget(max(1, budget.left // _ONE_PACKING))
         found = pack(rows, [self._items[item] for item in order], part)
         budget.left -= part.used
         budget.used += part.used
-        return found if isinstance(found, No) else (numbers, found)
+        return found if isinstance(found, NoPacking) else (numbers, found)
 
-    def _rows_of(self, place: Place, chosen: Sequence[Chosen]) -> list[int]:
-        """In the order of the tree."""
+    def _rows_of(self, place: DomainRef, chosen: Sequence[Chosen]) -> list[int]:
+        """In tree order."""
         if _whole(place, chosen):
             return self.capacity_view.rows(place)
         chains = {(group_item.level, slot) for group_item, choice in chosen for slot in choice}
@@ -275,21 +279,21 @@ class JointProblem:
         return found
 
 
-def _whole(place: Place, chosen: Sequence[Chosen]) -> bool:
+def _whole(place: DomainRef, chosen: Sequence[Chosen]) -> bool:
     """Whether each of them chose the whole domain."""
     level, slot = place
     return all(group_item.level == level and choice == (slot,) for group_item, choice in chosen)
 
 
-def _within(one: Look, other: Look) -> bool:
-    """Whether a pod of the one look takes at least what one of the other takes, on rows where that may stand as well."""
+def _within(one: PodShape, other: PodShape) -> bool:
+    """Whether a pod of `one` uses at least what a pod of `other` uses, on rows that `other` may use as well."""
     larger = all(a >= b for a, b in zip(one[0], other[0], strict=True))
     return larger and (other[1] is None or one[1] == other[1])
 
 
-def _item(member: Member, names: Sequence[str]) -> Item:
+def _item(member: Member, names: Sequence[str]) -> PackingItem:
     layers = tuple((layer.level, layer.size) for layer in member.ask.layers if layer.size > 1)
-    return Item(tuple(member.ask.request.get(name, 0) for name in names), member.pods, layers)
+    return PackingItem(tuple(member.ask.request.get(name, 0) for name in names), member.pods, layers)
 
 
 def _least(slices: Ints, need: int) -> int | None:

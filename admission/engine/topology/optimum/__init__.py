@@ -1,1 +1,1 @@
-"""One homogeneous gang over several domains to a proved optimum: exact.py asks, solver.py answers."""
+"""One homogeneous gang over several domains to a proved optimum. exact.py is the entry point, solver.py solves."""

@@ -1,8 +1,8 @@
-"""One homogeneous gang to a proved optimum where several domains are needed; where one suffices, Compatible's answer.
+"""One homogeneous gang to a proved optimum if it needs several domains; if one suffices, Compatible's answer.
 
-What is best is said in optimum/objective.py, how it is found in optimum/solver.py. Below the slice level each domain's pods
-go down as Compatible's do. Compatible answers, and nothing is proved, where the request asks for more than the objective
-knows: a leader beside the workers, preferred nodes, balanced shares. Called by place.py for Profile Exact.
+optimum/objective.py defines what is best, optimum/solver.py finds it. Below the slice level each domain's pods go down
+as Compatible's do. Compatible answers, and nothing is proved, if the request asks for more than the objective covers: a
+leader beside the workers, preferred nodes, balanced shares. Called by place.py for Profile Exact.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from admission.engine.decision import Certificate, Proof, Proven
-from admission.engine.topology.compatible.search import Found, Outcome, Search, Solved
-from admission.engine.topology.compatible.select import Taken
+from admission.engine.topology.compatible.select import Selection
+from admission.engine.topology.compatible.tree_search import Found, Outcome, Search, Solved
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.optimum.objective import Problem
@@ -26,9 +26,10 @@ from admission.engine.topology.tree.tree import Tree
 def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
     """The best domains for the Ask, with a certificate; `budget`: search nodes that may be expanded.
 
-    The certificate's cost and bound are the figures of optimum/objective.py; there are none where one domain holds it all,
-    or where Compatible answers (Feasible, unless by one domain). What they claim: of several domains all figures, down to the
-    level where slices are counted; of one domain, that none is smaller; where Compatible answers, only that there is one.
+    The certificate's cost and bound are the figures of optimum/objective.py. There are none if one domain holds
+    everything, or if Compatible answers (then Feasible, unless it uses one domain). The certificate claims, for several
+    domains: all figures, down to the level where slices are counted; for one domain: no smaller domain holds it; for
+    Compatible's answer: only that there is one.
     """
     search = Search(tree, ask, numbers)
     if not _plain(ask):
@@ -43,7 +44,7 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
     best = optimum(problem, budget)
     certificate = _claiming(best.certificate, tree, ask.slice_level, Proven.LEVELS)
     if certificate.proof is Proof.FEASIBLE:
-        # What is not proved is still never worse than what Compatible finds.
+        # An unproved answer is still never worse than Compatible's.
         outcome = search.run()
         if isinstance(outcome, Found):
             cost = problem.figures(_up(tree, outcome.ids, ask.slice_level))
@@ -54,13 +55,13 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
 
 
 def _plain(ask: Ask) -> bool:
-    """Whether the objective says all that the request asks for."""
+    """Whether the objective covers everything that the request asks for."""
     by_affinity = ask.by_affinity and bool(ask.wants.preferred)
     return not (ask.leaders or by_affinity or ask.balanced)
 
 
 def _of_one(tree: Tree, ask: Ask, outcome: Outcome) -> Certificate | None:
-    """Nothing is better than one domain of the asked level; of several, or none, Compatible's answer proves nothing."""
+    """One domain of the requested level is optimal. Compatible's answer with several domains, or none, proves nothing."""
     if not isinstance(outcome, Found):
         return None
     one = len(_up(tree, outcome.ids, ask.level)) <= 1
@@ -72,14 +73,14 @@ def _of(tree: Tree, level: int, claim: Proven, found: bool) -> Certificate:
 
 
 def _claiming(certificate: Certificate, tree: Tree, level: int, claim: Proven) -> Certificate:
-    """What is claimed down to the level."""
+    """The certificate limited to what is claimed down to the level."""
     names = tree.shape.levels
     below = names[level + 1] if level + 1 < tree.depth else ""
     return replace(certificate, claim=claim, level=names[level], unproved=below)
 
 
 def _up(tree: Tree, slots: Ints, target: int) -> Ints:
-    """From lowest domains to theirs of a wider level."""
+    """From lowest domains to their domains of a wider level."""
     for level in range(tree.depth - 1, target, -1):
         slots = np.unique(tree.levels[level].parent[slots])
     return slots
@@ -96,9 +97,9 @@ def _problem(tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Problem:
     )
 
 
-def _shares(tree: Tree, ask: Ask, numbers: Sequence[Numbers], slots: Ints) -> Taken:
-    """All of them full but the smallest (of equal ones the last by name), which keeps what is over."""
+def _shares(tree: Tree, ask: Ask, numbers: Sequence[Numbers], slots: Ints) -> Selection:
+    """All domains full but the smallest (the last by name wins a tie), which gets the rest."""
     shares, label = numbers[ask.slice_level].slice[slots], tree.levels[ask.slice_level].label
     smallest = (shares == shares.min()).nonzero()[0]
     shares[smallest[label[slots[smallest]].argmax()]] -= int(shares.sum()) - ask.need
-    return Taken(slots, shares)
+    return Selection(slots, shares)

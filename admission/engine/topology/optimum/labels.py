@@ -1,15 +1,16 @@
-"""The best answer on a tree of candidates, by dynamic programming over domains from the bottom up.
+"""The best answer on a tree of candidates, by label setting (dynamic programming) over domains from the bottom up.
 
-A label says: this much can be held by opening these domains of one subtree, at this cost. Of two labels of a subtree the one
-that holds no less and costs no more will do in every whole answer, since what else is opened costs the same beside both; so a
-subtree keeps a staircase: holding more costs more. A subtree's labels are its children's, added up one child after the
-other; then the subtree's own domain is opened for all but the empty one. A label is dropped when it cannot become a better
-answer than the one that is known: when even the cheapest rest that could complete it costs as much (so many domains of each
-level at least, by the largest); or when it wastes too much. An answer opens k domains of the asked level and may fall short
-of the k largest by the slack (flat.py); so what a label's domains hold, each less t, may by the slack fall short of what is
-over t in all domains that were looked at.
+A label says how much some opened domains of one subtree hold, and at which cost. A label dominates another of its
+subtree if it holds no less and costs no more, since everything else that is opened costs the same beside both. So a
+subtree keeps a staircase: holding more costs more. A subtree's labels are the sums of its children's labels, one child
+after the other; then every label except the empty one also opens the subtree's own domain.
 
-The budget counts the pairs of labels that are looked at. When it is spent, the best answer found so far stands unproved.
+A label is dropped if it cannot become a better answer than the known one: if even the cheapest completion (a lower
+bound of the domains of each level) costs as much; or if it wastes too much. An answer opens k domains of the requested
+level and may fall short of the k largest by the slack (subset_sum.py). So the sum of capacity - t over a label's
+domains may by the slack fall short of the sum over all visited domains above t.
+
+The budget counts pairs of labels. When it is spent, the best answer found so far is returned unproved.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from admission.engine.topology.optimum.flat import Top
 from admission.engine.topology.optimum.objective import Problem, Scale
+from admission.engine.topology.optimum.subset_sum import Top
 from admission.engine.topology.optimum.trees import Choice, families, leaves
 from admission.engine.topology.tree.level import Ints
 
 Label = tuple[int, int, "Choice | int"]
-"""(slices held, cost, which domains of the last level as a tree of pairs)"""
+"""(slices held, cost, the chosen domains of the last level as a tree of pairs)"""
 
 _EMPTY: Label = (0, 0, None)
 
 
-class _SpentError(Exception):
+class BudgetSpent(Exception):
     pass
 
 
 class Labels:
-    """One run. `candidates`: slots per level; `least`: of each level the fewest domains that any answer opens."""
+    """One run. `candidates`: slots per level; `least`: by level a lower bound of the domains that any answer opens."""
 
     def __init__(
         self,
@@ -66,15 +67,15 @@ class Labels:
         self.spent = False
 
     def run(self) -> Ints | None:
-        """Domains of the last level that cost less than what was known, None if none were found."""
+        """Domains of the last level that cost less than the known answer; None if none were found."""
         try:
             self._merged(0, -1, 0)
-        except _SpentError:
+        except BudgetSpent:
             self.spent = True
         return None if self.best is None else np.array(sorted(leaves(self.best)), dtype=np.int64)
 
     def _over_edge(self, candidates: Sequence[Ints]) -> list[dict[int, int]]:
-        """Per level down to the asked one: what is over t in the domains of the asked level inside."""
+        """Per level down to the requested one: the sum of capacity - t over the domains inside that exceed t."""
         problem, asked = self._problem, self._problem.asked
         slots = candidates[asked]
         over = np.zeros(len(problem.capacity[asked]), dtype=np.int64)
@@ -88,7 +89,9 @@ class Labels:
         return found
 
     def _merged(self, level: int, parent: int, above: int) -> list[Label]:
-        """What the children of a domain can hold together. `level`: theirs; `above`: what opening their ancestors costs."""
+        """What the children of a domain can hold together. `level`: theirs; `above`: the cost of opening their
+        ancestors.
+        """
         found = [_EMPTY]
         over = -self._top.slack
         for slot in self._children[level].get(parent, ()):
@@ -99,7 +102,7 @@ class Labels:
         return found
 
     def _thrifty(self, label: Label, least: int) -> bool:
-        """Whether its domains hold at least so much, each less t."""
+        """Whether the sum of capacity - t over its domains is at least `least`."""
         held, cost, _ = label
         return held - self._top.last * (cost // self._asked_unit) >= least
 
@@ -114,7 +117,7 @@ class Labels:
     def _added(self, found: list[Label], more: list[Label], level: int, above: int) -> list[Label]:
         self.expanded += len(found) * len(more)
         if self.expanded > self._budget:
-            raise _SpentError
+            raise BudgetSpent
         need = self._problem.need
         best: dict[int, Label] = {label[0]: label for label in found}
         for held, cost, choice in more:
@@ -149,7 +152,7 @@ class Labels:
         return kept
 
     def _rest(self, level: int, missing: int) -> int | None:
-        """The least that holding so much more costs at this level and below; None: all cannot hold it."""
+        """The least cost of holding so much more at this level and below; None if all together cannot."""
         cost = 0
         for at in range(level, self._problem.last + 1):
             more = bisect_left(self._sums[at], missing)

@@ -1,19 +1,21 @@
-"""What makes one answer better than another, as figures that are compared from the first on.
+"""The objective: figures that are compared one after the other.
 
-Levels count from 0, the widest, to `last`, where slices are counted; `asked` is the asked one. The figures of an answer:
+Levels count from 0, the widest, to `last`, where slices are counted; `asked` is the requested level. The figures of an
+answer:
 
     domains opened at `asked`, at asked - 1, ... 0;
-    stranded slices at `asked`: what the opened domains of the level hold, less the need;
+    stranded slices at `asked`: what the opened domains of the level hold, minus the need;
     domains opened at asked + 1, ... last; stranded slices at asked + 1, ... last;
     the opened domains of `asked`, as pairs: largest capacity, how many have it, next capacity, how many, ...
 
-What is stranded at the asked level comes before the counts below it: there a host more costs a gang next to nothing, while
-a rack that is opened for a few pods is lost to the next gang that needs a whole one.
+Stranded slices at the requested level come before the counts below it: one more host costs a gang next to nothing,
+while a rack that is opened for a few pods is lost to the next gang that needs a whole one.
 
-The pairs stand for the holes that stay: of two answers with as many domains at `asked` and as much stranded there, the one
-whose sorted capacities are smaller leaves the larger domains whole. Names decide between equal figures: the solvers look at
-domains by capacity, then by name, and keep the first. All figures are sums over the opened domains, so an answer's cost is
-one integer with a digit for each (`Scale`), and parts of answers can be compared like whole ones.
+The pairs describe the remaining free domains: of two answers with equally many domains at `asked` and equally many
+stranded slices, the one with smaller sorted capacities leaves the larger domains whole. Names decide between equal
+figures: the solvers visit domains by capacity, then by name, and keep the first. All figures are sums over the opened
+domains, so an answer's cost is one integer with a digit for each figure (`Scale`), and parts of answers compare like
+whole ones.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ import numpy as np
 from admission.engine.topology.tree.level import Bools, Ints
 
 Figures = tuple[int, ...]
-Name = tuple[str, int]
+Figure = tuple[str, int]
 """A figure: `count` or `stranded`, and its level; as a digit also `hole`, and its capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One homogeneous gang: per level, by slot, the slices that fit, the parent's slot, and labels that sort like names."""
+    """One homogeneous gang: per level, by slot, the slices that fit, the parent's slot, and labels that sort like
+    names.
+    """
 
     capacity: Sequence[Ints]
     parent: Sequence[Ints]
@@ -48,8 +52,8 @@ class Problem:
         return len(self.capacity) - 1
 
     @property
-    def order(self) -> tuple[Name, ...]:
-        """The figures before the pairs, first to last. Nothing comes before the counts of the asked level and above."""
+    def order(self) -> tuple[Figure, ...]:
+        """The figures before the pairs, in order. The counts of the requested level and above come first."""
         return _order(self.asked, len(self.capacity))
 
     def opened(self, slots: Ints) -> list[Ints]:
@@ -57,18 +61,18 @@ class Problem:
         return self.above(self.last, [slots])
 
     def above(self, level: int, opened: Sequence[Ints]) -> list[Ints]:
-        """Per level the opened domains, of which those from this level on are known."""
+        """Per level the opened domains; those from this level on are given."""
         found = list(opened)
         for at in range(level, 0, -1):
             found.insert(0, distinct(self.parent[at][found[0]], len(self.capacity[at - 1])))
         return found
 
     def figures(self, slots: Ints) -> Figures:
-        """Of the answer that uses these domains of the last level."""
+        """The figures of the answer that uses these domains of the last level."""
         return self.measured(self.opened(slots))
 
     def measured(self, opened: Sequence[Ints]) -> Figures:
-        """Of the answer that opens these domains of each level."""
+        """The figures of the answer that opens these domains of each level."""
         held = {level: self.capacity[level][opened[level]] for level in range(self.asked, len(opened))}
         first = (
             len(opened[level]) if name == "count" else int(held[level].sum()) - self.need for name, level in self.order
@@ -77,7 +81,7 @@ class Problem:
 
 
 @cache
-def _order(asked: int, levels: int) -> tuple[Name, ...]:
+def _order(asked: int, levels: int) -> tuple[Figure, ...]:
     above, below = range(asked, -1, -1), range(asked + 1, levels)
     here = (*(("count", level) for level in above), ("stranded", asked))
     return (*here, *(("count", level) for level in below), *(("stranded", level) for level in below))
@@ -90,31 +94,31 @@ def pairs(counts: Counter[int] | dict[int, int]) -> Iterable[int]:
 
 
 class Scale:
-    """The figures as digits of one integer, those of the pairs as one digit for each capacity there is at `asked`."""
+    """The figures as digits of one integer; the pairs have one digit for each capacity at `asked`."""
 
     def __init__(self, problem: Problem, values: Iterable[int]) -> None:
         """`values`: the capacities at `asked`."""
-        # No figure exceeds what all domains hold, or how many there are.
+        # No figure exceeds the total capacity or the number of domains.
         digit = max(int(problem.capacity[0].sum()), len(problem.capacity[-1])).bit_length() + 2
         names = [*(("hole", value) for value in sorted(values)), *reversed(problem.order)]
         self._unit = {name: 1 << digit * at for at, name in enumerate(names)}
         self._asked = problem.asked
 
     def count(self, level: int) -> int:
-        """One domain more at the level."""
+        """The cost of one more domain at the level."""
         return self._unit["count", level]
 
     def room(self, level: int) -> int:
-        """One slice more in an opened domain of the level; 0 above `asked`."""
+        """The cost of one more slice in an opened domain of the level; 0 above `asked`."""
         return self._unit.get(("stranded", level), 0)
 
     def domain(self, level: int, capacity: int) -> int:
-        """Opening one."""
+        """The cost of opening a domain of this capacity at the level."""
         hole = self._unit["hole", capacity] if level == self._asked else 0
         return self.count(level) + capacity * self.room(level) + hole
 
     def of(self, problem: Problem, figures: Figures, last: int) -> int:
-        """The cost of a whole answer with these figures, by the levels down to the `last`."""
+        """The cost of a whole answer with these figures, by the levels down to `last`."""
         cost = 0
         for (name, level), figure in zip(problem.order, figures, strict=False):
             if level <= last:
@@ -132,7 +136,7 @@ def distinct(slots: Ints, size: int) -> Ints:
 
 
 def mask(slots: Ints, size: int) -> Bools:
-    """True at these."""
+    """True at these slots."""
     found = np.zeros(size, dtype=np.bool_)
     found[slots] = True
     return found

@@ -1,10 +1,10 @@
-"""The best of the answers that are tight: in every figure down to the asked level at the least that is possible at all.
+"""The best of the answers that meet the lower bound in every figure down to the requested level.
 
-few.py has proved how few domains and parents there can be; what is stranded in them is at least what no sum of capacities
-avoids. Where all domains below an opened one have to be opened, since each holds more than that, such answers differ only in
-how many domains they open below and which holes they leave: a question for sieve.py, or for the table of losses.py where few
-domains are undecided. Often there is such an answer, and then it is the optimum, without looking for a first one.
-Called by solver.py.
+fewest_parents.py has proved how few domains and parents are possible; what is stranded in them is at least what no sum
+of capacities avoids. If every domain below an opened one must be opened, since each holds more than that, such answers
+differ only in how many domains they open below and in which free domains they leave. elimination.py answers that, or
+the table of reduced_costs.py if few domains are undecided. Often there is such an answer; then it is the optimum, and
+no first answer is needed. Called by solver.py.
 """
 
 from __future__ import annotations
@@ -13,53 +13,55 @@ from collections import Counter
 
 import numpy as np
 
-from admission.engine.topology.optimum.bounds import multiple
-from admission.engine.topology.optimum.few import Few, counts
-from admission.engine.topology.optimum.flat import Kinds, Top
-from admission.engine.topology.optimum.losses import Losses, Table, Wanted, costs
+from admission.engine.topology.optimum.elimination import Elimination
+from admission.engine.topology.optimum.fewest_parents import FewestParents, counts
+from admission.engine.topology.optimum.lower_bounds import multiple
 from admission.engine.topology.optimum.objective import Figures, Problem, Scale, mask, pairs
-from admission.engine.topology.optimum.sieve import Sieve
+from admission.engine.topology.optimum.reduced_costs import KnapsackTable, ReducedCosts, Wanted, costs
+from admission.engine.topology.optimum.subset_sum import CapacityCounts, Top
 from admission.engine.topology.optimum.trees import children
 from admission.engine.topology.tree.level import Ints
 
 _MANY = 64
-"""So many undecided domains make the table worth a sieve."""
-_FEW_WAYS = 2_000
+"""With this many undecided domains elimination runs before the table."""
+_FEW_OPTIONS = 2_000
 
 
 class Tight:
-    """One search, where the asked level has another above it.
+    """One search, if the requested level has another above it.
 
-    `found`: of few.py; `budget`: ways, or pairs of a state and a way, to look at.
+    `found`: of fewest_parents.py; `budget`: options, or pairs of a state and an option, to examine.
     """
 
-    def __init__(self, problem: Problem, found: Few, kinds: Kinds, top: Top, budget: int) -> None:
-        self._problem, self._found, self._kinds, self._top = problem, found, kinds, top
+    def __init__(
+        self, problem: Problem, found: FewestParents, capacities: CapacityCounts, top: Top, budget: int
+    ) -> None:
+        self._problem, self._found, self._capacities, self._top = problem, found, capacities, top
         self._budget = budget
         domains, parents, *_ = found.counts
-        self._wanted = Wanted(domains, parents, multiple(kinds, problem.need))
+        self._wanted = Wanted(domains, parents, multiple(capacities, problem.need))
         self._largest = problem.capacity[problem.asked].take(found.slots).tolist()
         self.expanded = 0
 
     def run(self) -> tuple[Ints, Figures] | None:
-        """The domains of the last level, and the figures; None: there is no such answer, or it takes too long to find it."""
+        """The domains of the last level, and the figures; None: there is no such answer, or finding it takes too long."""
         problem, found = self._problem, self._found
-        if found.inside is None or not self._promising():
+        if found.parent_table is None or not self._promising():
             return None
-        losses = Losses.of(found.inside, self._top, problem.need, self._wanted.parents, min(self._largest))
-        below = _Below(problem, losses.slots)
+        reduced = ReducedCosts.of(found.parent_table, self._top, problem.need, self._wanted.parents, min(self._largest))
+        below = _Below(problem, reduced.slots)
         if int(problem.capacity[problem.last].take(below.slots).min()) <= self._wanted.waste:
             return None
-        # A sieve does not ask what lies above the parents.
-        chosen = self._sifted(losses, below) if losses.undecided >= _MANY and problem.asked == 1 else None
+        # Elimination ignores what lies above the parents.
+        chosen = self._by_elimination(reduced, below) if reduced.undecided >= _MANY and problem.asked == 1 else None
         if chosen is None:
-            chosen = self._tabled(losses, below)
+            chosen = self._by_table(reduced, below)
         if chosen is None or (problem.asked > 1 and counts(problem, chosen) != found.counts):
             return None
         return self._answer(chosen, below.of(chosen))
 
     def _promising(self) -> bool:
-        """Whether the counts are proved, and a first answer, by the largest domains, would leave a gap below."""
+        """Whether the counts are proved, and a first answer with the largest domains would leave a gap below."""
         problem, found = self._problem, self._found
         if problem.last != problem.asked + 1 or found.counts != found.bound:
             return False
@@ -72,24 +74,24 @@ class Tight:
         below = mask(found.slots, len(problem.capacity[problem.asked])).take(problem.parent[problem.last])
         return int(np.count_nonzero(below)) > least
 
-    def _sifted(self, losses: Losses, below: _Below) -> Ints | None:
-        sieve = Sieve(self._problem, losses, below.number, self._wanted, min(self._budget, _FEW_WAYS))
-        found = sieve.run()
-        self.expanded += sieve.expanded
+    def _by_elimination(self, reduced: ReducedCosts, below: _Below) -> Ints | None:
+        elimination = Elimination(self._problem, reduced, below.number, self._wanted, min(self._budget, _FEW_OPTIONS))
+        found = elimination.run()
+        self.expanded += elimination.expanded
         return found
 
-    def _tabled(self, losses: Losses, below: _Below) -> Ints | None:
-        problem, slots = self._problem, losses.slots
+    def _by_table(self, reduced: ReducedCosts, below: _Below) -> Ints | None:
+        problem, slots = self._problem, reduced.slots
         capacity = problem.capacity[problem.asked].take(slots)
         scale = Scale(problem, set(capacity.tolist()))
         paid = costs(scale, problem.asked, slots, capacity, [below.number.take(slots)])
-        table = Table(problem, scale, losses, paid, self._wanted, self._budget - self.expanded)
+        table = KnapsackTable(problem, scale, reduced, paid, self._wanted, self._budget - self.expanded)
         found = table.run()
         self.expanded += table.expanded
         return found
 
     def _answer(self, chosen: Ints, below: Ints) -> tuple[Ints, Figures]:
-        """Below whole domains lies as much as in them."""
+        """What whole domains hold is exactly what lies below them."""
         capacity = self._problem.capacity[self._problem.asked][chosen]
         waste = int(capacity.sum()) - self._problem.need
         figures = (*self._found.counts, waste, len(below), waste, *pairs(Counter(capacity.tolist())))
@@ -97,7 +99,9 @@ class Tight:
 
 
 class _Below:
-    """The domains of the last level that hold something and lie in some of the asked one; how many lie in each."""
+    """The domains of the last level that hold something and lie in domains of the requested level; how many lie in
+    each.
+    """
 
     def __init__(self, problem: Problem, slots: Ints) -> None:
         self._size = len(problem.capacity[problem.asked])
@@ -106,5 +110,5 @@ class _Below:
         self.number = np.bincount(self._parent, minlength=self._size)
 
     def of(self, slots: Ints) -> Ints:
-        """Those in these."""
+        """Those inside these domains."""
         return self.slots.take(mask(slots, self._size).take(self._parent).nonzero()[0])

@@ -1,4 +1,4 @@
-"""The tree of candidates as both searches walk it, and choices of domains put together from parts."""
+"""The tree of candidates as both searches walk it, and choices of domains assembled from parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Choice = tuple["Choice | int", "Choice | int"] | None
 
 
 def candidates(problem: Problem, among: Ints) -> list[Ints]:
-    """Per level down to the asked one what lies above these domains of the asked level."""
+    """Per level down to the requested one what lies above these domains of the requested level."""
     found = [among]
     for level in range(problem.asked, 0, -1):
         found.insert(0, distinct(problem.parent[level][found[0]], len(problem.capacity[level - 1])))
@@ -22,7 +22,7 @@ def candidates(problem: Problem, among: Ints) -> list[Ints]:
 
 
 def children(problem: Problem, level: int, parents: Ints) -> Ints:
-    """Those of this level that can hold something and lie in these parents."""
+    """The domains of this level that can hold something and lie in these parents."""
     found = mask(parents, len(problem.capacity[level - 1])).take(problem.parent[level]).nonzero()[0]
     kept: Ints = found.take(problem.capacity[level].take(found).nonzero()[0])
     return kept

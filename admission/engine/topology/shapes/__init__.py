@@ -1,2 +1,4 @@
-"""Placement constraints: shaping.py with its parts: what a level asks (level_rule), equal domains (kinds), which shares
-can be best (plans), who gets them (split), and what is done when the budget is spent (rough)."""
+"""Placement constraints. shaping.py is the entry point; its parts: what a level requires (level_rule), equivalent
+domains (domain_kinds), which shares can be best (plans), which child gets which share (split), and what happens when
+the budget is spent (rough).
+"""

@@ -1,4 +1,4 @@
-"""What one level asks of the shares of its units, and how far a share is from it. The meaning of the figures: shaping.py.
+"""What one level requires of the shares of its units, and how far a share is from it. shaping.py defines the figures.
 
 Pure numbers; called by everything in this package.
 """
@@ -18,7 +18,7 @@ from admission.engine.topology.constraints import Layer
 class LevelRule:
     """One level's constraint for a gang of `total` pods; `slices`: shares are multiples of it in any case.
 
-    Not slotted: it keeps what it has worked out.
+    Not slotted: it caches what it has computed.
     """
 
     total: int
@@ -36,8 +36,8 @@ class LevelRule:
         return self.spreading is Spreading.PACK and self.partitions is None
 
     @property
-    def senseless(self) -> bool:
-        """Whether the numbers contradict each other or mean nothing, so that no placement can answer them."""
+    def contradictory(self) -> bool:
+        """Whether the numbers contradict each other or mean nothing, so that no placement can satisfy them."""
         bounds = self.minimum is not None and self.maximum is not None and self.minimum > self.maximum
         some = (self.partitions, self.maximum, self.factor)
         return bounds or any(number is not None and number < 1 for number in some)
@@ -54,7 +54,7 @@ class LevelRule:
 
     @property
     def stride(self) -> int:
-        """What all shares are multiples of where no pod is outside."""
+        """What all shares are multiples of if no pod is outside."""
         return lcm(self.slices, self.factor or 1)
 
     @property
@@ -74,7 +74,7 @@ class LevelRule:
         return (share if low or high else 0) + (share % self.factor if self.factor else 0)
 
     @cached_property
-    def lawful(self) -> int:
+    def clean_shares(self) -> int:
         """The shares that break no slice and have no pod outside, as bits."""
         low, high = max(self.minimum or 1, 1), min(self.total, self.maximum or self.total)
         return _multiples(low, high, self.stride)
@@ -83,7 +83,7 @@ class LevelRule:
     def allowed(self) -> int:
         """The shares that a used unit may have, as bits."""
         if self.hard:
-            return self.lawful
+            return self.clean_shares
         return _multiples(1, self.total, self.slices)
 
     def alone(self) -> bool:
@@ -95,7 +95,7 @@ class LevelRule:
 
     @cached_property
     def low(self) -> int:
-        """Bits that hold the least figure summed over the level, and its sign."""
+        """Bits that hold the least significant figure summed over the level, and its sign."""
         return (2 * self.total**2).bit_length()
 
     @cached_property
@@ -116,7 +116,7 @@ class LevelRule:
         return outside + (1 << self.low) - pairs if self.packs else outside + pairs
 
     def gap(self, used: int) -> int:
-        """How many parts are missing, or too many, where `used` units are."""
+        """How many parts are missing, or too many, with `used` units."""
         return 0 if self.partitions is None else abs(used - self.partitions)
 
     def missing(self, used: int) -> int:
@@ -124,7 +124,7 @@ class LevelRule:
         return self.gap(used) << self.low
 
     def unpacked(self, price: int) -> tuple[int, int, int]:
-        """The figures of a level whose prices come to this, for one parent with all pods."""
+        """The figures of a level whose prices sum to this, for one parent with all pods."""
         pairs = self.total * (self.total - 1) // 2
         if self.packs:
             price += pairs
@@ -133,7 +133,7 @@ class LevelRule:
         return outside, middle, last
 
     def figures(self, shares: Iterable[Iterable[int]]) -> tuple[int, int, int]:
-        """What a placement costs at this level: the shares of the used units, parent by parent."""
+        """The cost of a placement at this level: the shares of the used units, parent by parent."""
         outside = middle = pairs = 0
         for family in shares:
             used = list(family)
@@ -142,8 +142,8 @@ class LevelRule:
             pairs += sum(share * (share - 1) // 2 for share in used)
         return outside, middle, self.total * (self.total - 1) // 2 - pairs if self.packs else pairs
 
-    def words(self) -> str:
-        """What a hard constraint demands, for people."""
+    def text(self) -> str:
+        """What a hard constraint requires, for messages."""
         parts = []
         if self.partitions is not None:
             parts.append(f"exactly {self.partitions} partition(s)")
@@ -168,7 +168,9 @@ def _multiples(low: int, high: int, step: int) -> int:
 def rules_of(
     shaped: Mapping[int, LevelConstraint], layers: Iterable[Layer], depth: int, total: int
 ) -> tuple[LevelRule, ...]:
-    """The rule of each level, widest first. A slice stays in one domain, so shares at its level are multiples of its size."""
+    """The rule of each level, widest first. A slice stays in one domain, so shares at its level are multiples of its
+    size.
+    """
     sizes = {layer.level: layer.size for layer in layers}
     found = []
     for level in range(depth):

@@ -1,15 +1,18 @@
 """Which shares the children of one domain have in the best placements, by the figures of their own level alone.
 
-A plan gives each kind of child its choices; every placement that is best at this level keeps to one of the plans, so
-split.py only has to look at these, with the levels below. The cases, cheapest first:
+A plan gives each kind of child its choices. Every placement that is best at this level follows one of the plans, so
+split.py only has to consider these together with the levels below. The cases, cheapest first:
 
-- even (a hard pack, spread or partition): the shares differ by one step at most, so the number of used units fixes them.
-- smooth: no pod need be outside. The shares are multiples of a step, from the minimum to what a child can take and the maximum
-  allows. Among all ways to share out such, one multiset of shares is extreme in the order of majorization, and the figures are
-  strictly convex, so it is the only best one. Pack: the roomiest full, the rest on one more. Spread: water filling of as many
-  as the minimum allows. Partition: water filling of the roomiest. It is the answer where every child with room for one of
-  these shares can take it. Where just as many units can take at least v as there are shares of at least v, each of them must.
-- else a table over children and pods (and used units, for partitions) of the least figures, and back along all best ways.
+- even (a hard pack, spread or partition): the shares differ by one step at most, so the number of used units determines
+  them.
+- smooth: no pod need be outside. The shares are multiples of a step, from the minimum to what a child can take and the
+  maximum allows. Among all such multisets of shares one is extreme in the order of majorization, and the figures are
+  strictly convex, so it is the only best one. Pack: fill the roomiest, put the rest on one more. Spread: water filling
+  of as many as the minimum allows. Partition: water filling of the roomiest. It is the answer if every child with room
+  for one of these shares can take it. If exactly as many units can take at least v as there are shares of at least v,
+  each of them must.
+- otherwise a table over children and pods (and used units, for partitions) of the least figures, traced back along all
+  best ways.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admission.engine.topology.shapes.kinds import Kind, runs
+from admission.engine.topology.shapes.domain_kinds import DomainKind, runs
 from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.tree.level import Ints
 
@@ -28,43 +31,45 @@ NEVER = 1 << 61
 CELLS = 256
 AT_ONCE = 1 << 20
 FEW = 8
-"""Shares that are quicker one by one than all at once."""
+"""Up to this many shares are faster one by one than all at once."""
 
 
-class Spent(Exception):
+class BudgetSpent(Exception):
     """The budget is used up."""
 
 
-class Budget:
-    """States looked at, and how many may be; of a table 256 cells count as one."""
+class StateBudget:
+    """States examined, and the limit; 256 cells of a table count as one."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.spent = 0
 
     def spend(self, states: int) -> None:
-        """Raises Spent where that is too much."""
+        """Count these states. Raises BudgetSpent if the limit is exceeded."""
         wanted = self.spent + states
         self.spent = min(wanted, self._limit)
         if wanted > self._limit:
-            raise Spent
+            raise BudgetSpent
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Choices of each kind of child, largest first; 0: it may stay empty. `price`: the level's figures, as the rule packs them.
+    """Choices of each kind of child, largest first; 0: it may stay empty. `price`: the level's figures, packed by the
+    rule.
 
-    `parts`: how many units must be used, None where the price says it. `counts`: how many units have each share, if known.
+    `parts`: how many units must be used; None if the price determines it. `counts`: how many units have each share, if
+    known.
     """
 
     price: int
     parts: int | None
-    options: Mapping[Kind, tuple[int, ...]]
+    options: Mapping[DomainKind, tuple[int, ...]]
     counts: Mapping[int, int] | None = None
 
 
-def plans(kind: Kind, share: int, budget: Budget) -> list[Plan]:
-    """All plans for a share that the kind can take; several where that many numbers of used units are equally good."""
+def plans(kind: DomainKind, share: int, budget: StateBudget) -> list[Plan]:
+    """All plans for a share that the kind can take; several if several numbers of used units are equally good."""
     rule = kind.rule
     if rule.even:
         return [_even(kind, rule, share)]
@@ -72,7 +77,7 @@ def plans(kind: Kind, share: int, budget: Budget) -> list[Plan]:
     if smooth is not None:
         return [smooth]
     if rule.width > 60:
-        raise Spent
+        raise BudgetSpent
     return (
         list(_parted(kind, rule, share, budget)) if rule.partitions is not None else [_table(kind, rule, share, budget)]
     )
@@ -81,10 +86,10 @@ def plans(kind: Kind, share: int, budget: Budget) -> list[Plan]:
 # ---- even
 
 
-def _even(kind: Kind, rule: LevelRule, share: int) -> Plan:
+def _even(kind: DomainKind, rule: LevelRule, share: int) -> Plan:
     parts = kind.parts(share)
     counts = even(rule, share, parts)
-    options: dict[Kind, tuple[int, ...]] = {}
+    options: dict[DomainKind, tuple[int, ...]] = {}
     for kid, _ in kind.kids:
         some = tuple(size for size in counts if kind.can(kid, size))
         if some:
@@ -112,20 +117,22 @@ def _price(rule: LevelRule, counts: Mapping[int, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Able:
-    """Children of one kind: the most steps that one can take with no pod outside, how many there are, the shares as bits."""
+    """Children of one kind: the most steps that one can take with no pod outside, how many there are, the shares as
+    bits.
+    """
 
     most: int
     many: int
-    kid: Kind
+    kid: DomainKind
     sizes: int
 
 
-def _smooth(kind: Kind, rule: LevelRule, share: int) -> Plan | None:
+def _smooth(kind: DomainKind, rule: LevelRule, share: int) -> Plan | None:
     step = rule.stride
     steps, rest = divmod(share, step)
     if rest or kind.kept:
         return None
-    some = ((kid, many, kind.options(kid) & rule.lawful) for kid, many in kind.kids)
+    some = ((kid, many, kind.options(kid) & rule.clean_shares) for kid, many in kind.kids)
     able = [_Able((sizes.bit_length() - 1) // step, many, kid, sizes) for kid, many, sizes in some if sizes]
     able.sort(key=lambda one: (-one.most, one.kid.rank))
     if sum(one.most * one.many for one in able) < steps:
@@ -181,7 +188,7 @@ def _level(able: Sequence[_Able], steps: int, parts: int) -> Counter[int]:
     return +counts
 
 
-def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[Kind, tuple[int, ...]]:
+def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[DomainKind, tuple[int, ...]]:
     """The shares of each kind; a tight share is one that every child with room for it must have, or more."""
     sizes = sorted(counts, reverse=True)
     tight = set()
@@ -190,7 +197,7 @@ def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[
         need += counts[size]
         if need == sum(one.many for one in able if one.most * step >= size):
             tight.add(size)
-    options: dict[Kind, tuple[int, ...]] = {}
+    options: dict[DomainKind, tuple[int, ...]] = {}
     for one in able:
         some: list[int] = []
         for size in sizes:
@@ -211,12 +218,12 @@ def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[
 class _Choice:
     """A child and the shares above 0 that it may have, with their prices."""
 
-    kid: Kind
+    kid: DomainKind
     prices: tuple[tuple[int, int], ...]
     arrays: tuple[Ints, Ints]
 
 
-def _choices(kind: Kind, rule: LevelRule, share: int) -> Iterator[_Choice]:
+def _choices(kind: DomainKind, rule: LevelRule, share: int) -> Iterator[_Choice]:
     for kid, many in kind.kids:
         sizes = [size for at, length in runs(kind.options(kid)) for size in range(at, at + length) if size <= share]
         if sizes:
@@ -227,7 +234,7 @@ def _choices(kind: Kind, rule: LevelRule, share: int) -> Iterator[_Choice]:
                 yield choice
 
 
-def _table(kind: Kind, rule: LevelRule, share: int, budget: Budget) -> Plan:
+def _table(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -> Plan:
     choices = list(_choices(kind, rule, share))
     start = np.full(share + 1, NEVER, dtype=np.int64)
     start[0] = 0
@@ -239,7 +246,7 @@ def _table(kind: Kind, rule: LevelRule, share: int, budget: Budget) -> Plan:
 
 
 def _next(choice: _Choice, before: Ints) -> Ints:
-    """The table with one child more: all shares at once where they are many and that takes little memory."""
+    """The table with one more child: all shares at once if there are many and memory allows."""
     best = _staying(choice, before)
     sizes, prices = choice.arrays
     most = int(sizes[-1])
@@ -256,13 +263,13 @@ def _next(choice: _Choice, before: Ints) -> Ints:
 
 
 def _staying(choice: _Choice, before: Ints) -> Ints:
-    """The table where the child gets nothing, which it cannot where it has pods already."""
+    """The table if the child gets nothing, which is impossible if it has pods already."""
     return np.full_like(before, NEVER) if choice.kid.kept else before.copy()
 
 
-def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> dict[Kind, tuple[int, ...]]:
-    """The shares on any best way to a cell, walked from its end. Cells of a row are `width` apart where units are counted."""
-    marks: dict[Kind, set[int]] = {choice.kid: set() for choice in choices}
+def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> dict[DomainKind, tuple[int, ...]]:
+    """The shares on any best way to a cell, traced from its end. Cells of a row are `width` apart if units are counted."""
+    marks: dict[DomainKind, set[int]] = {choice.kid: set() for choice in choices}
     cells = np.array([end], dtype=np.int64)
     counted = steps[0].ndim == 2
     for choice, before, after in zip(reversed(choices), steps[-2::-1], reversed(steps[1:]), strict=True):
@@ -281,7 +288,7 @@ def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> 
     return {kid: tuple(sorted(some, reverse=True)) for kid, some in marks.items() if some and some != {0}}
 
 
-def _parted(kind: Kind, rule: LevelRule, share: int, budget: Budget) -> Iterator[Plan]:
+def _parted(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -> Iterator[Plan]:
     choices = list(_choices(kind, rule, share))
     most = min(len(choices), share)
     start = np.full((most + 1, share + 1), NEVER, dtype=np.int64)

@@ -1,25 +1,26 @@
-"""What is done when the budget is spent: shares from left to right, near the aim of the level's rule, never past a hard one.
+"""The fallback when the budget is spent: shares from left to right, near the rule's target, never breaking a hard
+constraint.
 
-No search: what the children can take is known as bits (kinds.py), so a share is only chosen where the rest still fits into
-the children after it.
+No search: what the children can take is known as bits (domain_kinds.py), so a share is chosen only if the rest still
+fits into the following children.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admission.engine.topology.shapes.kinds import Kind, summed
+from admission.engine.topology.shapes.domain_kinds import DomainKind, summed
 from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.shapes.plans import even
 
 
-def rough(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
+def rough(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
     """A share for each child in this order, for a share that the kind can take."""
     rule = kind.rule
     if rule.even:
         return _even(kind, order, share)
     places, units = _sequence(kind, rule, order, share)
-    for mask in (rule.lawful, rule.allowed):
+    for mask in (rule.clean_shares, rule.allowed):
         options = [kind.options(order[place]) & mask | (not order[place].kept) for place in places]
         ahead = _ahead(options, share)
         if ahead[0] >> share & 1:
@@ -32,8 +33,8 @@ def rough(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
     return shares
 
 
-def _even(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
-    """First the children that have pods, and of them first those that can have one of the sizes only."""
+def _even(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
+    """First the children that have pods already, and of them first those that can have only one of the sizes."""
     counts = even(kind.rule, share, kind.parts(share))
     able = [[size for size in counts if kind.can(kid, size)] for kid in order]
     shares = [0] * len(order)
@@ -53,7 +54,7 @@ def _even(kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
 
 
 def _hand_out(places: Sequence[int], able: Sequence[Sequence[int]], counts: dict[int, int], shares: list[int]) -> None:
-    """Each of these children gets the first size that it can have and that is left."""
+    """Each of these children gets the first remaining size that it can have."""
     for place in places:
         size = next((size for size in able[place] if counts[size]), None)
         if size is not None:
@@ -61,8 +62,10 @@ def _hand_out(places: Sequence[int], able: Sequence[Sequence[int]], counts: dict
             counts[size] -= 1
 
 
-def _sequence(kind: Kind, rule: LevelRule, order: Sequence[Kind], share: int) -> tuple[list[int], int]:
-    """Who is asked when, and how many of the first are aimed at: the roomiest; to spread, the smallest of them first."""
+def _sequence(kind: DomainKind, rule: LevelRule, order: Sequence[DomainKind], share: int) -> tuple[list[int], int]:
+    """In which order children are served, and how many of the first get a target: the roomiest; to spread, the smallest
+    of them first.
+    """
     places = [place for place in range(len(order)) if order[place].cap]
     places.sort(key=lambda place: (-order[place].cap, place))
     if rule.packs:
@@ -82,7 +85,7 @@ def _ahead(options: Sequence[int], share: int) -> list[int]:
 
 
 def _nearest(aim: int, left: int, options: int, ahead: int) -> int:
-    """The share nearest to the aim that leaves what the others can take; of two the larger."""
+    """The share nearest to the target that leaves what the others can take; the larger wins a tie."""
     for away in range(left + 1):
         for size in (aim + away, aim - away):
             if 0 <= size <= left and options >> size & 1 and ahead >> (left - size) & 1:

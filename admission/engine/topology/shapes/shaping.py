@@ -1,33 +1,33 @@
 """One gang under placement constraints (pack, spread, partition, range, factor) at any levels: sakkara.md.
 
-Called by place.py for requests that carry constraints, whatever the profile. Levels without a constraint pack.
+Called by place.py for requests with constraints, whatever the profile. Levels without a constraint pack.
 
-What a placement must obey: all pods are placed; hard constraints hold. `required` bounds it by one domain of that level,
-`preferred` by one domain if any can hold it so, else it climbs; else the whole tree is open. Inside, the pods of each domain
-are shared out over its children; the shares of one parent's pods are what a constraint of the children's level speaks of. A
-hard pack means one unit a parent; hard partitions exactly so many units and shares that differ by one at most; a hard spread
-such shares, on as many units as can be; hard range and factor hold on each used unit. With a hard factor shares differ by one
-factor at most. A constraint that names no type packs, so beside a hard range or factor packing stays a wish. Slices are a hard
-factor of their level.
+What a placement must satisfy: all pods are placed; hard constraints hold. `required` confines it to one domain of that
+level; `preferred` to one domain if any can hold it, otherwise the search climbs; otherwise the whole tree is open.
+Inside, the pods of each domain are shared out over its children; a constraint of the children's level applies to the
+shares of each parent. A hard pack means one unit per parent; hard partitions mean exactly so many units with shares
+that differ by one at most; a hard spread means such shares on as many units as possible; hard range and factor hold on
+each used unit. With a hard factor, shares differ by one factor at most. A constraint without a type packs, so beside a
+hard range or factor packing remains a preference. Slices are a hard factor of their level.
 
-What is best: figures compared level by level from the top, each summed over the parents of its level:
-1. range, factor: pods of units outside the range, and pods beyond the multiple;
-2. pack: used units; partition: how many units there are too few or too many;
-3. pack: pairs of pods that are on different units (fewest: as many as possible together);
-   spread, partition: pairs of pods that share a unit (fewest: as evenly as possible over as many units as possible).
-Then least stranded: slots left in the lowest domains that were opened. Then by name: the first children get most.
-Why pairs: for a spread the plain difference of largest and smallest share would call 8 pods on one node, or 4 and 4, more even
-than 3, 3 and 2. Pairs order these as people do, fall wherever the difference of two shares that can be evened out falls, and
-add up over units, so that dynamic programming works.
+What is best: figures compared level by level from the top, each summed over the parents of its level: 1. range, factor:
+pods of units outside the range, and pods beyond the multiple; 2. pack: used units; partition: how many units there are
+too few or too many; 3. pack: pairs of pods on different units (fewest: as many as possible together); spread,
+partition: pairs of pods that share a unit (fewest: as evenly as possible over as many units as possible).
+
+Then least stranded: slots left in the lowest domains that were opened. Then by name: the first children get most. Why
+pairs: for a spread the plain difference of largest and smallest share would rank 8 pods on one node, or 4 and 4, above
+3, 3 and 2. Pairs rank these as people do, decrease whenever two shares are evened out, and add up over units, so that
+dynamic programming works.
 
 Pods that stay (a node is replaced, a job grows) count in all this: a domain that has some is used, with at least these.
 
-How it is found: F_d(n), the least figures below domain d with n pods in it, is a min-plus convolution of its children's.
-Domains with equal room in an equal arrangement are one kind and share the answers (shapes/kinds.py). Only shares that some
-placement best at its level has are looked at below (shapes/plans.py), so mostly few F_d(n) are worked out. `budget` bounds the
-states (child, pods left) that are looked at, 256 cells of a table counting as one. When it is spent, the answer is a walk from
-left to right that keeps the hard constraints (shapes/rough.py), and the certificate says Feasible with the figures that the
-top level cannot go below; figures not in the bound are unknown.
+Algorithm: F_d(n), the least figures below domain d with n pods in it, is a min-plus convolution of its children's.
+Equivalent domains are one kind and share answers (shapes/domain_kinds.py). Only shares that some placement best at its
+level has are considered below (shapes/plans.py), so mostly few F_d(n) are computed. `budget` limits the states (child,
+pods left); 256 cells of a table count as one. When it is spent, shares are chosen from left to right while hard
+constraints hold (shapes/rough.py), and the certificate says Feasible with a lower bound of the top level's figures;
+figures that are not in the bound are unknown.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from admission.engine.decision import Certificate, Proof, Proven
-from admission.engine.topology.compatible.search import Found, NoDomains, NoFit, Solved
+from admission.engine.topology.compatible.tree_search import Found, NoDomains, NoFit, Solved
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
-from admission.engine.topology.shapes.kinds import Kind, Kinds
+from admission.engine.topology.shapes.domain_kinds import DomainKind, DomainKinds
 from admission.engine.topology.shapes.level_rule import LevelRule, rules_of
-from admission.engine.topology.shapes.plans import Budget, Spent
+from admission.engine.topology.shapes.plans import BudgetSpent, StateBudget
 from admission.engine.topology.shapes.rough import rough
 from admission.engine.topology.shapes.split import Splitter
 from admission.engine.topology.tree.tree import Tree
 
 ROOT = -1
 SMALL = 2048
-"""Up to so many pods a message may cost working out how many would have fitted."""
+"""Up to this many pods a message may compute how many would have fitted."""
 
 
 def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
-    """The domains that violate the Ask's constraints least, with a certificate; `budget`: states looked at.
+    """The domains that violate the Ask's constraints least, with a certificate; `budget`: states to examine.
 
-    The certificate's figures: three a level from the top as listed above, then the stranded slots.
+    The certificate's figures: three per level from the top as listed above, then the stranded slots.
     """
     total = (ask.count + sum(ask.kept.values())) // ask.slice_size * ask.slice_size
     rules = rules_of(ask.shaped, ask.layers, tree.depth, total)
@@ -76,9 +76,9 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
     return _never(_no_fit(tree, ask, numbers, kinds, rules))
 
 
-def _kinds(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> Kinds:
+def _kinds(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> DomainKinds:
     kept = {tree.levels[-1].slots[path]: pods for path, pods in ask.kept.items()}
-    return Kinds(tree, numbers[-1].pod, rules, rules[0].total, kept)
+    return DomainKinds(tree, numbers[-1].pod, rules, rules[0].total, kept)
 
 
 def _never(outcome: NoFit | NoDomains) -> Solved:
@@ -86,22 +86,22 @@ def _never(outcome: NoFit | NoDomains) -> Solved:
 
 
 def _problem(tree: Tree, ask: Ask, rules: Sequence[LevelRule]) -> str:
-    """Why there is nothing to solve."""
+    """Why the constraints cannot be satisfied at all; empty if they can."""
     if ask.leaders:
         return "placement constraints cannot be combined with a leader in the same group"
-    some = [tree.shape.levels[level] for level, rule in enumerate(rules) if rule.senseless]
+    some = [tree.shape.levels[level] for level, rule in enumerate(rules) if rule.contradictory]
     return f"the placement constraint at level {some[0]} contradicts itself" if some else ""
 
 
 def _bounds(ask: Ask) -> Iterator[int]:
-    """The levels of which one domain may bound the pods, in the order to try."""
+    """The levels of which one domain may confine the pods, in the order to try."""
     if not ask.unconstrained:
         yield from (ask.level,) if ask.required else range(ask.level, ROOT, -1)
     if not ask.required:
         yield ROOT
 
 
-def _able(kinds: Kinds, rules: Sequence[LevelRule], level: int, total: int) -> dict[int, Kind]:
+def _able(kinds: DomainKinds, rules: Sequence[LevelRule], level: int, total: int) -> dict[int, DomainKind]:
     """The domains of the level that can hold everything, by slot; the root is slot 0."""
     if not all(rule.alone() for rule in rules[: level + 1]):
         return {}
@@ -112,17 +112,17 @@ def _able(kinds: Kinds, rules: Sequence[LevelRule], level: int, total: int) -> d
 
 @dataclass(frozen=True)
 class _Shaper:
-    """One solution on kinds that are known to be able."""
+    """One solution among kinds that are known to be able."""
 
     tree: Tree
     ask: Ask
     rules: Sequence[LevelRule]
-    kinds: Kinds
+    kinds: DomainKinds
     budget: int
 
-    def place(self, level: int, places: Mapping[int, Kind]) -> Solved:
+    def place(self, level: int, places: Mapping[int, DomainKind]) -> Solved:
         """The best placement inside one of these domains."""
-        budget = Budget(self.budget)
+        budget = StateBudget(self.budget)
         splitter = Splitter(self._shifts(), budget)
         bound = self._above(level)
         total = self.rules[0].total
@@ -135,7 +135,7 @@ class _Shaper:
             costs = {kind: splitter.cost(kind, total) for kind, top in tops.items() if top == least}
             slot = min((slot for slot in tightest if places[slot] in costs), key=lambda slot: costs[places[slot]])
             pods = self._hand_out(level, slot, splitter)
-        except Spent:
+        except BudgetSpent:
             pods = self._hand_out(level, tightest[0], None)
             proof = Proof.FEASIBLE
         else:
@@ -191,11 +191,11 @@ class _Shaper:
     # ---- figures
 
     def _above(self, level: int) -> tuple[int, ...]:
-        """What the levels down to the bounding one cost: one unit with all pods."""
+        """The cost of the levels down to the confining one: one unit with all pods."""
         return tuple(figure for rule in self.rules[: level + 1] for figure in rule.figures([[rule.total]]))
 
     def _figures(self, pods: Mapping[int, int]) -> tuple[int, ...]:
-        """The cost of a placement, counted from the placement itself."""
+        """The cost of a placement, computed from the placement itself."""
         leaves = self.kinds.levels[-1]
         stranded = sum(leaves[slot].room + leaves[slot].kept for slot in pods) - self.rules[0].total
         found: list[int] = [stranded]
@@ -215,8 +215,8 @@ class _Shaper:
 # ---- why not
 
 
-def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: Kinds, rules: Sequence[LevelRule]) -> NoFit:
-    """For lack of room, or for a hard constraint."""
+def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: DomainKinds, rules: Sequence[LevelRule]) -> NoFit:
+    """For lack of room, or because of a hard constraint."""
     at = ask.level if ask.required else 0
     offers = numbers[at].slice
     room = int(offers.max() if ask.required else offers.sum())
@@ -227,18 +227,18 @@ def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: Kinds, rule
     return NoFit(at, fit, ask.need, _reason(tree, ask, numbers, rules))
 
 
-def _most(kinds: Kinds, level: int) -> int:
+def _most(kinds: DomainKinds, level: int) -> int:
     """The most pods that one of the domains can take."""
     some = set(kinds.levels[level].values()) if level > ROOT else {kinds.root}
     return max((kind.takes.bit_length() - 1 for kind in some), default=0)
 
 
 def _reason(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> str:
-    """The hard constraints each of which, made soft, would let the pods fit; all of them where no single one does."""
+    """The hard constraints each of which, made soft, would let the pods fit; all of them if no single one does."""
     hard = [level for level, rule in enumerate(rules) if rule.hard]
     guilty = [level for level in hard if _fits_without(tree, ask, numbers, rules, level)] or hard
-    words = [f"{rules[level].words()} at level {tree.shape.levels[level]}" for level in guilty]
-    return f"no placement meets the hard placement constraint {' and '.join(words)}"
+    text = [f"{rules[level].text()} at level {tree.shape.levels[level]}" for level in guilty]
+    return f"no placement meets the hard placement constraint {' and '.join(text)}"
 
 
 def _fits_without(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule], level: int) -> bool:

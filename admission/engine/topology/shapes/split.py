@@ -1,8 +1,9 @@
-"""Shares for the children of one domain: of all ways that keep to a plan, the cheapest with everything below, then by name.
+"""Shares for the children of one domain: of all ways that follow a plan, the cheapest with everything below, then by
+name.
 
-A cost is the figures of the levels as one integer, the top level in the highest bits, so that costs of siblings add up and
-compare as the figures do. Two roads: where each child has only one or two choices that all differ by the same number of
-pods, the cheapest steps up are taken (an exchange argument); else states (pods left, units left) child by child.
+A cost is the figures of the levels as one integer, the top level in the highest bits, so that costs of siblings add up
+and compare as the figures do. Two methods: if each child has only one or two choices that all differ by the same number
+of pods, take the cheapest steps up (an exchange argument); otherwise states (pods left, units left) child by child.
 """
 
 from __future__ import annotations
@@ -10,33 +11,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from admission.engine.topology.shapes.kinds import Kind
-from admission.engine.topology.shapes.plans import Budget, Plan, plans
+from admission.engine.topology.shapes.domain_kinds import DomainKind
+from admission.engine.topology.shapes.plans import Plan, StateBudget, plans
 
-Costs = Mapping[Kind, Mapping[int, int]]
+Costs = Mapping[DomainKind, Mapping[int, int]]
 
 
 class Splitter:
-    """Costs of kinds, remembered. `shifts`: where each level's figures begin in a cost."""
+    """Costs of kinds, cached. `shifts`: where each level's figures begin in a cost."""
 
-    def __init__(self, shifts: Sequence[int], budget: Budget) -> None:
+    def __init__(self, shifts: Sequence[int], budget: StateBudget) -> None:
         self._shifts = shifts
         self._budget = budget
         self._plans: dict[tuple[int, int], list[Plan]] = {}
 
-    def plans(self, kind: Kind, share: int) -> list[Plan]:
-        """The plans for a share that the kind can take. Raises Spent."""
+    def plans(self, kind: DomainKind, share: int) -> list[Plan]:
+        """The plans for a share that the kind can take. Raises BudgetSpent."""
         found = self._plans.get((kind.rank, share))
         if found is None:
             found = self._plans[kind.rank, share] = plans(kind, share, self._budget)
         return found
 
-    def top(self, kind: Kind, share: int) -> int:
-        """The figures of the children's level alone, as its law packs them. Raises Spent."""
+    def top(self, kind: DomainKind, share: int) -> int:
+        """The figures of the children's level alone, packed by its rule. Raises BudgetSpent."""
         return 0 if not kind.kids else min(plan.price for plan in self.plans(kind, share))
 
-    def cost(self, kind: Kind, share: int) -> int:
-        """The least cost of all levels below, for a share that the kind can take. Raises Spent."""
+    def cost(self, kind: DomainKind, share: int) -> int:
+        """The least cost of all levels below, for a share that the kind can take. Raises BudgetSpent."""
         if not kind.kids:
             return kind.room + kind.kept - share
         known = kind.known.get(share)
@@ -45,12 +46,14 @@ class Splitter:
             known = kind.known[share] = min(self._ways(kind, order, share))[0]
         return known
 
-    def shares(self, kind: Kind, order: Sequence[Kind], share: int) -> list[int]:
-        """Of each child in this order; of equally good ways the one that gives the first children most. Raises Spent."""
+    def shares(self, kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
+        """The share of each child in this order; of equally good ways the one that gives the first children most.
+        Raises BudgetSpent.
+        """
         found = min(self._ways(kind, order, share))[1]
         return [-part for part in found]
 
-    def _ways(self, kind: Kind, order: Sequence[Kind], share: int) -> list[tuple[int, list[int]]]:
+    def _ways(self, kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[tuple[int, list[int]]]:
         rule = kind.rule
         shift = self._shifts[kind.level + 1]
         ways = []
@@ -65,8 +68,10 @@ class Splitter:
             ways.append((cost + extra, [-part for part in shares]))
         return ways
 
-    def _narrowed(self, kind: Kind, plan: Plan) -> Plan:
-        """Where some children get the same share and the others none: only those whose own children can look best with it."""
+    def _narrowed(self, kind: DomainKind, plan: Plan) -> Plan:
+        """If some children get the same share and the others none: only children whose own children can look best with
+        it.
+        """
         if plan.counts is None or len(plan.counts) > 1 or any(0 not in sizes for sizes in plan.options.values()):
             return plan
         [(size, many)] = plan.counts.items()
@@ -77,7 +82,7 @@ class Splitter:
                 last, left = tops[kid], left - some
         return replace(plan, options={kid: sizes for kid, sizes in plan.options.items() if tops[kid] <= last})
 
-    def _way(self, plan: Plan, order: Sequence[Kind], costs: Costs, share: int) -> tuple[int, list[int]]:
+    def _way(self, plan: Plan, order: Sequence[DomainKind], costs: Costs, share: int) -> tuple[int, list[int]]:
         places = _places(plan, order, share)
         choices = [costs[order[place]] for place in places]
         self._budget.spend(len(choices) + 1)
@@ -137,7 +142,7 @@ def _suffix(numbers: Sequence[int]) -> list[int]:
     return sums
 
 
-def _places(plan: Plan, order: Sequence[Kind], share: int) -> list[int]:
+def _places(plan: Plan, order: Sequence[DomainKind], share: int) -> list[int]:
     """The children that can matter: of equal ones that may stay empty, the first by name, as many as there are shares."""
     room = {kid: _most(plan, sizes, share) for kid, sizes in plan.options.items()}
     places = []
@@ -156,7 +161,9 @@ def _most(plan: Plan, sizes: tuple[int, ...], share: int) -> int:
 
 
 def _steps(plan: Plan, choices: Sequence[Mapping[int, int]], share: int) -> list[int] | None:
-    """The exchange road, None where it does not lead: the cheapest steps from each child's smaller share to its larger one."""
+    """The exchange method; None if it does not apply: the cheapest steps from each child's smaller share to its larger
+    one.
+    """
     low = [min(choice) for choice in choices]
     high = [max(choice) for choice in choices]
     gaps = {top - bottom for bottom, top in zip(low, high, strict=True)} - {0}

@@ -1,1 +1,1 @@
-"""One flavor's live tree: domains by level, the order of their names, and which nodes a pod may stand on."""
+"""One flavor's live tree: domains by level, the order of their names, and which nodes a pod may use."""

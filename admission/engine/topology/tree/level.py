@@ -1,7 +1,7 @@
 """The domains of one level as parallel arrays: parent, label for tie breaks, alive or free.
 
-A domain keeps its slot for life; slots of domains that are gone are used again. Arrays grow by doubling, so a domain more
-costs the same however many there are. Numbers of pods are not kept here (count.py). Called by tree.py.
+A domain keeps its slot for life; slots of removed domains are reused. Arrays grow by doubling, so adding a domain costs
+the same however many there are. Numbers of pods are not kept here (count.py). Called by tree.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Bools = npt.NDArray[np.bool_]
 
 _FIRST_SIZE = 16
 _NONE: Final[frozenset[int]] = frozenset()
-"""The children of the many domains that never have any."""
+"""Shared by the many domains that never have children."""
 
 
 def grown(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
@@ -74,7 +74,7 @@ class Level:
         return np.flatnonzero(self.alive)
 
     def add(self, path: Key, parent: int) -> int:
-        """Make a domain under the parent's slot; returns its own."""
+        """Create a domain under the parent's slot; returns its own slot."""
         slot = self._spare.pop() if self._spare else self._extend()
         self.slots[path] = slot
         self.paths[slot] = path
@@ -84,7 +84,7 @@ class Level:
         return slot
 
     def remove(self, slot: int) -> None:
-        """Forget a domain."""
+        """Remove a domain."""
         path = self.paths[slot]
         self._order.remove(path)
         del self.slots[path]
@@ -94,7 +94,7 @@ class Level:
         self._spare.append(slot)
 
     def adopt(self, slot: int, child: int) -> None:
-        """The child is below the domain."""
+        """Add the child to the domain."""
         children = self.children[slot]
         if isinstance(children, set):
             children.add(child)
@@ -102,7 +102,7 @@ class Level:
             self.children[slot] = {child}
 
     def disown(self, slot: int, child: int) -> bool:
-        """The child is gone. Whether the domain has others."""
+        """Remove the child from the domain. Returns whether the domain has other children."""
         children = self.children[slot]
         if isinstance(children, set):
             children.discard(child)
@@ -113,7 +113,7 @@ class Level:
         return gather(self.children[slot] for slot in slots.tolist())
 
     def in_order(self, slots: Iterable[int]) -> list[int]:
-        """The slots by their paths."""
+        """The slots sorted by path."""
         return sorted(slots, key=self._label.__getitem__)
 
     def _extend(self) -> int:

@@ -1,9 +1,9 @@
 """Which level of a topology a name means: its label key, or the part of the key after the last `/`.
 
-A user may write `rack` for `example.com/rack`, or `hostname` for `kubernetes.io/hostname`; `node` is the level of single
-hosts too, as sakkara.md's own examples call it. A key that is written in full always means itself. Names are resolved
-where the tree is known and not before: one workload may be tried on flavors with different levels. Pure; called by
-constraints.py for placement constraints (required and preferred levels are always written in full).
+A user may write `rack` for `example.com/rack`, or `hostname` for `kubernetes.io/hostname`; `node` also means the level
+of single hosts, as in sakkara.md's own examples. A key written in full always means itself. Names are resolved only
+when the tree is known: one workload may be tried on flavors with different levels. Pure; called by constraints.py for
+placement constraints (required and preferred levels are always written in full).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which nodes a pod may stand on: taints, node selector, required and preferred affinity.
+"""Which nodes a pod may use: taints, node selector, required and preferred affinity.
 
-Facts of nodes are kept as classes: each row carries the number of its taints' class, and of its value for each label key
-that was ever asked about (a column is made at the first question). So a question is answered once per distinct value and
-spread over the rows by numpy; where nobody taints and nobody selects, it costs nothing. The tests and their order are
-placement.md 5.3 and 5.15.1, 5.15.9. Called by count.py; fed by tree.py.
+Facts of nodes are kept as classes: each row has the number of its taints' class, and of its value for each label key
+that was ever asked about (the first question creates the column). So a question is answered once per distinct value and
+spread over the rows by numpy; without taints and selectors it costs nothing. The tests and their order are placement.md
+5.3 and 5.15.1, 5.15.9. Called by count.py; fed by tree.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from admission.engine.topology.tree.level import Bools, Ints, grown
 
 _REPELLING = ("NoSchedule", "NoExecute")
 _NAME_FIELD = "metadata.name"
-# As many digits as 64 bits take, and some leading zeros: Python refuses to read thousands of digits.
+# As many digits as 64 bits take, and some leading zeros: Python refuses to parse thousands of digits.
 _INTEGER = re.compile(r"[+-]?0{0,1000}[0-9]{1,19}")
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INT64 = range(-(2**63), 2**63)
@@ -27,7 +27,7 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What a pod set demands of its nodes."""
+    """What a pod set requires of its nodes."""
 
     tolerations: tuple[Toleration, ...] = ()
     selector: tuple[tuple[str, str], ...] = ()
@@ -86,8 +86,8 @@ def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> T
     return None
 
 
-class _Column:
-    """The rows' values of one label (or of the node's name), as numbers; -1 where absent."""
+class _LabelColumn:
+    """The rows' values of one label (or of the node's name), as numbers; -1 if absent."""
 
     def __init__(self, value_of: Callable[[Node], str | None], size: int) -> None:
         self._value_of = value_of
@@ -138,7 +138,7 @@ class _Column:
 
 
 def int64(text: str) -> int | None:
-    """The number, None where the text is no 64-bit integer."""
+    """The number; None if the text is no 64-bit integer."""
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)
@@ -153,11 +153,11 @@ class Matcher:
         self._taint_ids: dict[tuple[Taint, ...], int] = {(): 0}
         self._tainted = 0
         self._taint_class: Ints = np.zeros(16, dtype=np.int64)
-        self._columns: dict[str, _Column] = {}
-        self._names: _Column | None = None
+        self._columns: dict[str, _LabelColumn] = {}
+        self._names: _LabelColumn | None = None
 
     def set(self, row: int, node: Node | None) -> None:
-        """The row's node is now this one (None: no node)."""
+        """Set the row's node (None: no node)."""
         while row >= len(self._nodes):
             self._nodes.append(None)
         if row >= len(self._taint_class):
@@ -180,7 +180,7 @@ class Matcher:
         return self._nodes[row] if row < len(self._nodes) else None
 
     def taints(self) -> list[tuple[Taint, ...]]:
-        """The repelling taints of the rows' nodes, each combination once; some that no node has any more may be among them."""
+        """The repelling taints of the rows' nodes, each combination once; some of nodes that are gone may be included."""
         return [taints for taints in self._taint_ids if taints]
 
     def feasible(self, wants: Wants, size: int) -> Bools | None:
@@ -269,14 +269,14 @@ class Matcher:
             self._names = self._made(lambda node: node.name)
         return self._names.holds(requirement, size)
 
-    def _column(self, key: str) -> _Column:
+    def _column(self, key: str) -> _LabelColumn:
         column = self._columns.get(key)
         if column is None or len(column.ids) > 4 * len(self._nodes) + 64:
             column = self._columns[key] = self._made(lambda node: node.labels.get(key))
         return column
 
-    def _made(self, value_of: Callable[[Node], str | None]) -> _Column:
-        column = _Column(value_of, len(self._nodes))
+    def _made(self, value_of: Callable[[Node], str | None]) -> _LabelColumn:
+        column = _LabelColumn(value_of, len(self._nodes))
         for row, node in enumerate(self._nodes):
             column.set(row, node)
         return column

@@ -1,9 +1,9 @@
 """Integer labels that sort like the keys they stand for, kept while keys come and go.
 
-Ties between domains break by their values. Comparing integers in numpy is a thousand times cheaper than comparing tuples
-of strings, but ranks 0..n-1 would all shift with each new domain. So labels leave gaps: a new key takes the middle of
-the gap between its neighbours, and only when a gap is used up are all labels spread anew (rare, so cheap on average).
-Called by level.py.
+Ties between domains break by their values. Comparing integers in numpy is a thousand times cheaper than comparing
+tuples of strings, but ranks 0..n-1 would all shift with each new domain. So labels leave gaps: a new key takes the
+middle of the gap between its neighbours, and only when a gap is used up are all labels spread anew (rare, so cheap on
+average). Called by level.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Order:
         self._labels: list[int] = []
 
     def insert(self, key: Key, slot: int) -> int | None:
-        """Take a new key in. Returns its label, or None where all labels have changed (read them from `labels`)."""
+        """Insert a key. Returns its label, or None if all labels have changed (read them from `labels`)."""
         at = bisect_left(self._keys, key)
         low = self._labels[at - 1] if at else 0
         high = self._labels[at] if at < len(self._keys) else low + 2 * STEP
@@ -37,7 +37,7 @@ class Order:
         return None
 
     def remove(self, key: Key) -> None:
-        """Let a key go."""
+        """Remove a key."""
         at = bisect_left(self._keys, key)
         del self._keys[at], self._slots[at], self._labels[at]
 

@@ -1,12 +1,12 @@
 """One flavor's live tree: domains by level, and for each counting row what is free of each resource.
 
-A counting row is where pods are counted. It is the domain of the lowest level (a host, or in Domains counting the sum of
-a wider domain's nodes), or, in Nodes counting under a wider lowest level, each node: then the nodes are a hidden level
-below the lowest. Per row `free` is allocatable minus foreign pods minus usage of admitted workloads, and `used` that
-usage, so that an empty cluster is `free + used`.
+A counting row is where pods are counted. It is the domain of the lowest level (a host, or in Domains counting the sum
+of a wider domain's nodes), or, in Nodes counting under a wider lowest level, each node: then the nodes are a hidden
+level below the lowest. Per row `free` is allocatable minus foreign pods minus usage of admitted workloads, and `used`
+is that usage, so an empty cluster has `free + used`.
 
-Kept incrementally: a node, a pod or an admission changes the rows that it touches. The tree knows nothing of workloads or
-pods: capacity.py tells it what changed, count.py and place.py read it. Rules: placement.md 5.1.
+Kept incrementally: a node, a pod or an admission changes the rows that it concerns. The tree does not know workloads or
+pods: capacity.py applies changes, count.py and place.py read it. Rules: placement.md 5.1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Values = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TreeSpec:
     """How a tree is built: the flavor's levels and labels, and where pods are counted."""
 
     levels: tuple[str, ...]
@@ -33,7 +33,7 @@ class Shape:
     counting: Counting
 
     @classmethod
-    def of(cls, flavor: Flavor, counting: Counting) -> Shape | None:
+    def of(cls, flavor: Flavor, counting: Counting) -> TreeSpec | None:
         """None for a flavor without levels."""
         if not flavor.levels:
             return None
@@ -72,7 +72,7 @@ class Shape:
 class Tree:
     """Levels, rows, and the facts for matching."""
 
-    def __init__(self, shape: Shape, columns: Columns, nodes: Nodes, usage_tables: UsageTables) -> None:
+    def __init__(self, shape: TreeSpec, columns: Columns, nodes: Nodes, usage_tables: UsageTables) -> None:
         self.shape = shape
         self.columns = columns
         self.levels = [Level() for _ in shape.levels]
@@ -96,7 +96,7 @@ class Tree:
 
     @property
     def by_node(self) -> bool:
-        """Whether a row stands for a node, so that labels and taints can be asked about."""
+        """Whether a row stands for a node, so that labels and taints apply."""
         return self.shape.by_host or self.shape.hidden_nodes
 
     def level_of(self, key: str) -> int | None:
@@ -104,11 +104,11 @@ class Tree:
         return self.shape.levels.index(key) if key in self.shape.levels else None
 
     def free(self, column: int) -> Ints | None:
-        """What is free of the resource, by row; None where no row ever had it."""
+        """Free amounts of the resource, by row; None if no row ever had it."""
         return self._free[column, : self.rows.size] if column < len(self._free) else None
 
     def used(self, column: int) -> Ints:
-        """What admitted workloads use of the resource, by row."""
+        """Usage of the resource by admitted workloads, by row."""
         return self._used[column, : self.rows.size]
 
     def free_at(self, row: int, column: int) -> int:
@@ -130,7 +130,7 @@ class Tree:
         return self.rows.in_order(self.levels[-1].children[domain])
 
     def values(self, domain: int) -> Values:
-        """What an assignment says for a lowest-level domain."""
+        """What an assignment writes for a lowest-level domain."""
         path = self.levels[-1].paths[domain]
         return path[-1:] if self.shape.by_host else path
 
@@ -142,7 +142,7 @@ class Tree:
     # ---- nodes come and go
 
     def put(self, name: str) -> None:
-        """The node is (again) as its book says: take it in if it belongs here. It must not be in at the moment."""
+        """Add the node, as its record says, if it belongs here. It must not be in the tree."""
         node = self._nodes[name].node
         if node is None or not self.shape.accepts(node):
             return
@@ -152,7 +152,7 @@ class Tree:
         self._replace(key, row, names)
 
     def drop(self, name: str) -> None:
-        """Take the node out if it is in. Its book must still be as it was when it came in."""
+        """Remove the node if it is in the tree. Its record must still be as it was when it was added."""
         row = self.row_of_node.get(name)
         if row is None:
             return
@@ -161,14 +161,14 @@ class Tree:
         self._replace(self.shape.row_key(node), row, names)
 
     def refill(self, name: str) -> bool:
-        """The node offers other amounts than before, all else is equal: compute its row anew. False: not in here."""
+        """Recompute the row of a node whose amounts changed, everything else being equal. False: not in this tree."""
         row = self.row_of_node.get(name)
         if row is not None:
             self._fill(row)
         return row is not None
 
     def _replace(self, key: Hashable, row: int | None, names: list[str]) -> None:
-        """The row of this key holds exactly these nodes from now on; the first of them gives it its path and facts."""
+        """Set the nodes of this key's row; the first of them determines its path and facts."""
         if row is not None and (not names or self._path(names[0]) != self.rows.paths[row]):
             self._remove_row(key, row)
             row = None
@@ -256,17 +256,17 @@ class Tree:
             self._used[column, row] = used.get(column, 0)
 
     def expected(self, row: int) -> tuple[dict[int, int], dict[int, int]]:
-        """(free, used) of a row, computed from the books."""
+        """(free, used) of a row, computed from the records and usage tables."""
         used: dict[int, int] = {}
         for usage in self._usages(row):
             for column, amount in usage.items():
                 used[column] = used.get(column, 0) + amount
         free = {column: -amount for column, amount in used.items()}
         for name in self._members.get(row, ()):
-            book = self._nodes[name]
-            for column, amount in book.offers:
+            record = self._nodes[name]
+            for column, amount in record.offers:
                 free[column] = free.get(column, 0) + amount
-            for column, amount in book.foreign.items():
+            for column, amount in record.foreign.items():
                 free[column] = free.get(column, 0) - amount
         return free, used
 
@@ -284,18 +284,18 @@ class Tree:
             yield self._usage_tables.nodes.get(name, {})
 
     def shift_free(self, row: int, vector: Vector, sign: int = 1) -> None:
-        """Add the amounts, or with sign -1 subtract them, to what is free in the row (usage stays)."""
+        """Add the amounts to free (sign -1: subtract); usage stays."""
         for column, amount in vector:
             self._reach(column)
             self._free[column, row] += sign * amount
 
     def shift_cells(self, columns: Ints, rows: Ints, amounts: Ints) -> None:
-        """Add the amounts to what is free (usage stays); a cell may stand there several times."""
+        """Add the amounts to free (usage stays); a cell may occur several times."""
         self._reach(int(columns.max()))
         np.add.at(self._free, (columns, rows), amounts)
 
     def shift_used(self, row: int, vector: Vector) -> None:
-        """Add the amounts to the row's usage: as much less is free."""
+        """Add the amounts to the row's usage and subtract them from free."""
         for column, amount in vector:
             self._reach(column)
             self._free[column, row] -= amount
@@ -305,10 +305,10 @@ class Tree:
         if column >= len(self._free):
             self._free, self._used = _taller(self._free, column + 1), _taller(self._used, column + 1)
 
-    # ---- against the books
+    # ---- checks
 
     def wrong_row(self, row: int) -> Iterator[str]:
-        """What of the row is not as the books say; nothing for one that is gone."""
+        """Where the row disagrees with the records; nothing for a removed row."""
         if row >= self.rows.size or not self.rows.alive[row]:
             return
         free, used = self.expected(row)
@@ -320,12 +320,12 @@ class Tree:
                 have = int(array[column, row]) if column < len(array) else 0
                 if have != wanted.get(column, 0):
                     name = self.columns.names[column]
-                    yield f"{where}: {word} {name} is {have}, the books say {wanted.get(column, 0)}"
+                    yield f"{where}: {word} {name} is {have}, expected {wanted.get(column, 0)}"
 
     def wrong_node(self, name: str) -> Iterator[str]:
-        """Whether the node, there or gone, is in its row and in no other."""
-        book, row = self._nodes.get(name), self.row_of_node.get(name)
-        node = book.node if book is not None else None
+        """Whether the node, present or gone, is in its row and in no other."""
+        record, row = self._nodes.get(name), self.row_of_node.get(name)
+        node = record.node if record is not None else None
         if node is None or not self.shape.accepts(node):
             if row is not None:
                 yield f"node {name} is in {'/'.join(self.rows.paths[row])}, and belongs nowhere"
@@ -335,7 +335,7 @@ class Tree:
             yield f"node {name} is not in its domain"
 
     def _leads(self, row: int, name: str) -> bool:
-        """Whether the node is one of the row's, and the row where its first node is."""
+        """Whether the node is in the row and determines its facts as the first one."""
         names = self._members.get(row, [])
         return name in names and self._path(names[0]) == self.rows.paths[row]
 

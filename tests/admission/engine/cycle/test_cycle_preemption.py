@@ -224,7 +224,7 @@ def test_quota_afterwards_is_counted_without_emptying_the_book() -> None:
         emptied = cluster.ledger.quota.state()
     with reservations.afterwards():
         assert cluster.ledger.quota.state() == emptied
-        holders = {booking.workload.key for name in ("a", "b") for booking in cluster.ledger.holders(name)}
+        holders = {allocation.workload.key for name in ("a", "b") for allocation in cluster.ledger.holders(name)}
         assert holders == {f"low{i}" for i in range(4)} - reservations.leaving
     reservations.end()
     assert cluster.ledger.audit() == []

@@ -76,9 +76,9 @@ def first_end(
 ) -> float | None:
     """Slow and obvious: everybody leaves in the order of the ends, one after the other, until the head fits."""
     ends = [
-        (max(booking.workload.ends, NOW), key)
-        for key, booking in ledger.bookings.by_workload.items()
-        if booking.workload.ends is not None
+        (max(allocation.workload.ends, NOW), key)
+        for key, allocation in ledger.allocations.by_workload.items()
+        if allocation.workload.ends is not None
     ]
     with ledger.trial():
         for other, reservation in ahead:
@@ -148,14 +148,14 @@ def test_the_future_is_the_book_with_those_gone_who_have_ended(
     cluster = site(cohort, counting, (RACK, HOST))
     ledger = cluster.ledger
     run(cluster, running)
-    kept = [key for key in sorted(ledger.admissions)[:held] if ledger.bookings.by_workload[key].workload.time_limit]
-    others = [(ledger.bookings.by_workload[key].workload, ledger.admissions[key]) for key in kept]
+    kept = [key for key in sorted(ledger.admissions)[:held] if ledger.allocations.by_workload[key].workload.time_limit]
+    others = [(ledger.allocations.by_workload[key].workload, ledger.admissions[key]) for key in kept]
     for key in kept:
         ledger.release(key)
     ends: dict[float, set[str]] = {}
-    for key, booking in ledger.bookings.by_workload.items():
-        if booking.workload.ends is not None:
-            ends.setdefault(booking.workload.ends, set()).add(key)
+    for key, allocation in ledger.allocations.by_workload.items():
+        if allocation.workload.ends is not None:
+            ends.setdefault(allocation.workload.ends, set()).add(key)
     holds = []
     for other, admission in others:
         claim = ledger.claim(other, admission)

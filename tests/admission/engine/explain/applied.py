@@ -73,7 +73,7 @@ def apply(cluster: Cluster, workload: Workload, change: Change) -> Workload:
     match change:
         case Finish(workloads):
             for key in workloads:
-                for pod in [p for p in cluster.ledger.bookings.pods.values() if p.workload == key]:
+                for pod in [p for p in cluster.ledger.allocations.pods.values() if p.workload == key]:
                     cluster.tell(Gone(Removed.POD, pod.key))
                 cluster.finish(key)
         case RaiseQuota():

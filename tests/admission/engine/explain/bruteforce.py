@@ -20,7 +20,7 @@ from admission.engine.model import (
     Requirement,
     Workload,
 )
-from tests.admission.engine.topology.shapes.shapes import Shares, lawful
+from tests.admission.engine.topology.shapes.shapes import Shares, clean_shares
 
 Room = dict[str, dict[str, int]]
 """What is free by node."""
@@ -45,7 +45,7 @@ def _flavor_does(ledger: Ledger, workload: Workload, name: str) -> bool:
             return False
     nodes = [node for node in _nodes(ledger) if all(node.labels.get(k) == v for k, v in flavor.node_labels.items())]
     room = {node.name: {**node.allocatable} for node in nodes}
-    for pod in ledger.bookings.pods.values():
+    for pod in ledger.allocations.pods.values():
         if pod.node in room and pod.workload not in ledger.admissions:
             _take(room, pod)
     groups: dict[str, list[PodSet]] = {}
@@ -106,7 +106,7 @@ def _members(members: list[PodSet], flavor: Flavor, nodes: list[Node], room: Roo
 
 
 def _allowed(laws: Mapping[int, LevelConstraint], sizes: Mapping[int, int], shares: Shares) -> bool:
-    return not (laws or sizes) or lawful(laws, shares, sizes)
+    return not (laws or sizes) or clean_shares(laws, shares, sizes)
 
 
 def _path(node: Node, levels: Sequence[str]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from admission.engine.preemption.candidates import Candidate, PreemptionContext,
 from admission.engine.preemption.preemptor import needed
 from admission.engine.quota.cohorts import Node as QuotaNode
 from admission.engine.requests import placement_requests
-from admission.engine.topology.allocation.shares import Booking
+from admission.engine.topology.allocation.entries import Allocation
 from tests.admission.engine.making import CPU, HOST, RACK, group, host, racks
 
 NOW = 10_000.0
@@ -52,7 +52,7 @@ class Scene:
 
     def __repr__(self) -> str:
         """What one needs to see of an example that fails."""
-        runs = [_shown(booking) for name in QUEUES for booking in self.ledger.holders(name)]
+        runs = [_shown(allocation) for name in QUEUES for allocation in self.ledger.holders(name)]
         queues = [self.ledger.quota.spec(name) for name in QUEUES]
         told = [(q.name, q.cohort, q.groups[0].flavors[0].quotas, q.preemption) for q in queues if q]
         return "\n".join(map(str, (self.head.priority, self.head.pod_sets, *told, *runs)))
@@ -114,11 +114,11 @@ class Scene:
                     yield chosen
 
 
-def _shown(booking: Booking) -> str:
-    workload, got = booking.workload, booking.admission.pod_sets
+def _shown(allocation: Allocation) -> str:
+    workload, got = allocation.workload, allocation.admission.pod_sets
     places = [(d.values[0], d.count) for one in got if one.assignment for d in one.assignment.domains]
-    what = (booking.admission.cluster_queue, workload.priority, workload.evicted, workload.reserved)
-    return f"{workload.key} {what} {places} {booking.admission.usage()}"
+    what = (allocation.admission.cluster_queue, workload.priority, workload.evicted, workload.reserved)
+    return f"{workload.key} {what} {places} {allocation.admission.usage()}"
 
 
 def _below(candidate: Candidate) -> Iterator[QuotaNode]:

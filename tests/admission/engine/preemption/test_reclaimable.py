@@ -58,7 +58,7 @@ def booked(key: str, to: str, cpus: int, priority: int, since: int) -> Workload:
     return replace(asked, admission=Admission(to, (got,)), reserved=float(since))
 
 
-bookings = st.lists(
+allocations = st.lists(
     st.tuples(st.sampled_from(QUEUES), st.integers(1, 4), st.integers(0, 2), st.integers(0, 9)), max_size=8
 )
 
@@ -66,7 +66,7 @@ bookings = st.lists(
 @given(
     st.tuples(*map(specs, QUEUES)),
     st.sampled_from((None, "y", "z")),
-    bookings,
+    allocations,
     st.lists(st.tuples(st.integers(1, 8), st.integers(0, 2), st.integers(0, 9)), min_size=1, max_size=4),
 )
 @settings(deadline=None, max_examples=200)

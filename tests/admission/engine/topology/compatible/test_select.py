@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.topology.compatible import select
-from admission.engine.topology.compatible.pick import Dom, Profile
+from admission.engine.topology.compatible.pick import Dom, PickOrder
 from admission.engine.topology.compatible.select import Field, take, tightest
 
 numbers = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), min_size=1, max_size=40)
@@ -45,7 +45,7 @@ def test_take_is_minimize_over_the_sorted_domains(least: bool, same: bool) -> No
     @given(numbers, st.integers(1, 60))
     def check(rows: list[tuple[int, int]], need: int) -> None:
         some = field(rows, same=same)
-        profile = Profile(least=least, by_affinity=False)
+        profile = PickOrder(least=least, by_affinity=False)
         total = int(some.slices.sum())
         taken = take(some, need, least=least)
         if total < need:
@@ -65,7 +65,7 @@ def test_take_is_minimize_over_the_sorted_domains(least: bool, same: bool) -> No
 def test_tightest_is_the_first_of_the_smallest_that_hold_it(rows: list[tuple[int, int]], need: int) -> None:
     some = field(rows, same=False)
     found = tightest(some, need)
-    profile = Profile(least=False, by_affinity=False)
+    profile = PickOrder(least=False, by_affinity=False)
     ordered = profile.plain(doms(some))
     if found is None:
         assert all(dom.slice < need for dom in ordered)

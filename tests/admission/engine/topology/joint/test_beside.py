@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.topology.joint.beside import beside
-from admission.engine.topology.joint.limits import Item, Row
-from admission.engine.topology.joint.packing import Budget, No, pack
+from admission.engine.topology.joint.limits import PackingItem, Row
+from admission.engine.topology.joint.packing import NodeBudget, NoPacking, pack
 
 vectors = st.tuples(st.integers(0, 2), st.integers(1, 3))
 spots = st.lists(
@@ -23,7 +23,9 @@ def test_the_most_that_a_search_finds(
     rows = [Row(free, (index,), (one, other)) for index, (free, one, other) in enumerate(hosts)]
 
     def fits(some: int, others: int) -> bool:
-        return not isinstance(pack(rows, [Item(first, some), Item(second, others)], Budget(100_000)), No)
+        return not isinstance(
+            pack(rows, [PackingItem(first, some), PackingItem(second, others)], NodeBudget(100_000)), NoPacking
+        )
 
     most = beside(hosts, first, second)
     for some, others in enumerate(most):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.topology.joint.limits import Item, Row
-from admission.engine.topology.joint.packing import Budget, No, pack
+from admission.engine.topology.joint.limits import PackingItem, Row
+from admission.engine.topology.joint.packing import NodeBudget, NoPacking, pack
 from tests.admission.engine.topology.brute import Gang, Wanted, fewest, racks_hold
 
 needs = st.sampled_from([(1, 0), (2, 0), (3, 0), (1, 1), (0, 2), (2, 1)])
 
 
 @st.composite
-def packings(draw: st.DrawFn) -> tuple[list[Row], list[Item]]:
+def packings(draw: st.DrawFn) -> tuple[list[Row], list[PackingItem]]:
     """Up to 5 hosts in up to 2 racks, up to 3 shapes, some in slices of 2 by host or by rack, or of both."""
     racks = sorted(draw(st.lists(st.integers(0, 1), min_size=1, max_size=5)))
     items = [
-        Item(draw(needs), 2 * draw(st.integers(1, 3)), draw(st.sampled_from([(), (), ((0, 2),), ((1, 2),)])))
+        PackingItem(draw(needs), 2 * draw(st.integers(1, 3)), draw(st.sampled_from([(), (), ((0, 2),), ((1, 2),)])))
         for _ in range(draw(st.integers(1, 3)))
     ]
     rows = [
@@ -29,14 +29,14 @@ def packings(draw: st.DrawFn) -> tuple[list[Row], list[Item]]:
 
 @settings(max_examples=300, deadline=None)
 @given(packings())
-def test_found_exactly_when_there_is_one(given_: tuple[list[Row], list[Item]]) -> None:
+def test_found_exactly_when_there_is_one(given_: tuple[list[Row], list[PackingItem]]) -> None:
     rows, items = given_
     paths = [tuple(map(str, row.path)) for row in rows]
     gangs = [Gang(0, False, (Wanted(i.count, i.vector, i.layers[0] if i.layers else None),)) for i in items]
-    counts = pack(rows, items, Budget(100_000))
+    counts = pack(rows, items, NodeBudget(100_000))
     possible = fewest(paths, tuple((row.free[0], row.free[1]) for row in rows), gangs) is not None
-    if isinstance(counts, No):
-        assert counts is No.PROVED
+    if isinstance(counts, NoPacking):
+        assert counts is NoPacking.PROVED
         assert not possible
         return
     assert possible
@@ -54,8 +54,8 @@ def test_found_exactly_when_there_is_one(given_: tuple[list[Row], list[Item]]) -
 def test_layers_of_slices_inside_each_other() -> None:
     """4 to a rack, 2 to a host: of the first rack's hosts with 3 slots only 2 each count."""
     rows = [Row((slots,), (rack, host), (True,)) for host, (rack, slots) in enumerate([(0, 3), (0, 3), (1, 3), (1, 5)])]
-    counts = pack(rows, [Item((1,), 8, ((0, 4), (1, 2)))], Budget(1000))
-    assert not isinstance(counts, No)
+    counts = pack(rows, [PackingItem((1,), 8, ((0, 4), (1, 2)))], NodeBudget(1000))
+    assert not isinstance(counts, NoPacking)
     assert sum(pods for (pods,) in counts) == 8
     assert all(pods % 2 == 0 for (pods,) in counts)
     assert counts[0][0] + counts[1][0] == 4
@@ -63,8 +63,8 @@ def test_layers_of_slices_inside_each_other() -> None:
 
 def test_a_budget_that_ends_proves_nothing() -> None:
     rows = [Row((3,), (0, host), (True, True)) for host in range(6)]
-    items = [Item((2,), 5), Item((1,), 8)]
-    assert pack(rows, items, Budget(0)) is No.UNKNOWN
+    items = [PackingItem((2,), 5), PackingItem((1,), 8)]
+    assert pack(rows, items, NodeBudget(0)) is NoPacking.UNKNOWN
 
 
 @settings(max_examples=100, deadline=None)

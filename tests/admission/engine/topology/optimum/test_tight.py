@@ -9,8 +9,8 @@ import pytest
 from admission.engine.decision import Proof
 from admission.engine.topology.optimum import tight
 from admission.engine.topology.optimum.solver import solve
+from tests.admission.engine.topology.optimum.test_elimination import drawn
 from tests.admission.engine.topology.optimum.test_exact import check
-from tests.admission.engine.topology.optimum.test_sieve import drawn
 from tests.admission.engine.topology.trees import Case, Path
 
 FEW = 20_000

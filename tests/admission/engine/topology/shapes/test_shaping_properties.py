@@ -17,10 +17,10 @@ from tests.admission.engine.topology.shapes.shapes import (
     Path,
     asked,
     best,
+    clean_shares,
     cluster,
     cost_of,
     families,
-    lawful,
     place,
     proved,
     shares_of,
@@ -93,7 +93,7 @@ def _agrees(case: Case, random: Random) -> None:
     assert cost_of(hosts, rules, shares) == wanted
     assert sum(shares.values()) == pods
     assert all(0 < share <= hosts[path] for path, share in shares.items())
-    assert lawful(rules, shares, sizes)
+    assert clean_shares(rules, shares, sizes)
 
 
 def _sound(case: Case, pods: int, sizes: dict[int, int], cost: tuple[int, ...]) -> None:
@@ -104,7 +104,7 @@ def _sound(case: Case, pods: int, sizes: dict[int, int], cost: tuple[int, ...]) 
     shares = shares_of(rough)
     assert sum(shares.values()) == pods
     assert all(0 < share <= hosts[path] for path, share in shares.items())
-    assert lawful(rules, shares, sizes)
+    assert clean_shares(rules, shares, sizes)
     assert proved(rough).cost == cost_of(hosts, rules, shares) >= cost
     assert proved(rough).bound <= cost
     if bound.startswith("required"):
@@ -149,7 +149,7 @@ def _replaces(case: Case, data: st.DataObject) -> None:
     if wanted is not None:
         now = shares_of(after)
         assert all(now.get(path, 0) >= share for path, share in kept.items())
-        assert lawful(rules, now, sizes)
+        assert clean_shares(rules, now, sizes)
         assert sum(now.values()) == sum(shares.values())
         assert all(share <= rooms_left[path] for path, share in now.items())
         assert cost_of(hosts, rules, now) == wanted if budget > 1 else cost_of(hosts, rules, now) >= wanted

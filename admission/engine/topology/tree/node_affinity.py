@@ -1,7 +1,7 @@
-"""What is wrong with required node affinity that says nothing: an unknown operator, values that it cannot have.
+"""What is wrong with malformed required node affinity: an unknown operator, or values that the operator cannot have.
 
-The API server lets no such Pod or Job in, but a Workload's template is not looked at there. match.py would find no node for
-such an expression; the pod set is told the reason instead (placement.md 5.3). Called by constraints.py.
+The API server rejects such a Pod or Job, but does not check a Workload's template. match.py would find no node for such
+an expression, so the pod set gets this reason instead (placement.md 5.3). Called by constraints.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OPERATORS = (*_BY_VALUES, *_BY_PRESENCE, *_BY_NUMBER)
 
 
 def malformed(terms: Iterable[NodeSelectorTerm]) -> str | None:
-    """The first requirement that is none, as the message of the placement; None where all are sound."""
+    """The first malformed requirement, as the message of the placement; None if all are well-formed."""
     for term in terms:
         wrong = [(one, _expression_problem(one)) for one in term.match_expressions]
         wrong += [(one, _field_problem(one)) for one in term.match_fields]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from admission.engine.topology.optimum import solver, tight
+from admission.engine.topology.optimum.elimination import Elimination
 from admission.engine.topology.optimum.objective import Problem
-from admission.engine.topology.optimum.sieve import Sieve
 from admission.engine.topology.tree.level import Ints
 from tests.admission.engine.topology.optimum.test_exact import check
 from tests.admission.engine.topology.trees import Case, cases
@@ -47,14 +47,14 @@ def test_the_answer_is_the_tables(seed: int, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_it_answers_often_enough_to_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[object] = []
-    run = Sieve.run
+    run = Elimination.run
 
-    def counted(self: Sieve) -> Ints | None:
+    def counted(self: Elimination) -> Ints | None:
         found = run(self)
         answers.append(found)
         return found
 
-    monkeypatch.setattr(Sieve, "run", counted)
+    monkeypatch.setattr(Elimination, "run", counted)
     monkeypatch.setattr(tight, "_MANY", 0)
     for seed in range(40):
         solver.solve(drawn(seed), 200_000)

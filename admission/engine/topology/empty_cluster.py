@@ -1,8 +1,8 @@
-"""What the nodes would hold if no workload were admitted, asked once for all that ask the same.
+"""Placement as if no workload were admitted, cached for all workloads that ask the same.
 
-A workload without a place is told whether an empty cluster would hold it; that is asked in every cycle, for every workload that
-waits. The answer depends on nodes, foreign pods and flavors alone, so it is kept until one of those changes
-(`Capacity.ground`). Decides nothing. Called by ledger.py.
+A workload that cannot be placed is told whether an empty cluster would hold it. Every cycle asks that for every waiting
+workload. The answer depends only on nodes, foreign pods and flavors, so it is kept until one of them changes
+(`Capacity.base_generation`). Called by ledger.py.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.place import Placer
 
 _MOST = 100_000
-"""Answers and their domains that are kept: some 20 MB."""
+"""Answers and domains to keep: some 20 MB."""
 
 
 class EmptyAnswers:
-    """Answers of `place` with `simulate_empty`, by what is asked."""
+    """Answers of `place` with `simulate_empty`, by request."""
 
     def __init__(self, placer: Placer, capacity: Capacity) -> None:
         self._placer, self._capacity = placer, capacity
-        self._ground = -1
+        self._base_generation = -1
         self._known: dict[Hashable, PlacementResult] = {}
         self._size = 0
 
@@ -31,9 +31,9 @@ class EmptyAnswers:
         """Domains as if no workload were admitted, or why there are none."""
         if any(request.previous is not None for request in requests):
             return self._placer.place(requests, simulate_empty=True)
-        if self._ground != self._capacity.ground or self._size > _MOST:
+        if self._base_generation != self._capacity.base_generation or self._size > _MOST:
             self._known.clear()
-            self._ground, self._size = self._capacity.ground, 0
+            self._base_generation, self._size = self._capacity.base_generation, 0
         key = tuple(map(_question, requests))
         found = self._known.get(key)
         if found is None:
@@ -43,7 +43,7 @@ class EmptyAnswers:
 
 
 def _question(request: PlacementRequest) -> Hashable:
-    """All of a request that its answer depends on."""
+    """All parts of a request that its answer depends on."""
     pod_set = request.pod_set
     return (
         request.flavor,

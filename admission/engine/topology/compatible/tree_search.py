@@ -1,7 +1,7 @@
-"""One call on one tree: find the level, then descend to the lowest domains: placement.md 5.7 and 5.8.
+"""One request on one tree: find the level, then descend to the lowest domains: placement.md 5.7 and 5.8.
 
-Plain calls (no leader, no affinity) work on arrays and touch few domains (select.py); the others, and everything below the
-slice level, pick domain by domain (pick.py). The outcome is the chosen lowest domains with their pods, or a NoFit.
+Plain requests (no leader, no affinity) work on arrays and touch few domains (select.py). Others, and everything below
+the slice level, pick domain by domain (pick.py). The outcome is the chosen lowest domains with their pods, or a NoFit.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from admission.engine.decision import Certificate
 from admission.engine.topology.compatible import balanced
-from admission.engine.topology.compatible.pick import Dom, Profile, prioritize_leader
-from admission.engine.topology.compatible.select import Field, Taken, take, tightest
+from admission.engine.topology.compatible.pick import Dom, PickOrder, prioritize_leader
+from admission.engine.topology.compatible.select import Field, Selection, take, tightest
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.tree.level import Ints
@@ -23,7 +23,7 @@ from admission.engine.topology.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """`fit` of `total` slices fit, at this level of the tree. `reason`: what prevents it where it is not a lack of room."""
+    """`fit` of `total` slices fit at this level of the tree. `reason`: what prevents it if it is not lack of room."""
 
     level: int
     fit: int
@@ -40,7 +40,7 @@ class NoDomains:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Slots of lowest domains, ascending by values, and beside each the workers' pods and the leaders."""
+    """Slots of lowest domains, ascending by values, each with the workers' pods and the leaders."""
 
     ids: Ints
     pods: Ints
@@ -57,10 +57,10 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The same as arrays, for plain calls."""
+    """The same as arrays, for plain requests."""
 
     level: int
-    taken: Taken
+    taken: Selection
 
 
 Outcome = Found | NoFit | NoDomains
@@ -68,26 +68,26 @@ Outcome = Found | NoFit | NoDomains
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """An outcome, and what is proved of it; None: nothing, by Kueue's rules there is nothing to prove."""
+    """An outcome and its certificate; None: Kueue's rules prove nothing."""
 
     outcome: Outcome
     certificate: Certificate | None = None
 
 
 class Search:
-    """The state of a call: the Ask and the numbers of every level."""
+    """The state of a request: the Ask and the numbers of every level."""
 
     def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> None:
         self._tree = tree
         self._ask = ask
         self._numbers = numbers
         by_affinity = ask.by_affinity and bool(ask.wants.preferred)
-        self._profile = Profile(least=ask.least, by_affinity=by_affinity)
+        self._profile = PickOrder(least=ask.least, by_affinity=by_affinity)
         self._plain = not ask.leaders and not by_affinity
         self._last = tree.depth - 1
 
     def run(self) -> Outcome:
-        """Find the level, descend, and give the lowest domains."""
+        """Find the level, descend, and return the lowest domains."""
         if self._ask.balanced and self._ask.need > 0:
             found = self._balanced()
             if found is not None:
@@ -116,7 +116,7 @@ class Search:
             return NoDomains(level)
         one = tightest(field, ask.need)
         if one is not None:
-            return Chosen(level, Taken(field.ids[one : one + 1], np.array([ask.need])))
+            return Chosen(level, Selection(field.ids[one : one + 1], np.array([ask.need])))
         if ask.required:
             return NoFit(level, self._best_single(field), ask.need)
         if level > 0 and not ask.unconstrained:
@@ -138,14 +138,14 @@ class Search:
             level, taken = level + 1, below
         return self.spread(taken)
 
-    def spread(self, taken: Taken) -> Found:
-        """From domains of the slice level, each with its slices, to the lowest."""
+    def spread(self, taken: Selection) -> Found:
+        """From domains of the slice level, each with its slices, to the lowest domains."""
         level = self._ask.slice_level
         if level < self._last:
             return self._finish(self._below_slices(level, self._doms_of(level, taken)))
         return self._ordered(taken.ids, taken.slices * self._ask.slice_size, np.zeros_like(taken.ids))
 
-    def _doms_of(self, level: int, taken: Taken) -> list[Dom]:
+    def _doms_of(self, level: int, taken: Selection) -> list[Dom]:
         doms = self._doms(level, taken.ids)
         for dom, slices in zip(doms, taken.slices.tolist(), strict=True):
             dom.slice, dom.pod, dom.leader = slices, slices * self._ask.slice_size, 0
@@ -204,7 +204,7 @@ class Search:
         return self._several(level, doms)
 
     def _required_by_affinity(self, level: int, doms: list[Dom]) -> Picked | NoFit:
-        """By affinity the first domain need not be the largest, so a later one may still hold it."""
+        """With affinity the first domain need not be the largest, so a later one may still hold the request."""
         ask = self._ask
         if self._profile.by_affinity:
             for index, dom in enumerate(doms):
@@ -248,7 +248,7 @@ class Search:
         return self._finish(self._below_slices(level, doms))
 
     def _below_slices(self, level: int, doms: list[Dom]) -> list[Dom]:
-        """Inside each domain on its own: the children that hold what it was given."""
+        """In each domain separately: the children that hold what the domain was given."""
         ask = self._ask
         while level < self._last:
             size = ask.slice_size if level < ask.slice_level else ask.inner.get(level + 1, 1)
@@ -280,7 +280,7 @@ class Search:
     # ---- balanced
 
     def _balanced(self) -> Found | None:
-        """Balanced placement, None where it finds nothing and BestFit is to be tried."""
+        """Balanced placement; None if it finds nothing and BestFit is to be tried."""
         start = balanced.Balance(self._tree, self._ask, self._numbers, self._profile, self._clones).find()
         if start is None:
             return None

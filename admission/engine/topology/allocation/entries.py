@@ -1,7 +1,7 @@
-"""What an admission takes, entry by entry of its assignments, and where each entry is charged.
+"""What an admission uses, entry by entry of its assignments, and where each entry is charged.
 
-Records and arithmetic; what happens to them over time is in booking.py and assumed.py. place.py uses `spots` to assume what
-pod sets take that are placed in the same question.
+Records and arithmetic only; allocations.py and assumed.py change them over time. place.py uses `spots` to assume the
+usage of pod sets that are placed in the same question.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.model import HOSTNAME_LABEL, PODS, Admission, Assignment, BoundPod, Workload
-from admission.engine.topology.allocation.capacity import Capacity, Kind, Spot
+from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.topology.usage import Vector
@@ -23,11 +23,11 @@ Domain = tuple[tuple[str, ...], Values]
 
 
 @dataclass(slots=True)
-class Share:
-    """What one entry of an assignment takes: `count` pods of `vector` in one domain.
+class EntryUsage:
+    """What one entry of an assignment uses: `count` pods of `vector` in one domain.
 
-    `covered`: bound pods that are among them; `excess`: bound pods beyond the count, charged as foreign. `assumed`: by
-    node, the pods that are not bound yet (only where the domain's nodes are charged one by one).
+    `covered`: bound pods among them; `excess`: bound pods beyond the count, charged as foreign. `assumed`: by node, the
+    number of pods that are not bound yet (only if the domain's nodes are charged one by one).
     """
 
     slot: Slot
@@ -48,27 +48,27 @@ class Share:
 
     @property
     def spot(self) -> Spot:
-        """What it is charged on, where that is not node by node."""
+        """Where it is charged, unless it is charged node by node."""
         return spot_of(self.flavor, self.levels, self.values)
 
     @property
     def domain(self) -> Domain:
-        """Where it is, whatever the flavor."""
+        """The domain, independent of the flavor."""
         return self.levels, self.values
 
     @property
     def unplaced(self) -> int:
-        """Pods that are on no node: neither bound nor shadowed."""
+        """Pods on no node: neither bound nor assumed."""
         return self.count - len(self.covered) - sum(self.assumed.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Booking:
-    """An admission in force. `shares` by (pod set, values)."""
+class Allocation:
+    """An admission in force. `entries` by (pod set, values)."""
 
     workload: Workload
     admission: Admission
-    shares: Mapping[tuple[str, Values], Share]
+    entries: Mapping[tuple[str, Values], EntryUsage]
 
 
 def by_host(levels: tuple[str, ...]) -> bool:
@@ -77,15 +77,15 @@ def by_host(levels: tuple[str, ...]) -> bool:
 
 
 def spot_of(flavor: str, levels: tuple[str, ...], values: Values) -> Spot:
-    """What a domain is charged on, where it is charged as a whole."""
-    kind = Kind.HOST if by_host(levels) else Kind.DOMAIN
-    return Spot(kind, flavor, values[-1:] if kind is Kind.HOST else values)
+    """Where a domain is charged as a whole."""
+    kind = SpotKind.HOST if by_host(levels) else SpotKind.DOMAIN
+    return Spot(kind, flavor, values[-1:] if kind is SpotKind.HOST else values)
 
 
 def spots(
     capacity: Capacity, flavor: str, assignment: Assignment, vector: Vector, wants: Wants
 ) -> Iterator[tuple[Spot, int]]:
-    """What the assignment would be charged on. Packing looks at what is free now: charge each before asking for the next."""
+    """Where the assignment would be charged. Depends on free room, so charge each spot before taking the next."""
     by_node = capacity.by_node and not by_host(assignment.levels)
     for domain in assignment.domains:
         if not by_node:
@@ -95,13 +95,13 @@ def spots(
         for node, fit in nodes_with_room(capacity, flavor, (assignment.levels, domain.values), vector, wants):
             if rest and (count := min(fit, rest)):
                 rest -= count
-                yield Spot(Kind.NODE, flavor, (node,)), count
+                yield Spot(SpotKind.NODE, flavor, (node,)), count
 
 
 def nodes_with_room(
     capacity: Capacity, flavor: str, where: Domain, vector: Vector, wants: Wants
 ) -> Iterator[tuple[str, int]]:
-    """The domain's nodes that the pods may stand on, by name, each with how many pods of this size it still holds."""
+    """The domain's nodes that the pods may use, by name, each with how many pods of this size it still holds."""
     levels, values = where
     tree = capacity.trees.get(flavor)
     if tree is None or tree.shape.levels != levels:
@@ -119,5 +119,5 @@ def room(tree: Tree, row: int, vector: Vector) -> int:
 
 
 def held(pod: BoundPod) -> dict[str, int]:
-    """What a bound pod takes of its node."""
+    """What a bound pod uses of its node."""
     return {**pod.requests, PODS: 1}

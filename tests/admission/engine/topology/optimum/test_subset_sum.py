@@ -8,13 +8,13 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.topology.optimum.flat import Flat, Kinds, fewest
+from admission.engine.topology.optimum.subset_sum import CapacityCounts, SubsetSum, fewest
 
 
-def kinds(sizes: list[int]) -> Kinds:
+def capacities(sizes: list[int]) -> CapacityCounts:
     """Sizes by how many there are."""
     counts = Counter(sizes)
-    return Kinds(sorted(counts, reverse=True), [counts[size] for size in sorted(counts, reverse=True)])
+    return CapacityCounts(sorted(counts, reverse=True), [counts[size] for size in sorted(counts, reverse=True)])
 
 
 def tried(sizes: list[int], need: int) -> tuple[int, int, tuple[int, ...]] | None:
@@ -31,12 +31,12 @@ def tried(sizes: list[int], need: int) -> tuple[int, int, tuple[int, ...]] | Non
 @given(st.lists(st.integers(1, 6) | st.integers(1, 40), min_size=1, max_size=9), st.data())
 def test_equal_to_trying_every_choice(sizes: list[int], data: st.DataObject) -> None:
     need = data.draw(st.integers(1, sum(sizes) + 1))
-    some = kinds(sizes)
+    some = capacities(sizes)
     top = fewest(some, need)
     if top is None:
         assert need > sum(sizes)
         return
-    solved = Flat(some, top).solve()
+    solved = SubsetSum(some, top).solve()
     assert solved is not None
     stranded, chosen = solved
     taken = tuple(size for size in sorted(chosen, reverse=True) for _ in range(chosen[size]))
@@ -44,7 +44,7 @@ def test_equal_to_trying_every_choice(sizes: list[int], data: st.DataObject) -> 
 
 
 def test_capacities_by_the_thousand_are_left_alone() -> None:
-    some = kinds([1_000_000 + 7 * index for index in range(2000)] * 3)
+    some = capacities([1_000_000 + 7 * index for index in range(2000)] * 3)
     top = fewest(some, 3_000_000_000)
     assert top is not None
-    assert Flat(some, top).solve() is None
+    assert SubsetSum(some, top).solve() is None

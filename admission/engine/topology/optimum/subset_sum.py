@@ -1,11 +1,11 @@
-"""Which capacities to take where only they matter: k of these domains that hold the need, by numbers, without a tree.
+"""Which capacities to take if only numbers matter: k domains that hold the need, without a tree (a subset-sum problem).
 
-Let t be the k-th largest capacity. A choice of k domains falls short of the k largest by its deficit: c - t for every
-c > t left out and t - c for every c < t taken, so a choice holds the need if its deficit is at most
-slack = (sum of the k largest) - need. Where k is the fewest that can, slack < t, however large the tree is. Least stranded
-is the largest deficit up to the slack; (domains of t taken more than in the k largest, deficit) that some part of the
-capacities can make are the bits of one integer, and one shift tries one domain more. Walking down from the largest capacity
-and taking as few of each as the rest still allows gives the choice that leaves the largest holes whole.
+Let t be the k-th largest capacity. A choice of k domains falls short of the k largest by its deficit: the sum of c - t
+over every c > t left out and of t - c over every c < t taken. The choice holds the need if its deficit is at most slack
+= (sum of the k largest) - need. If k is the fewest that can, slack < t, however large the tree is. The least stranded
+choice has the largest deficit up to the slack. The pairs (domains of t taken beyond those among the k largest, deficit)
+that some of the capacities can make are the bits of one integer, and one shift adds one more domain. Walking down from
+the largest capacity and taking as few of each as the rest still allows leaves the largest domains whole.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from math import gcd
 
 _MOST_BITS = 1 << 22
-"""Of all tables together; beyond it, and that takes capacities by the thousand, nothing is tried."""
+"""Limit for all tables together. Exceeding it takes thousands of capacities; then nothing is computed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
+class CapacityCounts:
     """Distinct capacities, descending and above zero, and how many domains have each."""
 
     values: Sequence[int]
@@ -28,7 +28,9 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The k largest: capacity of the last, how many of that capacity are among them, what is over beyond the need."""
+    """The k largest: capacity of the last, how many of that capacity are among them, and how much they hold beyond the
+    need.
+    """
 
     k: int
     last: int
@@ -36,10 +38,10 @@ class Top:
     slack: int
 
 
-def fewest(kinds: Kinds, need: int) -> Top | None:
-    """The fewest domains that hold the need; None where all do not."""
+def fewest(capacities: CapacityCounts, need: int) -> Top | None:
+    """The fewest domains that hold the need; None if all of them do not."""
     k, have = 0, 0
-    for value, count in zip(kinds.values, kinds.counts, strict=True):
+    for value, count in zip(capacities.values, capacities.counts, strict=True):
         if have + value * count >= need:
             of_last = -(-(need - have) // value)
             return Top(k + of_last, value, of_last, have + of_last * value - need)
@@ -48,8 +50,8 @@ def fewest(kinds: Kinds, need: int) -> Top | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """A capacity other than t: its deficit in units, and how many of it may be left out (sign 1) or taken (sign -1)."""
+class _CapacityRange:
+    """A capacity other than t: its deficit in units, and how many may be left out (sign 1) or taken (sign -1)."""
 
     value: int
     sign: int
@@ -57,17 +59,17 @@ class _Kind:
     most: int
 
 
-class Flat:
-    """The choice for one set of kinds."""
+class SubsetSum:
+    """The choice for one set of capacities."""
 
-    def __init__(self, kinds: Kinds, top: Top) -> None:
-        self._top, self._kinds = top, kinds
-        some = [(v, c) for v, c in zip(kinds.values, kinds.counts, strict=True) if self._matters(v)]
-        # Deficits are counted in what all of them are multiples of.
+    def __init__(self, capacities: CapacityCounts, top: Top) -> None:
+        self._top, self._capacities = top, capacities
+        some = [(v, c) for v, c in zip(capacities.values, capacities.counts, strict=True) if self._matters(v)]
+        # Deficits are counted in units of their greatest common divisor.
         self._unit = gcd(*(value - top.last for value, _ in some)) or 1
         self._slack = top.slack // self._unit
         self._some = [self._kind(value, count) for value, count in some]
-        self._of_t = dict(zip(kinds.values, kinds.counts, strict=True))[top.last]
+        self._of_t = dict(zip(capacities.values, capacities.counts, strict=True))[top.last]
         self._wide = self._slack + 1
         self._low = min(sum(kind.most for kind in self._some if kind.sign < 0), self._slack)
         rows = self._low + min(sum(kind.most for kind in self._some if kind.sign > 0), self._slack) + 1
@@ -77,16 +79,16 @@ class Flat:
     def _matters(self, value: int) -> bool:
         return value != self._top.last and abs(value - self._top.last) <= self._top.slack
 
-    def _kind(self, value: int, count: int) -> _Kind:
+    def _kind(self, value: int, count: int) -> _CapacityRange:
         deficit = abs(value - self._top.last) // self._unit
-        return _Kind(value, 1 if value > self._top.last else -1, deficit, min(count, self._slack // deficit))
+        return _CapacityRange(value, 1 if value > self._top.last else -1, deficit, min(count, self._slack // deficit))
 
     def solve(self) -> tuple[int, dict[int, int]] | None:
-        """(stranded, how many of each capacity); None where the tables would be too large."""
+        """(stranded, how many of each capacity); None if the tables would be too large."""
         if self.bits > _MOST_BITS:
             return None
         tables = self._tables()
-        # Of t between none and all are taken, so many may be left out of, or taken beside, the k largest.
+        # Between none and all of t are taken, so that many may be left out of, or added to, the k largest.
         low, high = -self._top.of_last, self._of_t - self._top.of_last
         deficit = self._largest_deficit(tables[0], low, high)
         return self._top.slack - deficit * self._unit, self._choose(tables, deficit, low, high)
@@ -119,10 +121,10 @@ class Flat:
         return {value: count for value, count in chosen.items() if count}
 
     def _all(self) -> list[tuple[int, int]]:
-        return list(zip(self._kinds.values, self._kinds.counts, strict=True))
+        return list(zip(self._capacities.values, self._capacities.counts, strict=True))
 
     def _tables(self) -> list[int]:
-        """By position: what the kinds from there on can make, bit (balance, deficit)."""
+        """By position: what the capacities from there on can make, bit (balance, deficit)."""
         wide = self._wide
         ones = ((1 << wide * self._rows) - 1) // ((1 << wide) - 1)
         tables = [1 << self._low * wide]
@@ -139,7 +141,7 @@ class Flat:
         return tables
 
     def _largest_deficit(self, table: int, low: int, high: int) -> int:
-        """With a balance in the range; the k largest themselves have none."""
+        """The largest deficit with a balance in the range; the k largest themselves have deficit 0."""
         found, row = 0, (1 << self._wide) - 1
         for balance in range(max(low + self._low, 0), min(high + self._low, self._rows - 1) + 1):
             found |= table >> balance * self._wide & row

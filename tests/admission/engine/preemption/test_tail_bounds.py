@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.preemption.bounds import IMPOSSIBLE, Largest, Smallest, fewest
+from admission.engine.preemption.tail_bounds import IMPOSSIBLE, Largest, Smallest, fewest
 
 amounts = st.lists(st.integers(0, 9), max_size=9)
 

@@ -1,4 +1,4 @@
-"""Domains that are equal from below, as one: same room in the same arrangement, so the same answer to every share.
+"""Equivalent domains as one kind: the same room in the same arrangement, so the same answer for every share.
 
 A kind knows its room and which shares it can take without breaking a hard constraint below, as the bits of an integer.
 Called by shaping.py; read by plans.py, split.py and rough.py.
@@ -16,15 +16,16 @@ from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 
-Families = tuple[tuple["Kind", int], ...]
+Families = tuple[tuple["DomainKind", int], ...]
 """Kinds of the children, roomiest first, each with how many there are."""
 
 
-class Kind:
-    """`room`: pods that fit. `rule`: of the children's level (at the lowest its own). Children without room are left out.
+class DomainKind:
+    """`room`: pods that fit. `rule`: of the children's level (at the lowest its own). Children without room are left
+    out.
 
-    `kept`: pods that stay in it, beside the room; they count in every share, so a share is at least that. `rank` orders kinds.
-    `known`: the cost below of each share, as far as worked out (split.py).
+    `kept`: pods that stay in it, in addition to the room; they count in every share, so a share is at least that.
+    `rank` orders kinds. `known`: the cost below of each share, as far as computed (split.py).
     """
 
     def __init__(
@@ -63,18 +64,18 @@ class Kind:
             return share == self.kept == 0 or (self.kept <= share <= self.cap and self.parts(share) > 0)
         return bool(self.takes >> share & 1)
 
-    def options(self, kid: Kind) -> int:
+    def options(self, kid: DomainKind) -> int:
         """The shares above 0 that a child may have, as bits."""
         return kid.takes & self.rule.allowed
 
-    def can(self, kid: Kind, share: int) -> bool:
+    def can(self, kid: DomainKind, share: int) -> bool:
         """Whether a child may have this share."""
         return bool(self.rule.allowed >> share & 1) and kid.fits(share)
 
     # ---- hard: the used units differ by one step at most
 
     def parts(self, share: int) -> int:
-        """On how many units a hard constraint puts the share, 0 where it cannot."""
+        """On how many units a hard constraint puts the share; 0 if it cannot."""
         rule = self.rule
         if rule.packs:
             return int(any(self.can(kid, share) for kid in self._alone()))
@@ -90,16 +91,19 @@ class Kind:
         return fits and (not self.kept or self._keeps(small, parts, large))
 
     def _keeps(self, small: int, parts: int, large: int) -> bool:
-        """Whether the children that have pods already can all be among the used ones: what covers these and what covers the
-        shares can be had in one (Mendelsohn and Dulmage)."""
+        """Whether all children that have pods already can be among the used ones.
+
+        A matching that covers those children and one that covers the shares can be combined into one that covers both
+        (Mendelsohn and Dulmage).
+        """
         step, only = self.rule.step, [0, 0, 0, 0]
         for kid, many in self.kids:
             if kid.kept:
                 only[self.can(kid, small * step) + 2 * self.can(kid, (small + 1) * step)] += many
         return not only[0] and only[1] <= parts - large and only[2] <= large and sum(only) <= parts
 
-    def _alone(self) -> list[Kind]:
-        """The children of which one may have everything."""
+    def _alone(self) -> list[DomainKind]:
+        """The children that may have everything."""
         held = [kid for kid, many in self.kids for _ in range(many) if kid.kept]
         return ([] if held[1:] else held) if held else [kid for kid, _ in self.kids]
 
@@ -163,12 +167,12 @@ def _flags(bits: int, size: int) -> Bools:
 
 
 def _strided(many: int, step: int) -> int:
-    """So many ones, this far apart."""
+    """So many one-bits, this far apart."""
     return (1 << many) - 1 if step == 1 else sum(1 << at * step for at in range(many))
 
 
 def runs(bits: int) -> Iterator[tuple[int, int]]:
-    """Stretches of ones: where each begins, how long it is."""
+    """Stretches of one-bits: where each begins, how long it is."""
     at = 0
     while bits:
         zeros = (bits & -bits).bit_length() - 1
@@ -179,7 +183,7 @@ def runs(bits: int) -> Iterator[tuple[int, int]]:
 
 
 def summed(one: int, other: int) -> int:
-    """All sums of a number of the one set and one of the other, as bits."""
+    """All sums of a number of one set and a number of the other, as bits."""
     found = 0
     for start, length in runs(other):
         stretch, done = one << start, 1
@@ -191,7 +195,7 @@ def summed(one: int, other: int) -> int:
     return found
 
 
-class Kinds:
+class DomainKinds:
     """The kind of every domain with room, by level and slot. Kinds rank the same whatever order the slots are in."""
 
     def __init__(
@@ -199,17 +203,17 @@ class Kinds:
     ) -> None:
         self._rules = rules
         self._total = total
-        self._all: list[Kind] = []
+        self._all: list[DomainKind] = []
         last, held = len(rules) - 1, kept or {}
         leaves = {
             slot: (room, held.get(slot, 0)) for slot, room in enumerate(rooms.tolist()) if room > 0 or slot in held
         }
         self.most = max(map(sum, leaves.values()), default=0)
         made = {
-            both: self._new(Kind(len(self._all), last, *both, total, rules[-1]))
+            both: self._new(DomainKind(len(self._all), last, *both, total, rules[-1]))
             for both in sorted(set(leaves.values()))
         }
-        self.levels: list[dict[int, Kind]] = [{slot: made[both] for slot, both in leaves.items()}]
+        self.levels: list[dict[int, DomainKind]] = [{slot: made[both] for slot, both in leaves.items()}]
         for level in range(last - 1, -1, -1):
             parents = tree.levels[level + 1].parent.tolist()
             families: dict[int, list[int]] = {}
@@ -218,18 +222,18 @@ class Kinds:
             self.levels.insert(0, self._inner(level, families))
         self.root = self._inner(-1, {0: [kind.rank for kind in self.levels[0].values()]})[0]
 
-    def _inner(self, level: int, families: dict[int, list[int]]) -> dict[int, Kind]:
+    def _inner(self, level: int, families: dict[int, list[int]]) -> dict[int, DomainKind]:
         keys = {slot: tuple(sorted(ranks)) for slot, ranks in families.items()}
         made = {ranks: self._new(self._kind(level, ranks)) for ranks in sorted(set(keys.values()))}
         return {slot: made[ranks] for slot, ranks in keys.items()}
 
-    def _kind(self, level: int, ranks: tuple[int, ...]) -> Kind:
+    def _kind(self, level: int, ranks: tuple[int, ...]) -> DomainKind:
         some = [(self._all[rank], many) for rank, many in Counter(ranks).items()]
         kids = tuple(sorted(some, key=lambda kid: (-kid[0].room, kid[0].rank)))
         room = sum(kind.room * many for kind, many in kids)
         kept = sum(kind.kept * many for kind, many in kids)
-        return Kind(len(self._all), level, room, kept, self._total, self._rules[level + 1], kids)
+        return DomainKind(len(self._all), level, room, kept, self._total, self._rules[level + 1], kids)
 
-    def _new(self, kind: Kind) -> Kind:
+    def _new(self, kind: DomainKind) -> DomainKind:
         self._all.append(kind)
         return kind

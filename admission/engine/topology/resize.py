@@ -1,12 +1,12 @@
 """A job that grows or shrinks keeps the places of its older slice: placement.md 5.11.
 
-The older slice's pods run on, so what stays is never placed again. Growing: only the pods beyond those that are placed
-already are searched for (and a leader, if there was none), while what stays is taken as occupied. Shrinking: pods go from
-the end of the list. As many as before: nothing moves. Where a place of the older slice is gone (of workers or leader), the
-group is placed anew as a whole. Required levels hold for old and new pods together; slices are not looked at when pods go,
-so only an unconstrained job may shrink (which the webhook sees to).
+The older slice's pods keep running, so what stays is never placed again. Growing: only the additional pods are searched
+for (and a leader, if there was none), while what stays counts as occupied. Shrinking: pods are dropped from the end of
+the list. Same size: nothing moves. If a place of the older slice is gone (of workers or leader), the whole group is
+placed anew. Required levels hold for old and new pods together. Slices are not considered when pods are dropped, so
+only an unconstrained job may shrink (the webhook ensures that).
 
-Says what stays and what is still to be placed; place.py does the placing. The caller has released the older slice.
+This module says what stays and what is still to be placed; place.py places it. The caller has released the older slice.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from admission.engine.model import Assignment, PlacementRequest
+from admission.engine.topology.assignment_parts import first_pods, stale, total
 from admission.engine.topology.constraints import Group
-from admission.engine.topology.parts import first_pods, stale, total
 from admission.engine.topology.tree.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """What stays, by pod set, and the group that is still to be placed, None if there is nothing more."""
+    """What stays, by pod set, and the group that is still to be placed; None if nothing is."""
 
     kept: tuple[tuple[PlacementRequest, Assignment], ...]
     rest: Group | None
 
 
 def resize(tree: Tree, group: Group) -> Resize | None:
-    """What an older slice leaves to do; None where the group is placed as a whole."""
+    """What an older slice leaves to place; None if the whole group is placed anew."""
     before = group.workers.previous
     if before is None or any(stale(tree, member.previous) for member in group.members if member.previous is not None):
         return None

@@ -1,7 +1,8 @@
-"""What lies in each parent: how many domains of which capacity, so that parents are weighed by kinds and not domain by domain.
+"""How many domains of which capacity each parent contains, so that parents are valued by capacity instead of by domain.
 
-Counted once, a table of parents by kinds gives what every parent holds beyond any price by one product; where there are
-too many kinds for a table, each price goes through the domains. few.py and losses.py look for prices.
+A table of parents by capacities, computed once, gives by one product what every parent holds beyond any price. With too
+many capacities for a table, each price goes through the domains. fewest_parents.py and reduced_costs.py look for
+prices.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from admission.engine.topology.optimum.flat import Kinds, Top
 from admission.engine.topology.optimum.objective import Problem
+from admission.engine.topology.optimum.subset_sum import CapacityCounts, Top
 from admission.engine.topology.tree.level import Ints
 
 _CELLS = 1 << 16
@@ -22,9 +23,11 @@ _BESIDE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
-    """Domains of the asked level that an answer can have, their parents' slots (below `size`) and capacities; their distinct
-    capacities, descending; and how many of which capacity lie in each parent, by (capacity, parent), if there is a table.
+class ParentTable:
+    """Domains of the requested level that an answer can use, with their parents and capacities.
+
+    `parent`: slots below `size`. `values`: the distinct capacities, descending. `table`: how many domains of each
+    capacity lie in each parent, by (capacity, parent); None if it would be too large.
     """
 
     slots: Ints
@@ -35,43 +38,45 @@ class Inside:
     table: npt.NDArray[np.float64] | None
 
     @classmethod
-    def of(cls, problem: Problem, slots: Ints, kinds: Kinds, top: Top) -> Inside:
-        """`kinds` and `top`: of all domains; those here hold no less than the last of the top less the slack."""
+    def of(cls, problem: Problem, slots: Ints, capacities: CapacityCounts, top: Top) -> ParentTable:
+        """`capacities` and `top`: of all domains. The slots here hold at least the capacity of the last of the top
+        minus the slack.
+        """
         parent, capacity = problem.parent[problem.asked][slots], problem.capacity[problem.asked][slots]
         size = len(problem.capacity[problem.asked - 1])
         least = top.last - top.slack
-        values = np.array([value for value in kinds.values if value >= least])
+        values = np.array([value for value in capacities.values if value >= least])
         most = int(values[0])
         if max(size * len(values), most) > _CELLS:
             return cls(slots, parent, capacity, size, values, None)
         place = np.zeros(most + 1, dtype=np.int64)
         place[values] = np.arange(0, size * len(values), size)
         cells = np.bincount(place[capacity] + parent, minlength=size * len(values))
-        # As floats a product is quick, and exact below 2^53.
+        # A product of floats is fast, and exact below 2^53.
         return cls(slots, parent, capacity, size, values, cells.reshape(len(values), size).astype(np.float64))
 
     def beyond(self, prices: Ints, unit: int) -> npt.NDArray[np.float64]:
-        """By price and parent: what its domains, each of them so many times, hold beyond the price. Exact below 2^53."""
+        """By price and parent: what its domains, each multiplied by `unit`, hold beyond the price. Exact below 2^53."""
         if self.table is not None:
             return np.maximum(unit * self.values - prices.astype(np.float64)[:, None], 0) @ self.table
         weights = (np.maximum(unit * self.capacity - price, 0) for price in prices.tolist())
         return np.array([np.bincount(self.parent, weights=some, minlength=self.size) for some in weights])
 
     def priced(self, prices: Sequence[int], k: int, need: int) -> Iterator[Priced]:
-        """What k domains that hold the need take beyond each price, all in halves."""
+        """What k domains that hold the need hold at least beyond each price, all in halves."""
         if not prices:
             return
         for price, worth in zip(prices, self.beyond(np.array(prices), 2), strict=True):
             left = 2 * need - k * price
             parents = int(np.sort(worth)[::-1].cumsum().searchsorted(left)) + 1
-            # Nothing is said where nothing is needed, or all is not enough.
+            # The bound says nothing if nothing is needed, or if all is not enough.
             yield Priced(worth, left, parents if left > 0 and parents <= self.size else 0)
 
     def cheapest(self, top: Top, parents: int, near: int) -> Cheapest:
-        """The price for which k domains in so many parents are known to hold the least; it is looked for `near` a price first.
+        """The price with the lowest upper bound of what k domains in so many parents hold; tried `near` a price first.
 
-        What they hold falls and then rises with the price; where several have the least, one between them is taken, so that few
-        domains are worth nothing.
+        The bound is convex in the price. If several prices have the minimum, one between them is taken, so that few
+        domains have value 0.
         """
         prices = self.values[self.values <= top.last]
         at = int(np.count_nonzero(prices > near))
@@ -93,14 +98,16 @@ class Inside:
         return Cheapest(price, worth[best].astype(np.int64), int(held[best]))
 
     def _held(self, prices: Ints, k: int, parents: int) -> tuple[npt.NDArray[np.float64], list[float]]:
-        """By price what each parent's domains hold beyond it, and the most that k domains in so many parents can hold."""
+        """By price: what each parent's domains hold beyond it, and an upper bound of what k domains in so many parents
+        hold.
+        """
         worth = self.beyond(prices, 1)
         at = self.size - parents
         return worth, (np.partition(worth, at, axis=1)[:, at:].sum(axis=1) + k * prices).tolist()
 
 
 class Priced(NamedTuple):
-    """At a price: what each parent is worth, how much of that is needed, how many parents that takes (0: unknown)."""
+    """At a price: each parent's value, how much value is needed, how many parents that takes (0: unknown)."""
 
     worth: npt.NDArray[np.float64]
     need: int
@@ -108,7 +115,7 @@ class Priced(NamedTuple):
 
 
 class Cheapest(NamedTuple):
-    """A price, what each parent's domains hold beyond it, and what no k domains in so many parents can hold more than."""
+    """A price, each parent's value at it, and an upper bound of what k domains in so many parents hold."""
 
     price: int
     worth: Ints

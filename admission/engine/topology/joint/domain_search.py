@@ -1,53 +1,54 @@
-"""Which domain takes which party: branch and bound over the domains of the asked levels.
+"""Which domain takes which group item: branch and bound over the domains of the requested levels.
 
-Each group item is given the number of domains that it may open at its level: one (for a required level always), several, or
-any. Group items with one domain come first, always the one with the fewest domains left (of equals the largest), each
-domain once for all that are alike there: the same hosts and the same group items in them. The tightest is tried first.
-After each step the domains of the others that the group item took part of are looked at again, and the branch ends when
+Each group item may open a given number of domains at its level: one (always for a required level), several, or any.
+Items with one domain come first: always the item with the fewest remaining domains (the largest wins a tie), and only
+one of several equivalent domains (the same hosts with the same group items in them). The tightest domain is tried
+first. After each step the remaining domains of the other items at the same place are checked again. A branch ends when
 
-- somebody has no domain left;
-- some of them together ask for more than all of their domains together have, resource by resource and, for each shape, in
-  pods at least as large as it;
-- more group items of which no two can share a domain want fewer domains than they are.
+- some item has no domain left;
+- some items together request more than all their domains together have, resource by resource and, for each pod shape,
+  in pods at least that large;
+- items of which no two can share a domain outnumber their domains.
 
-A state that failed is remembered up to exchanges of like domains and like group items. Group items with several domains
-then try the sets of that many domains that hold them, parties with any number come last. `open` says afterwards that some
-branch was given up without proof, so that "nothing found" proves nothing. Called by joint.py.
+A failed state is remembered up to exchanges of equivalent domains and items. Items with several domains then try the
+sets of that many domains that hold them; items with any number come last. `open` says afterwards that some branch was
+given up without proof, so that "nothing found" proves nothing. Called by joint.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from admission.engine.topology.joint.capacity_view import Place
-from admission.engine.topology.joint.packing import Budget
+from admission.engine.topology.joint.capacity_view import DomainRef
+from admission.engine.topology.joint.packing import NodeBudget
 from admission.engine.topology.joint.problem import Choice, Chosen, GroupItem, JointProblem
 
 ANY = 0
-"""As the number of domains of a group item: as many as it takes."""
+"""As the number of domains of a group item: as many as it needs."""
 
 Accept = Callable[[Sequence[Chosen]], bool | None]
-"""Whether places are found for everybody inside the chosen domains; then the search ends. None: not found, not refuted."""
+"""Whether every item can be placed inside the chosen domains; then the search ends. None: neither placed nor refuted.
+"""
 Left = dict[int, list[int]]
-"""By party: domains of its level that may still take it."""
+"""By group item: domains of its level that may still take it."""
 
 
-class Assigning:
+class DomainSearch:
     """One search."""
 
-    def __init__(self, problem: JointProblem, numbers: Mapping[int, int], budget: Budget, accept: Accept) -> None:
-        """`numbers`: by party, how many domains of its level it may open."""
+    def __init__(self, problem: JointProblem, numbers: Mapping[int, int], budget: NodeBudget, accept: Accept) -> None:
+        """`numbers`: by group item, how many domains of its level it may open."""
         self._problem = problem
         self._capacity_view = problem.capacity_view
         self._numbers = numbers
         self._budget = budget
         self._accept = accept
         self._chosen: list[Chosen] = []
-        self._inside: dict[Place, list[Chosen]] = {}
-        self._used: dict[Place, int] = {}
-        self._room: dict[Place, list[int]] = {}
+        self._inside: dict[DomainRef, list[Chosen]] = {}
+        self._used: dict[DomainRef, int] = {}
+        self._room: dict[DomainRef, list[int]] = {}
         self._failed: set[object] = set()
-        self._apart: dict[tuple[int, int], bool] = {}
+        self._separated: dict[tuple[int, int], bool] = {}
         self._single = [group_item for group_item in problem.group_items if numbers[group_item.index] == 1]
         several = [group_item for group_item in problem.group_items if numbers[group_item.index] != 1]
         self._several = sorted(several, key=lambda one: (numbers[one.index] == ANY, -one.need, one.index))
@@ -63,7 +64,7 @@ class Assigning:
     def _next(self, left: Left) -> bool:
         if not left:
             return self._next_several(0)
-        if self._hopeless(left):
+        if self._infeasible(left):
             return False
         state = self._state()
         if state is not None and state in self._failed:
@@ -86,17 +87,17 @@ class Assigning:
         return False
 
     def _state(self) -> object:
-        """What matters of the choices so far, None where exchanges are not looked for."""
+        """What matters of the choices so far; None if exchanges are not considered."""
         if not self._exchangeable:
             return None
-        return tuple(sorted([self._look(place) for place in self._used if self._inside[place]]))
+        return tuple(sorted([self._signature_of(place) for place in self._used if self._inside[place]]))
 
-    def _look(self, place: Place) -> tuple[int, ...]:
+    def _signature_of(self, place: DomainRef) -> tuple[int, ...]:
         kinds = sorted([group_item.kind for group_item, _ in self._inside.get(place, ())])
-        return (self._capacity_view.sign(place), *kinds)
+        return (self._capacity_view.signature(place), *kinds)
 
     def _branches(self, group_item: GroupItem, slots: Sequence[int]) -> Iterator[int]:
-        """The tightest first, each kind of domain once."""
+        """The tightest first, one of several equivalent domains."""
         level = self._capacity_view.tree.levels[group_item.level]
         seen: set[tuple[int, ...]] = set()
 
@@ -105,15 +106,15 @@ class Assigning:
             return int(group_item.alone[slot]) - sum(other.need for other, _ in inside)
 
         for slot in sorted(slots, key=lambda slot: (room(slot), int(level.label[slot]))):
-            look = self._look((group_item.level, slot))
+            shape = self._signature_of((group_item.level, slot))
             if not self._exchangeable:
-                look = (-1, slot) if len(look) > 1 else (int(level.parent[slot]), *look)
-            if look not in seen:
-                seen.add(look)
+                shape = (-1, slot) if len(shape) > 1 else (int(level.parent[slot]), *shape)
+            if shape not in seen:
+                seen.add(shape)
                 yield slot
 
-    def _narrowed(self, left: Left, taken: Place) -> Left | None:
-        """The domains left to the others now that something stands in this one; None: somebody has none."""
+    def _narrowed(self, left: Left, taken: DomainRef) -> Left | None:
+        """The domains left for the other items now that this domain is used; None: some item has none."""
         level, slot = taken
         smaller: Left = {}
         for index, slots in left.items():
@@ -128,7 +129,7 @@ class Assigning:
     # ---- choices
 
     def _put(self, group_item: GroupItem, choice: Choice) -> bool:
-        """The group item takes these domains, if everybody there still fits."""
+        """Give the item these domains, if everything there still fits."""
         if not self._budget.take():
             self.open = True
             return False
@@ -155,7 +156,9 @@ class Assigning:
             self._room[place] = [a + b for a, b in zip(self._room[place], demand, strict=True)]
 
     def _fits(self, group_item: GroupItem, choice: Choice) -> bool:
-        """Beside all that stands there, in this place and in each around it that somebody has as a whole."""
+        """Whether it fits beside everything in this domain, and in each surrounding domain that some item has as a
+        whole.
+        """
         place = self._capacity_view.around(group_item.level, choice)
         for around in self._capacity_view.chain(place):
             if around == place or self._used.get(around):
@@ -168,7 +171,7 @@ class Assigning:
 
     # ---- bounds
 
-    def _hopeless(self, left: Left) -> bool:
+    def _infeasible(self, left: Left) -> bool:
         if not self._problem.flat:
             return False
         order = sorted(left, key=lambda index: (len(left[index]), index))
@@ -184,42 +187,42 @@ class Assigning:
             room = [a - b for a, b in zip(room, self._problem.demands[index], strict=True)]
             if min(room) < 0:
                 return True
-        return self._crowded(left, order)
+        return self._too_few_domains(left, order)
 
-    def _room_in(self, place: Place) -> Sequence[int]:
-        """What the domain has beside all that stands in it."""
+    def _room_in(self, place: DomainRef) -> Sequence[int]:
+        """Free amounts of the domain beside everything that was put there."""
         room = self._room.get(place)
         return self._capacity_view.capacity(place) if room is None else room
 
-    def _crowded(self, left: Left, order: Sequence[int]) -> bool:
-        """Group items that must all have domains of their own, and these are too few."""
+    def _too_few_domains(self, left: Left, order: Sequence[int]) -> bool:
+        """Whether items that each need a domain of their own outnumber their domains."""
         clique: list[int] = []
         union: set[int] = set()
         for index in order:
-            if len(left[index]) < len(order) and all(self._never(index, other) for other in clique):
+            if len(left[index]) < len(order) and all(self._incompatible(index, other) for other in clique):
                 clique.append(index)
                 union.update(left[index])
                 if len(union) < len(clique):
                     return True
         return False
 
-    def _never(self, one: int, other: int) -> bool:
-        """Whether the two can share no domain even where nobody else stands."""
+    def _incompatible(self, one: int, other: int) -> bool:
+        """Whether the two can share no domain even if nothing else is there."""
         pair = (min(one, other), max(one, other))
-        if pair not in self._apart:
+        if pair not in self._separated:
             first, second = (self._problem.group_items[index] for index in pair)
             both = [slot for slot in first.domains if slot in second.domains]
-            self._apart[pair] = all(
+            self._separated[pair] = all(
                 self._problem.holds((self._problem.level, slot), [(first, (slot,)), (second, (slot,))], self._budget)
                 is False
                 for slot in both
             )
-        return self._apart[pair]
+        return self._separated[pair]
 
     # ---- several domains
 
     def _next_several(self, position: int) -> bool:
-        """Group items with any number are not looked at one by one: all together at the end."""
+        """Items with any number of domains are placed all together at the end."""
         if position == len(self._several) or self._numbers[self._several[position].index] == ANY:
             anywhere = [(group_item, group_item.possible) for group_item in self._several[position:]]
             accepted = self._accept([*self._chosen, *anywhere])
@@ -237,7 +240,7 @@ class Assigning:
         return False
 
     def _sets(self, group_item: GroupItem) -> Iterator[Choice]:
-        """The sets of so many domains that hold the group item while nobody else is there, the roomiest first."""
+        """The sets of the given number of domains that hold the item while nothing else is there, the roomiest first."""
         slots = sorted(group_item.possible, key=lambda slot: -int(group_item.alone[slot]))
         sizes = [int(group_item.alone[slot]) for slot in slots]
         yield from self._subsets(slots, sizes, 0, self._numbers[group_item.index], group_item.need)

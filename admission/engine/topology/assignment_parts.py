@@ -1,7 +1,7 @@
-"""Assignments taken apart and put together, for pods that stay where they are while others are placed anew.
+"""Split and merge assignments, for pods that stay in place while others are placed anew.
 
-Used where an assignment exists already: a node is replaced (replace.py), a job grows or shrinks (elastic.py). Nothing here
-looks at room.
+Used if an assignment exists already: replace.py replaces a node, resize.py grows or shrinks a job. Nothing here
+considers room.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def total(assignment: Assignment) -> int:
 
 
 def stale(tree: Tree, assignment: Assignment) -> DomainCount | None:
-    """The first domain that the tree does not have (any more); every one, where the levels are others by now."""
+    """The first domain that the tree does not have (any more); the first of all if the levels changed."""
     known = assignment.levels == tree.output_levels
     gone = (domain for domain in assignment.domains if not known or tree.domain_row(domain.values) is None)
     return next(gone, None)
@@ -29,12 +29,12 @@ def path_of(tree: Tree, values: Values) -> Values:
 
 
 def by_path(tree: Tree, assignment: Assignment) -> dict[Values, int]:
-    """Pods by lowest path. The assignment may not be stale."""
+    """Pods by lowest path. The assignment must not be stale."""
     return {path_of(tree, domain.values): domain.count for domain in assignment.domains}
 
 
 def first_pods(assignment: Assignment, count: int) -> Assignment:
-    """The first `count` pods, or all where there are fewer."""
+    """The first `count` pods, or all if there are fewer."""
     kept: list[DomainCount] = []
     for domain in assignment.domains:
         part = min(domain.count, count)

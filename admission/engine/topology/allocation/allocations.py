@@ -1,0 +1,312 @@
+"""Which workload owns which pod, and what each admission uses where.
+
+An admission is charged on its domains at once, whether its pods are bound or not. A bound pod of that workload, on a
+node of such a domain, is covered: the charge already includes it. Any other bound pod is foreign and charged on its
+node. If a workload is released while its pods are still bound, they become foreign until they are gone; if it is
+admitted again, they are covered again. What a covered pod uses beyond its pod set's requests (an injected sidecar) is
+charged as foreign. So every pod is charged exactly once.
+
+Where nodes are counted one by one under a wider lowest level, each covered pod is charged on its own node, and
+assumed.py holds room for pods that are not bound yet. Called by ledger.py; audited by audit.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from admission.engine.model import Admission, BoundPod, Flavor, PodSetAdmission, Workload
+from admission.engine.topology.allocation.assumed import AssumedPods
+from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
+from admission.engine.topology.allocation.entries import Allocation, EntryUsage, Slot, by_host, held
+from admission.engine.topology.constraints import pod_amounts, wants_of
+from admission.engine.topology.tree.tree import Values
+from admission.engine.topology.usage import Vector, times
+from admission.engine.trial import Journal
+
+
+class Allocations:
+    """All admissions in force and all bound pods."""
+
+    def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], journal: Journal) -> None:
+        self.by_workload: dict[str, Allocation] = {}
+        self.by_queue: dict[str, set[str]] = {}
+        self.pods: dict[str, BoundPod] = {}
+        self._capacity = capacity
+        self._flavors = flavors
+        self._journal = journal
+        self._pods_of: dict[str, set[str]] = {}
+        self._pods_on: dict[str, set[str]] = {}
+        self.slot_of: dict[str, Slot] = {}
+        self._with_surplus: dict[str, set[str]] = {}
+        self._excess_of: dict[str, Slot] = {}
+        self.assumed = AssumedPods(capacity, self.entry_of, journal)
+
+    # ---- admissions
+
+    def charge(self, workload: Workload, admission: Admission) -> None:
+        """Charge an admission. The workload must not have one yet."""
+        allocation = Allocation(workload, admission, dict(self._entries(workload, admission)))
+        self._journal.put(self.by_workload, workload.key, allocation)
+        self._journal.add(self.by_queue.setdefault(admission.cluster_queue, set()), workload.key)
+        for entry in allocation.entries.values():
+            if not entry.by_node:
+                self._capacity.charge(entry.spot, entry.vector, entry.count)
+        for pod in sorted(self._pods_of.get(workload.key, ())):
+            self._unsettle(pod)
+            self._settle(pod)
+        for entry in allocation.entries.values():
+            self.assumed.pack(entry)
+
+    def would_charge(self, workload: Workload, admission: Admission) -> list[tuple[Spot, Vector]] | None:
+        """What `charge` would charge. None if that depends on free room, or if pods of the workload are bound already."""
+        entries = [entry for _, entry in self._entries(workload, admission)]
+        if self._pods_of.get(workload.key) or any(entry.by_node for entry in entries):
+            return None
+        return [(entry.spot, times(entry.vector, entry.count)) for entry in entries]
+
+    def renew(self, workload: Workload) -> None:
+        """Replace the workload object. Its usage is unchanged."""
+        allocation = self.by_workload[workload.key]
+        if allocation.workload != workload:
+            self._journal.put(self.by_workload, workload.key, replace(allocation, workload=workload))
+
+    def release(self, key: str) -> Admission | None:
+        """Release the admission. Pods that are still bound are foreign from now on."""
+        allocation = self.by_workload.get(key)
+        if allocation is None:
+            return None
+        for entry in allocation.entries.values():
+            self.assumed.clear(entry)
+        pods = sorted(self._pods_of.get(key, ()))
+        for pod in pods:
+            self._unsettle(pod)
+        self._journal.drop(self.by_workload, key)
+        self._journal.discard(self.by_queue[allocation.admission.cluster_queue], key)
+        for pod in pods:
+            self._settle(pod)
+        for entry in allocation.entries.values():
+            if not entry.by_node:
+                self._capacity.charge(entry.spot, entry.vector, -entry.count)
+        for entry in allocation.entries.values():
+            self.assumed.place_unplaced(entry.domain)
+        return allocation.admission
+
+    def _entries(self, workload: Workload, admission: Admission) -> Iterator[tuple[tuple[str, Values], EntryUsage]]:
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+        for got in admission.pod_sets:
+            if got.assignment is None or got.name not in pod_sets:
+                continue
+            vector = self._capacity.columns.vector(pod_amounts(pod_sets[got.name]))
+            flavor, levels = self.flavor_of(got), got.assignment.levels
+            by_node = self._capacity.by_node and not by_host(levels)
+            wants = wants_of(pod_sets[got.name], self._flavors.get(flavor))
+            counts: dict[Values, int] = {}
+            for domain in got.assignment.domains:
+                counts[domain.values] = counts.get(domain.values, 0) + domain.count
+            for values, count in counts.items():
+                slot = (workload.key, got.name, values)
+                yield (got.name, values), EntryUsage(slot, flavor, levels, vector, count, by_node, wants)
+
+    def flavor_of(self, got: PodSetAdmission) -> str:
+        """The flavor whose tree the pod set is placed on."""
+        names = sorted(set(got.flavors.values()))
+        return next((name for name in names if name in self._capacity.trees), names[0] if names else "")
+
+    # ---- what a snapshot keeps
+
+    def inputs(self) -> Iterator[BoundPod]:
+        """The bound pods by key, covered ones first, so that restoring a snapshot covers the same pods."""
+        yield from (self.pods[key] for key in sorted(self.slot_of))
+        yield from (self.pods[key] for key in sorted(self.pods.keys() - self.slot_of.keys()))
+
+    def rooms(self) -> dict[Slot, dict[str, int]]:
+        """The assumed pods: entry -> node -> number of pods that hold room there."""
+        entries = (entry for _, allocation in sorted(self.by_workload.items()) for entry in allocation.entries.values())
+        return {entry.slot: dict(sorted(entry.assumed.items())) for entry in entries if entry.assumed}
+
+    def set_rooms(self, rooms: Mapping[Slot, Mapping[str, int]]) -> None:
+        """Move the assumed pods to these nodes."""
+        entries = [
+            entry for allocation in self.by_workload.values() for entry in allocation.entries.values() if entry.by_node
+        ]
+        for entry in entries:
+            self.assumed.clear(entry)
+        for entry in entries:
+            for node, count in rooms.get(entry.slot, {}).items():
+                self.assumed.shift(entry, node, count)
+            self.assumed.track_unplaced(entry)
+
+    # ---- bound pods
+
+    def pods_of(self, key: str) -> list[str]:
+        """The bound pods that declare that they belong to the workload."""
+        return sorted(self._pods_of.get(key, ()))
+
+    def pods_on(self, node: str) -> list[str]:
+        """The pods that are bound to the node."""
+        return sorted(self._pods_on.get(node, ()))
+
+    def pods_with_surplus(self, key: str) -> list[str]:
+        """Its bound pods that use something of their nodes that the workload's entries do not count."""
+        return sorted(self._with_surplus.get(key, ()))
+
+    def set_pod(self, pod: BoundPod) -> None:
+        """Record a bound pod."""
+        if self.pods.get(pod.key) == pod:
+            return
+        self.drop_pod(pod.key)
+        self._journal.put(self.pods, pod.key, pod)
+        if pod.workload is not None:
+            self._journal.add(self._pods_of.setdefault(pod.workload, set()), pod.key)
+        self._journal.add(self._pods_on.setdefault(pod.node, set()), pod.key)
+        self._settle(pod.key)
+
+    def drop_pod(self, key: str) -> None:
+        """Forget a bound pod."""
+        pod = self.pods.get(key)
+        if pod is None:
+            return
+        slot = self.slot_of.get(key)
+        self._unsettle(key)
+        if pod.workload is not None:
+            self._leave(self._pods_of, pod.workload, key)
+        self._leave(self._pods_on, pod.node, key)
+        self._journal.drop(self.pods, key)
+        if slot is not None:
+            self._refill(slot)
+        self.assumed.place_unplaced_on(pod.node)
+
+    def _leave(self, index: dict[str, set[str]], at: str, key: str) -> None:
+        self._journal.discard(index[at], key)
+        if not index[at] and not self._journal.recording:
+            del index[at]
+
+    def _refill(self, slot: Slot) -> None:
+        """Cover an excess pod, or else assume one, after a covered pod is gone."""
+        entry = self.entry_of(slot)
+        if entry is None:
+            return
+        if entry.excess:
+            pod = min(entry.excess)
+            self._unsettle(pod)
+            self._settle(pod)
+        self.assumed.pack(entry)
+
+    def entry_of(self, slot: Slot) -> EntryUsage | None:
+        """The entry in force with this slot, if there is one."""
+        allocation = self.by_workload.get(slot[0])
+        return None if allocation is None else allocation.entries.get(slot[1:])
+
+    def _settle(self, key: str) -> None:
+        """Cover the pod if its workload's admission has room for it there; otherwise charge it as foreign."""
+        pod = self.pods[key]
+        slot = self.slot_for(pod)
+        entry = None if slot is None else self.entry_of(slot)
+        if slot is not None and entry is not None:
+            if len(entry.covered) < entry.count:
+                self._cover(slot, entry, pod)
+                return
+            self._journal.add(entry.excess, key)
+            self._journal.put(self._excess_of, key, slot)
+        self._mark_surplus(pod, True)
+        self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)))
+        self.assumed.relieve(pod.node)
+
+    def _cover(self, slot: Slot, entry: EntryUsage, pod: BoundPod) -> None:
+        self._journal.put(self.slot_of, pod.key, slot)
+        self._journal.add(entry.covered, pod.key)
+        self.assumed.give_way(entry, pod.node)
+        self._charge_covered(entry, pod, +1)
+        self.assumed.relieve(pod.node)
+
+    def _charge_covered(self, entry: EntryUsage, pod: BoundPod, count: int) -> None:
+        """Charge the pod on its node if nodes are counted one by one; otherwise charge only its surplus."""
+        if entry.by_node:
+            taken = self._capacity.columns.vector(held(pod))
+            self._capacity.charge(Spot(SpotKind.NODE, entry.flavor, (pod.node,)), taken, count)
+            self.assumed.track_unplaced(entry)
+        elif surplus := self.surplus(entry, pod):
+            self._mark_surplus(pod, count > 0)
+            self._capacity.add_foreign(pod.node, surplus, count)
+
+    def _mark_surplus(self, pod: BoundPod, apart: bool) -> None:
+        """Record whether the pod, or what it uses beyond its entry, is charged on its node."""
+        if pod.workload is not None:
+            (self._journal.add if apart else self._journal.discard)(
+                self._with_surplus.setdefault(pod.workload, set()), pod.key
+            )
+
+    def surplus(self, entry: EntryUsage, pod: BoundPod) -> Vector:
+        """What the pod uses beyond what its entry counts for one pod."""
+        taken = self._capacity.columns.vector(held(pod))
+        counted = dict(entry.vector)
+        return tuple(
+            (column, amount - counted.get(column, 0)) for column, amount in taken if amount > counted.get(column, 0)
+        )
+
+    def _unsettle(self, key: str) -> None:
+        """Undo `_settle`."""
+        pod = self.pods[key]
+        slot = self.slot_of.get(key)
+        if slot is None:
+            self._forget_excess(pod)
+            self._mark_surplus(pod, False)
+            self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)), -1)
+            return
+        entry = self.entry_of(slot)
+        self._journal.drop(self.slot_of, key)
+        if entry is not None:
+            self._journal.discard(entry.covered, key)
+            self._charge_covered(entry, pod, -1)
+
+    def _forget_excess(self, pod: BoundPod) -> None:
+        slot = self._excess_of.get(pod.key)
+        entry = None if slot is None else self.entry_of(slot)
+        if entry is not None:
+            self._journal.discard(entry.excess, pod.key)
+        self._journal.drop(self._excess_of, pod.key)
+
+    def slot_for(self, pod: BoundPod) -> Slot | None:
+        """The entry that may count the pod: of the pod set that it names, preferably one with room."""
+        allocation = None if pod.workload is None else self.by_workload.get(pod.workload)
+        if allocation is None:
+            return None
+        found: Slot | None = None
+        for got in allocation.admission.pod_sets:
+            if got.assignment is None or pod.pod_set not in (None, got.name):
+                continue
+            values = self._capacity.domain_of(pod.node, got.assignment.levels)
+            entry = None if values is None else allocation.entries.get((got.name, values))
+            if entry is not None and values is not None:
+                slot = (allocation.workload.key, got.name, values)
+                if len(entry.covered) < entry.count:
+                    return slot
+                found = found or slot
+        return found
+
+    # ---- nodes
+
+    def node_moved(self, name: str) -> None:
+        """Handle a node that came, went, or changed its labels: its pods may be in another domain now, and assumed pods
+        move.
+        """
+        pods = sorted(self._pods_on.get(name, ()))
+        slots = {slot for pod in pods if (slot := self.slot_of.get(pod)) is not None}
+        for pod in pods:
+            self._unsettle(pod)
+        for pod in pods:
+            self._settle(pod)
+        for slot in sorted(slots):
+            self._refill(slot)
+        self.assumed.leave(name)
+        self.assumed.place_unplaced_on(name)
+
+    def node_changed(self, name: str) -> None:
+        """Handle a node that offers other amounts."""
+        self.assumed.relieve(name)
+        self.assumed.place_unplaced_on(name)
+
+    def flavor_rebuilt(self) -> None:
+        """Handle a rebuilt flavor tree: unplaced pods may fit now."""
+        self.assumed.place_all_unplaced()

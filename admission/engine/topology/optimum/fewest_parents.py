@@ -1,0 +1,212 @@
+"""k domains of the requested level that hold the need, in as few domains of the levels above as possible.
+
+The nearest level counts first, then the next. Seen from the level above, such an answer is a choice of parents whose
+values add up:
+
+- let t be the k-th largest capacity. At most so many of the k domains have a capacity below t (subset_sum.py), so at
+  least so many have t or more; a parent's value is the number of those it contains;
+- for any price p per domain (a Lagrange multiplier), what k domains hold beyond k * p is at most the sum of capacity -
+  p over the domains of the opened parents with capacity > p; a parent's value is that sum. The bound is best at one of
+  the capacities.
+
+Each of these is the same problem one level up with other numbers, and a relaxation of this one: its answer is a lower
+bound for the levels above, and its parents are where to look first. A single domain lies in one domain of each level,
+so no more is needed then. If these parents do not hold the need, parents are added in simple orders until they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from admission.engine.topology.optimum.numbers import capacities_of, largest, sum_of_largest
+from admission.engine.topology.optimum.objective import Problem, distinct, mask
+from admission.engine.topology.optimum.parent_table import ParentTable, Priced
+from admission.engine.topology.optimum.subset_sum import CapacityCounts, Top, fewest
+from admission.engine.topology.tree.level import Ints
+
+_PRICES = 6
+_NOTHING = np.zeros(0)
+_MANY = 2048
+"""With more domains an answer from the levels above is not compared with answers of the simple orders."""
+
+
+@dataclass(frozen=True, slots=True)
+class FewestParents:
+    """Domains of the requested level; how many there are at it and at each level above, nearest first; and lower
+    bounds.
+
+    `union`: domains that contain everything an answer can use in the parents of these. `parent_table`: of all domains
+    that an answer can use, if it was computed.
+    """
+
+    slots: Ints
+    union: Ints
+    counts: tuple[int, ...]
+    bound: tuple[int, ...]
+    parent_table: ParentTable | None = None
+
+
+def fewest_parents(problem: Problem, capacities: CapacityCounts, top: Top, among: Ints) -> FewestParents:
+    """Solve this level; `among`: the domains that an answer can use."""
+    if not problem.asked:
+        return FewestParents(largest(problem, 0, among, top.k), among, (top.k,), (top.k,))
+    bound = (top.k, *(1 for _ in range(problem.asked)))
+    if top.k == 1:
+        return FewestParents(largest(problem, problem.asked, among, 1), among, bound, bound)
+    best: FewestParents | None = None
+    parent_table = ParentTable.of(problem, among, capacities, top)
+    for union, above in _unions(problem, parent_table, capacities, top):
+        bound = max(bound, (top.k, *above))
+        best = _better(problem, best, union, top.k)
+        if best is not None and best.counts <= bound:
+            return FewestParents(best.slots, best.union, best.counts, best.counts, parent_table)
+    if best is None or len(among) <= _MANY:
+        for union in _ordered(problem, top, parent_table):
+            best = _better(problem, best, union, top.k)
+    if best is None:
+        slots = largest(problem, problem.asked, among, top.k)
+        best = FewestParents(slots, among, counts(problem, slots), ())
+    return replace(best, bound=min(bound, best.counts), parent_table=parent_table)
+
+
+def _better(problem: Problem, best: FewestParents | None, union: Ints, k: int) -> FewestParents | None:
+    if len(union) < k:
+        return best
+    slots = largest(problem, problem.asked, union, k)
+    if int(problem.capacity[problem.asked][slots].sum()) < problem.need:
+        return best
+    found = counts(problem, slots)
+    return FewestParents(slots, union, found, ()) if best is None or found < best.counts else best
+
+
+def counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
+    """How many these domains of the requested level are, and how many domains contain them at each level above, nearest
+    first.
+    """
+    found = [len(slots)]
+    for level in range(problem.asked, 0, -1):
+        slots = distinct(problem.parent[level][slots], len(problem.capacity[level - 1]))
+        found.append(len(slots))
+    return tuple(found)
+
+
+def _unions(
+    problem: Problem, parent_table: ParentTable, capacities: CapacityCounts, top: Top
+) -> Iterator[tuple[Ints, tuple[int, ...]]]:
+    """The contents of parents that may be best, and a lower bound for the levels above."""
+    asked = problem.asked
+    for worth, need in _projected(parent_table, capacities, top, problem.need):
+        wider = Problem([*problem.capacity[: asked - 1], worth], problem.parent, problem.label, asked - 1, need)
+        found = _widest(wider) if asked == 1 else _wider(wider)
+        if found is not None:
+            parents, bound = found
+            yield (
+                parent_table.slots.take(mask(parents, parent_table.size).take(parent_table.parent).nonzero()[0]),
+                bound,
+            )
+
+
+def _widest(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
+    """The fewest domains of the widest level, and how many; None if all are not enough."""
+    worth = problem.capacity[0]
+    number = int(np.sort(worth)[::-1].cumsum().searchsorted(problem.need)) + 1
+    return None if number > len(worth) else (largest(problem, 0, np.arange(len(worth)), number), (number,))
+
+
+def _wider(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
+    """The same for a level that has others above it, with lower bounds for it and for them."""
+    worth = problem.capacity[problem.asked]
+    capacities = capacities_of(worth)
+    top = fewest(capacities, problem.need)
+    if top is None:
+        return None
+    found = fewest_parents(problem, capacities, top, (worth >= max(1, top.last - top.slack)).nonzero()[0])
+    return found.slots, found.bound
+
+
+def _projected(
+    parent_table: ParentTable, capacities: CapacityCounts, top: Top, need: int
+) -> Iterator[tuple[Ints, int]]:
+    """The parents' values, and how much of it is needed."""
+    good = top.k - _lesser(capacities, top)
+    if 2 * good > top.k:
+        yield _large(parent_table, top), good
+    yield from _by_price(parent_table, capacities, top, need)
+    # With few domains alone this bound is weak.
+    if 0 < 2 * good <= top.k:
+        yield _large(parent_table, top), good
+
+
+def _large(parent_table: ParentTable, top: Top) -> Ints:
+    """How many domains of capacity t or more each parent has."""
+    return np.bincount(parent_table.parent[parent_table.capacity >= top.last], minlength=parent_table.size)
+
+
+def _by_price(parent_table: ParentTable, capacities: CapacityCounts, top: Top, need: int) -> Iterator[tuple[Ints, int]]:
+    # In halves: the best price may lie between two capacities, where two parents change order.
+    prices = [*[2 * value for value in capacities.values if value <= top.last][:_PRICES], 0]
+    best, at = Priced(_NOTHING, 0, 0), 0
+    for index, priced in enumerate(parent_table.priced(prices, top.k, need)):
+        if priced.parents < best.parents:
+            # The bound is strong only near one price.
+            break
+        if priced.parents > best.parents:
+            best, at = priced, index
+    if not best.parents:
+        return
+    yield best.worth.astype(np.int64), best.need
+    halves = {(prices[at] + price) // 2 for price in prices[max(0, at - 1) : at + 2]} - {*prices}
+    for priced in parent_table.priced(sorted(halves), top.k, need):
+        if priced.parents > best.parents:
+            yield priced.worth.astype(np.int64), priced.need
+
+
+def _lesser(capacities: CapacityCounts, top: Top) -> int:
+    """How many domains of a capacity below t an answer can have."""
+    left, found = top.slack, 0
+    for value, count in zip(capacities.values, capacities.counts, strict=True):
+        if value < top.last and (deficit := top.last - value) <= left:
+            some = min(count, left // deficit)
+            found, left = found + some, left - some * deficit
+    return found
+
+
+# ---- plain orders
+
+
+def _ordered(problem: Problem, top: Top, parent_table: ParentTable) -> Iterator[Ints]:
+    """The contents of the first parents in several orders, as many as hold the need."""
+    asked, parent, capacity, size = problem.asked, parent_table.parent, parent_table.capacity, parent_table.size
+    for worth in _worths(capacity, top):
+        score = np.bincount(parent, weights=worth, minlength=size).astype(np.int64)
+        keys = [problem.label[asked - 1], -score]
+        if asked > 1:
+            # Among parents of equal value, those next to valuable ones come first.
+            beside = np.bincount(problem.parent[asked - 1], weights=score)[problem.parent[asked - 1]]
+            keys.insert(1, -beside)
+        rank = np.empty(size, dtype=np.int64)
+        rank[np.lexsort(keys)] = np.arange(size)
+        first = _enough(rank[parent], capacity, top.k, problem.need)
+        yield parent_table.slots[rank[parent] <= first]
+
+
+def _worths(capacity: Ints, top: Top) -> Iterator[Ints]:
+    """What a domain may contribute to its parent's value."""
+    yield (capacity >= top.last).astype(np.int64)
+    yield np.maximum(capacity - (top.last - top.slack) + 1, 0)
+    yield np.maximum(capacity - top.last + 1, 0)
+
+
+def _enough(rank: Ints, capacity: Ints, k: int, need: int) -> int:
+    """The first rank up to which the k largest hold the need."""
+    low, high = 0, int(rank.max())
+    while low < high:
+        middle = (low + high) // 2
+        if sum_of_largest(capacity[rank <= middle], k) >= need:
+            high = middle
+        else:
+            low = middle + 1
+    return low
