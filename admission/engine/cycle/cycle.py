@@ -193,6 +193,8 @@ class _Cycle:
 
     def _enter(self, workload: Workload) -> None:
         self._kept.drop(workload.key)
+        if self._kept.replaced(workload):
+            self._free_again(workload.cluster_queue)
         head = Head.of(beside_its_gang(workload, self._ledger))
         if is_grouped(workload):
             head.order = group_order(workload, self._queues)

@@ -62,6 +62,7 @@ class KeptQuota:
         self._held: dict[str, str] = {}
         self._due: list[tuple[int, Order]] = []
         self._waiting: dict[str, tuple[Workload, Kept]] = {}
+        self._keeper: dict[str, str] = {}
         for workload, kept in queues.kept():
             self._wait(workload, kept)
 
@@ -86,6 +87,16 @@ class KeptQuota:
         self._queues.keep(workload.key, kept)
         self._wait(workload, kept)
 
+    def replaced(self, head: Workload) -> bool:
+        """Whether another workload kept quota as the head of this queue: only the head does, so that one no longer keeps it."""
+        key = self._keeper.get(head.cluster_queue, head.key)
+        if key == head.key:
+            return False
+        del self._keeper[head.cluster_queue]
+        self.drop(key)
+        self._queues.keep(key, None)
+        return True
+
     def drop(self, key: str) -> None:
         """The workload is considered anew: nothing is held for it."""
         self._waiting.pop(key, None)
@@ -100,6 +111,7 @@ class KeptQuota:
     def _wait(self, workload: Workload, kept: Kept) -> None:
         heappush(self._due, (kept.level, order_of(workload)))
         self._waiting[workload.key] = workload, kept
+        self._keeper[workload.cluster_queue] = workload.key
 
     def _hold(self, workload: Workload, kept: Kept) -> bool:
         queue = self._ledger.quota.spec(workload.cluster_queue)

@@ -1,4 +1,4 @@
-"""Pick domains one by one, as placement.md 5.6 to 5.8 describe: with leaders, with affinity, inside one parent.
+"""Pick domains one by one, as placement.md 5.7 and 5.8 describe: with leaders, with affinity, inside one parent.
 
 A Dom is a domain with its own numbers, which picking changes. The orders and `minimize` follow the text, including its
 quirks. select.py is the fast way for the plain case and gives the same answer. tree_search.py calls both.

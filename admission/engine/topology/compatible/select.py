@@ -1,4 +1,4 @@
-"""Select domains by number without sorting all of them: the part of placement.md 5.6 to 5.8 without leaders and
+"""Select domains by number without sorting all of them: the part of placement.md 5.7 and 5.8 without leaders and
 affinity.
 
 Both profiles take whole domains in their order until one more would be too much, then a last one. BestFit goes from the
@@ -37,7 +37,7 @@ class Field:
         return Field(self.ids[index], slices, pods, self.label[index])
 
     def order(self, *, least: bool) -> Ints:
-        """Indexes in the order of 5.6 (`sorted`)."""
+        """Indexes in the order that the profile sorts by."""
         slices = self.slices if least else -self.slices
         if self.pods is self.slices:
             return np.lexsort((self.label, slices))

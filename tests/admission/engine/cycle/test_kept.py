@@ -60,6 +60,17 @@ def test_a_workload_refused_because_of_it_is_told_why_and_starts_when_it_is_over
     assert admitted(cluster.cycle()) == ["borrows"]
 
 
+def test_a_new_head_of_the_queue_ends_what_the_old_one_kept() -> None:
+    """As in Kueue, where only the head of a queue keeps quota: the new head may borrow beside what the old one asks for."""
+    ours, theirs = queue("ours", strategy=STRICT, cohort="all", tas=6), queue("theirs", cohort="all", tas=1)
+    hosts = [*(host(name, "r", 2) for name in "nm"), *(host(name, "r", 1) for name in "opq")]
+    cluster = running(racks(), *hosts, ours, theirs, first=[workload("runs", 1, 2, to="ours")])
+    cluster.tell(workload("old", 2, 2, to="ours", queued=2.0))
+    assert waits(cluster.cycle())["old"].startswith(Reason.TOPOLOGY_PLACEMENT_FAILED)
+    cluster.tell(workload("first", 5, to="ours", queued=1.0))
+    assert admitted(cluster.cycle()) == ["first"]
+
+
 def test_an_older_borrower_comes_first() -> None:
     """As in Kueue: the head would borrow as well in the end, so it keeps quota only from those behind it."""
     cluster = running(ANY, OURS, THEIRS, first=[workload("runs", 2, to="ours"), workload("theirs-runs", to="theirs")])
