@@ -1,12 +1,15 @@
-"""Kinds of job that data describes: where they are suspended, where their pod templates stand, which conditions say what.
+"""Kinds of job that data describes (api/job_kinds.py): where they are suspended, where their templates stand, what status says.
 
-A kind with one map from role to `{replicas, template}` needs a `Declaration` and no code. Endpoints of the webhook, informers,
-managed owners, rights and webhook configurations follow from the registry of adapters.
+A `DeclaredJob` is the adapter of one such kind. Endpoints of the webhook, informers, managed owners, rights and webhook
+configurations of the built-in ones follow from the registry of adapters.
+
+Objects are foreign: whatever cannot be read raises InvalidObject with the path, what stands there and what is allowed. Work is
+bounded: an object has at most `MAX_POD_SETS` pod sets, and a test of its status has the bounds of api/cel.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,175 +22,324 @@ from admission.integrations.base import (
     infos_by_name,
     patch_between,
 )
-from admission.integrations.ownership import DEFAULTED, excess
+from admission.integrations.ownership import DEFAULTED, NOTHING_ADDED, excess
+from admission.integrations.paths import Location, fields, value_at, with_value, written
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
+from api import names
+from api.cel import CelError, compile_cel
 from api.errors import InvalidObject
+from api.job_kinds import Factor, JobKindSpec, PodSetRule, Sidecar, Test
 from api.kube.resources import Resource
+from api.quantity import parse_list
 from api.requests import topology_request
-from api.workloads import PodSet
-
-FieldPath = tuple[str, ...]
-Part = Mapping[str, Any]
+from api.workloads import MAX_POD_SETS, PodSet
 
 _MOST_PODS: Final = 2**31 - 1
+_FROM_OBJECT: Final = "$."
+_FROM_AROUND: Final = "^."
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
-    """One kind of job whose object has a map from role to `{replicas, template}`; each role is a pod set.
+class Entry:
+    """What a job says of one pod set. `at`: where it stands; `around`: the entry (or object) that it stands in."""
 
-    `framework`: its name in settings and messages. `roles`: all that there are, in the order of the pod sets, whose names are
-    theirs in small letters. `statuses`: a map from role to the numbers of its pods, of which `active` is read. `ready`,
-    `succeeded`, `failed`: types of its conditions. `rank_label`: the label of a pod with its number in its role. `name_label`:
-    the label by which a pod names its job. `controller`: the value of managedBy for its own controller, which may give pods
-    init containers of its own that ask for as much as `added` (cpu in milli-units, else bytes).
-    """
+    at: Location
+    name: str
+    value: Mapping[str, Any]
+    around: Any
+    rule: PodSetRule
 
-    framework: str
-    resource: Resource
-    replicas: FieldPath
-    roles: tuple[str, ...]
-    suspend: FieldPath
-    statuses: FieldPath
-    ready: str
-    succeeded: str
-    failed: str
-    priority_class: FieldPath
-    rank_label: str
-    name_label: str
-    controller: str
-    added: Mapping[str, int]
+    @property
+    def template_at(self) -> Location:
+        """Where its pod template stands."""
+        return (*self.at, *fields(self.rule.template))
 
 
 class DeclaredJob:
-    """The adapter of a declared kind. See JobKind for its methods."""
+    """The adapter of a declared kind. See JobKind of base.py for its methods."""
 
-    def __init__(self, declaration: Declaration) -> None:
-        self.declaration = declaration
-        self.framework, self.resource = declaration.framework, declaration.resource
+    def __init__(self, spec: JobKindSpec) -> None:
+        self.spec = spec
+        self.resource = Resource(spec.group, spec.version, spec.plural, spec.kind)
+        self.framework = f"{spec.group}/{spec.kind.lower()}"
+        self.suspend = fields(spec.suspend.path)
+        self._added = parse_list(spec.pods.added) if spec.pods.added else NOTHING_ADDED
 
-    def parts(self, job: Job) -> dict[str, Part]:
-        """What the job says of each role, in order. Raises InvalidObject for what is no role, and for a job without any."""
-        at = ".".join(self.declaration.replicas)
-        given = value_at(job, self.declaration.replicas)
-        if not isinstance(given, Mapping) or not given:
-            raise InvalidObject(at, given, f"must have at least one of {', '.join(self.declaration.roles)}", _name(job))
-        for role, part in given.items():
-            if role not in self.declaration.roles:
-                raise InvalidObject(at, role, f"must be one of {', '.join(self.declaration.roles)}", _name(job))
-            if not isinstance(part, Mapping) or not isinstance(part.get("template"), Mapping):
-                raise InvalidObject(f"{at}.{role}.template", part, "must be a pod template", _name(job))
-        return {role: given[role] for role in self.declaration.roles if role in given}
+    # ---- its pod sets
 
-    def pods_of(self, role: str, part: Part) -> int:
-        """How many pods the role has. Raises InvalidObject."""
-        replicas = part.get("replicas")
-        if replicas is None:
-            return 1
-        if type(replicas) is not int or not 0 <= replicas <= _MOST_PODS:
-            where = ".".join((*self.declaration.replicas, role, "replicas"))
-            raise InvalidObject(where, replicas, f"must be a whole number from 0 to {_MOST_PODS}")
-        return replicas
+    def entries(self, job: Job) -> list[Entry]:
+        """What the job says of each of its pod sets, in order. Raises InvalidObject."""
+        found: list[Entry] = []
+        for rule in self.spec.pod_sets:
+            before = len(found)
+            for entry in _entries(job, rule):
+                found.append(entry)
+                if len(found) > MAX_POD_SETS:
+                    raise InvalidObject(
+                        written(entry.at[:-1]), len(found), f"at most {MAX_POD_SETS} pod sets", _name(job)
+                    )
+            if len(found) == before and not rule.optional:
+                at = (rule.each or "").partition("[")[0].partition("{")[0]
+                said = (
+                    f"must have at least one of {', '.join(rule.order)}"
+                    if rule.order
+                    else "must have at least one entry"
+                )
+                raise InvalidObject(at, value_at(job, fields(at)), said, _name(job))
+        names = [entry.name for entry in found]
+        for entry in found:
+            if names.count(entry.name) > 1:
+                raise InvalidObject(written(entry.at), entry.name, "must be the only pod set of that name", _name(job))
+        return found
+
+    def template(self, job: Job, entry: Entry) -> Mapping[str, Any]:
+        """The entry's pod template. Raises InvalidObject."""
+        found = value_at(job, entry.template_at)
+        if not isinstance(found, Mapping):
+            raise InvalidObject(written(entry.template_at), found, "must be a pod template", _name(job))
+        return found
+
+    def pods_of(self, job: Job, entry: Entry) -> int:
+        """How many pods the entry has. Raises InvalidObject."""
+        pods = 1
+        for factor in entry.rule.count:
+            pods *= _number(job, entry, factor)
+        if pods > _MOST_PODS:
+            raise InvalidObject(written(entry.at), pods, f"must have at most {_MOST_PODS} pods", _name(job))
+        return pods
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
         """See JobKind."""
         asked = (job.get("metadata") or {}).get("annotations")
-        return tuple(self._pod_set(role, part, asked, topology) for role, part in self.parts(job).items())
+        return tuple(self._pod_set(job, entry, asked, topology) for entry in self.entries(job))
 
-    def _pod_set(self, role: str, part: Part, asked: Mapping[str, str] | None, topology: bool) -> PodSet:
-        template = kept_template(part["template"])
-        fields: dict[str, Any] = {"name": role.lower(), "template": template, "count": self.pods_of(role, part)}
+    def _pod_set(self, job: Job, entry: Entry, asked: Mapping[str, str] | None, topology: bool) -> PodSet:
+        template = self._with_sidecars(job, entry, kept_template(self.template(job, entry)))
+        found: dict[str, Any] = {"name": entry.name, "template": template, "count": self.pods_of(job, entry)}
         if topology:
-            fields["topology_request"] = topology_request(
+            groups = entry.rule.sub_groups
+            found["topology_request"] = topology_request(
                 template["metadata"].get("annotations"),
                 job_annotations=asked,
-                pod_index_label=self.declaration.rank_label,
+                pod_index_label=self.spec.rank_label,
+                sub_group_index_label=entry.rule.sub_group_label,
+                sub_group_count=None if groups is None else _number(job, entry, groups),
             )
-        return PodSet(**fields)
+        return PodSet(**found)
+
+    def _with_sidecars(self, job: Job, entry: Entry, template: dict[str, Any]) -> dict[str, Any]:
+        """The template with the containers that the kind's own controller adds."""
+        added = [_container(job, one) for one in entry.rule.sidecars if one.when is None or _says(one.when, job)]
+        if not added:
+            return template
+        spec = template["spec"] if isinstance(template["spec"], Mapping) else {}
+        return {**template, "spec": {**spec, "containers": [*(spec.get("containers") or ()), *added]}}
+
+    # ---- its state
 
     def is_suspended(self, job: Job) -> bool:
         """See JobKind."""
-        return bool(value_at(job, self.declaration.suspend))
+        return suspends(value_at(job, self.suspend), self.spec.suspend.suspended)
 
     def is_active(self, job: Job) -> bool:
         """See JobKind."""
-        statuses = value_at(job, self.declaration.statuses)
-        counted = statuses.values() if isinstance(statuses, Mapping) else ()
-        return has_condition(job, self.declaration.ready) or any(
-            isinstance(one, Mapping) and one.get("active") for one in counted
-        )
+        return holds(self.spec.status.active, job)
 
     def finished(self, job: Job) -> Finish | None:
         """See JobKind."""
-        for kind, success in ((self.declaration.succeeded, True), (self.declaration.failed, False)):
-            if has_condition(job, kind):
-                return Finish((condition(job, kind) or {}).get("message") or "", success)
+        for test, success in ((self.spec.status.succeeded, True), (self.spec.status.failed, False)):
+            if test is not None and holds(test, job):
+                return Finish(self._message(job, test), success)
         return None
+
+    def _message(self, job: Job, test: Test) -> str:
+        if self.spec.status.message is not None:
+            return str(value_at(job, fields(self.spec.status.message)) or "")
+        found = condition(job, test.condition) if test.condition else None
+        return str((found or {}).get("message") or "")
 
     def pods_ready(self, job: Job) -> bool:
         """See JobKind."""
-        return has_condition(job, self.declaration.ready)
+        return self.spec.status.ready is not None and holds(self.spec.status.ready, job)
 
     def priority_class(self, job: Job) -> str | None:
-        """See Prioritized: the job's own, else that of the first role that names one."""
-        if named := value_at(job, self.declaration.priority_class):
-            return str(named)
-        templates = (part["template"].get("spec") or {} for part in self.parts(job).values())
-        return next((str(spec["priorityClassName"]) for spec in templates if spec.get("priorityClassName")), None)
+        """See Prioritized: the job's own, else that of the first pod set that names one."""
+        for path in self.spec.priority_class:
+            if named := value_at(job, fields(path)):
+                return str(named)
+        specs = (self.template(job, entry).get("spec") for entry in self.entries(job))
+        named_by_pods = (spec.get("priorityClassName") for spec in specs if isinstance(spec, Mapping))
+        return next((str(name) for name in named_by_pods if name), None)
+
+    # ---- start and stop
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
         """See JobKind."""
-        parts = self.parts(job)
-        by_name = infos_by_name(job, infos, [role.lower() for role in parts])
-        changed = {
-            role: {**part, "template": applied(part["template"], by_name[role.lower()])} for role, part in parts.items()
-        }
-        running = with_value(job, self.declaration.suspend, False)
-        return patch_between(job, with_value(running, self.declaration.replicas, changed)) or {}
+        entries = self.entries(job)
+        by_name = infos_by_name(job, infos, [entry.name for entry in entries])
+        changed = with_value(job, self.suspend, self.spec.suspend.running)
+        for entry in entries:
+            template = self.template(job, entry)
+            info = by_name[entry.name].merged(annotations=_offset(job, entry, template))
+            changed = with_value(changed, entry.template_at, applied(template, info))
+        return patch_between(job, changed) or {}
 
     def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
         """See JobKind. Templates go back when no pod is active: until then its controller may make pods of them."""
         if not self.is_suspended(job):
-            return patch_between(job, with_value(job, self.declaration.suspend, True))
+            return patch_between(job, with_value(job, self.suspend, self.spec.suspend.suspended))
         if not original or self.is_active(job):
             return None
         before = {pod_set.name: pod_set.template for pod_set in original}
-        changed = {role: _restored(part, before.get(role.lower())) for role, part in self.parts(job).items()}
-        return patch_between(job, with_value(job, self.declaration.replicas, changed))
+        changed: Mapping[str, Any] = job
+        for entry in self.entries(job):
+            if entry.name in before:
+                template = restored(self.template(job, entry), before[entry.name])
+                changed = with_value(changed, entry.template_at, template)
+        return patch_between(job, changed)
+
+    # ---- what its own controller makes
 
     def pod_fault(self, pod: Job, job: Job) -> str:
         """Why the pod is none that the job's controller makes, or nothing (see ownership.py)."""
         if self.is_suspended(job):
             return "is suspended and has no pods"
-        labels = (pod.get("metadata") or {}).get("labels") or {}
-        if labels.get(self.declaration.name_label) != _name(job):
-            return f"has only pods with the label {self.declaration.name_label}: {_name(job)}"
+        label, labels = self.spec.pods.name_label, (pod.get("metadata") or {}).get("labels") or {}
+        if label is not None and labels.get(label) != _name(job):
+            return f"has only pods with the label {label}: {_name(job)}"
+        return self._fault_of(pod, job)
+
+    def child_fault(self, resource: Resource, pod_sets: Sequence[PodSet], job: Job) -> str:
+        """Why an object of that kind with these pod sets is none that the job's controller makes, or nothing."""
+        if (resource.group, resource.kind) not in {(one.group, one.kind) for one in self.spec.children}:
+            kinds = ["pods", *(f"objects of kind {one.kind}" for one in self.spec.children)]
+            return f"has only {' and '.join(kinds)}"
         try:
-            templates = [part["template"] for part in self.parts(job).values()]
-            faults = [excess(pod, template, DEFAULTED, self.declaration.added) for template in templates]
+            most = max((self.pods_of(job, entry) for entry in self.entries(job)), default=0)
         except InvalidObject as error:
             return f"has pods that can be read: {error}"
-        return "" if "" in faults else faults[0]
+        for pod_set in pod_sets:
+            if pod_set.count > most:
+                return f"has at most {most} pods in one pod set, not {pod_set.count}"
+            if fault := self._fault_of(pod_set.template, job):
+                return fault
+        return ""
+
+    def _fault_of(self, pod: Mapping[str, Any], job: Job) -> str:
+        """Why no pod set has such pods."""
+        try:
+            templates = [
+                self._with_sidecars(job, entry, kept_template(self.template(job, entry))) for entry in self.entries(job)
+            ]
+            faults = [excess(pod, template, DEFAULTED, self._added) for template in templates]
+        except InvalidObject as error:
+            return f"has pods that can be read: {error}"
+        return "" if "" in faults or not faults else faults[0]
 
 
-def value_at(obj: Mapping[str, Any], path: FieldPath) -> Any:
-    """What stands at the path, None for nothing."""
-    found: Any = obj
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
+def holds(test: Test, job: Job) -> bool:
+    """What the job's status answers; False where it cannot be asked."""
+    if test.condition is not None:
+        return has_condition(job, test.condition)
+    if test.path is not None:
+        return value_at(job, fields(test.path)) in test.values
+    return test.expression is not None and _says(test.expression, job)
 
 
-def with_value(obj: Mapping[str, Any], path: FieldPath, value: Any) -> dict[str, Any]:
-    """A copy of the object with that value at the path; maps on the way are made where they are missing."""
-    first, *rest = path
-    below = obj.get(first)
-    new = with_value(below if isinstance(below, Mapping) else {}, tuple(rest), value) if rest else value
-    return {**obj, first: new}
+def suspends(value: Any, suspended: Any) -> bool:
+    """Whether what stands in the field that suspends an object suspends it."""
+    return bool(value) if suspended is True else bool(value == suspended)
 
 
-def _restored(part: Part, original: Mapping[str, Any] | None) -> Part:
-    return part if original is None else {**part, "template": restored(part["template"], original)}
+def _says(expression: str, job: Job) -> bool:
+    try:
+        return compile_cel(expression)({"object": job}) is True
+    except CelError:
+        return False
+
+
+def _entries(job: Job, rule: PodSetRule) -> Iterator[Entry]:
+    if rule.each is None:
+        yield Entry((), rule.name or "main", job, job, rule)
+        return
+    yield from _walk(job, rule, rule.each.split("."), (), (), job)
+
+
+def _walk(
+    job: Job, rule: PodSetRule, steps: Sequence[str], at: Location, names: tuple[str, ...], around: Any
+) -> Iterator[Entry]:
+    """The entries below `at`, by the steps that are left."""
+    value = value_at(job, at)
+    if not steps:
+        if not isinstance(value, Mapping):
+            raise InvalidObject(written(at), value, "must be an object", _name(job))
+        yield Entry(at, "-".join(names or (rule.name or "main",)).lower(), value, around, rule)
+        return
+    field, rest = steps[0], steps[1:]
+    if not field.endswith(("[]", "{}")):
+        if value_at(job, (*at, field)) is not None or rest:
+            yield from _walk(job, rule, rest, (*at, field), names, around)
+        return
+    at = (*at, field[:-2])
+    below = value_at(job, at)
+    if below is None:
+        return
+    if field.endswith("[]"):
+        for number, name in _listed(job, rule, at, below):
+            yield from _walk(job, rule, rest, (*at, number), (*names, name), below[number] if rest else value)
+    else:
+        for key in _keys(job, rule, at, below):
+            yield from _walk(job, rule, rest, (*at, key), (*names, key), below[key] if rest else value)
+
+
+def _listed(job: Job, rule: PodSetRule, at: Location, entries: Any) -> Iterator[tuple[int, str]]:
+    if not isinstance(entries, list):
+        raise InvalidObject(written(at), entries, "must be a list", _name(job))
+    for number, entry in enumerate(entries):
+        name = value_at(entry, fields(rule.name_path))
+        if not isinstance(name, str) or not name:
+            where = written((*at, number, *fields(rule.name_path)))
+            raise InvalidObject(where, name, "must be the name of a pod set", _name(job))
+        yield number, name
+
+
+def _keys(job: Job, rule: PodSetRule, at: Location, entries: Any) -> list[str]:
+    if not isinstance(entries, Mapping):
+        allowed = f"must have at least one of {', '.join(rule.order)}" if rule.order else "must be a map"
+        raise InvalidObject(written(at), entries, allowed, _name(job))
+    for key in entries:
+        if rule.order and key not in rule.order:
+            raise InvalidObject(written(at), key, f"must be one of {', '.join(rule.order)}", _name(job))
+    return [key for key in rule.order if key in entries] if rule.order else sorted(entries)
+
+
+def _number(job: Job, entry: Entry, factor: Factor) -> int:
+    """One factor of the number of pods. Raises InvalidObject."""
+    for mark, start in ((_FROM_OBJECT, job), (_FROM_AROUND, entry.around)):
+        if factor.path.startswith(mark):
+            where, found = factor.path, value_at(start, fields(factor.path.removeprefix(mark)))
+            break
+    else:
+        where, found = written((*entry.at, *fields(factor.path))), value_at(entry.value, fields(factor.path))
+    if found is None:
+        found = factor.default
+    if type(found) is not int or not 0 <= found <= _MOST_PODS:
+        raise InvalidObject(where, found, f"must be a whole number from 0 to {_MOST_PODS}", _name(job))
+    return found if factor.least is None else max(found, factor.least)
+
+
+def _offset(job: Job, entry: Entry, template: Mapping[str, Any]) -> dict[str, str]:
+    """The annotation with the rank of the first pod, where that is not 0 and the template says nothing of ranks itself."""
+    offset, said = entry.rule.rank_offset, value_at(template, ("metadata", "annotations")) or {}
+    if offset is None or names.POD_INDEX_OFFSET in said or names.PODSET_GROUP_NAME in said:
+        return {}
+    return {names.POD_INDEX_OFFSET: str(offset.value)} if offset.when is None or _says(offset.when, job) else {}
+
+
+def _container(job: Job, sidecar: Sidecar) -> dict[str, Any]:
+    found = value_at(job, fields(sidecar.resources)) if sidecar.resources else None
+    resources = found if isinstance(found, Mapping) and found else {"requests": sidecar.requests}
+    return {"name": sidecar.name, "resources": dict(resources)}
 
 
 def _name(job: Job) -> str:

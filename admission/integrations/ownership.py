@@ -53,12 +53,6 @@ def job_fault(job: Obj, jobset: Obj) -> str:
     return f"has no Job of the name {name}"
 
 
-def rest_fault(job: Obj, jobset: Obj) -> str:
-    """Why the Job may not run yet."""
-    rests = _spec(jobset).get("suspend") and not _spec(job).get("suspend")
-    return "is suspended, and its Jobs with it" if rests else ""
-
-
 def excess(pod: Obj, template: Obj, defaulted: Set[str] = frozenset(), added: Mapping[str, int] = NOTHING_ADDED) -> str:
     """What the pod asks for beyond the template, but for what is defaulted where the template says nothing of it.
 

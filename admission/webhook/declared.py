@@ -1,10 +1,11 @@
-"""A declared kind of job (integrations/declared.py) as the webhook sees it: a template for each of its roles."""
+"""A declared kind of job (integrations/declared.py) as the webhook sees it: a template for each of its pod sets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from admission.integrations.declared import DeclaredJob, value_at
+from admission.integrations.declared import DeclaredJob, Entry
+from admission.integrations.paths import Location, value_at
 from admission.webhook.annotations import groups
 from admission.webhook.fields import Errors, Path, invalid
 from admission.webhook.jobs import Job, Kind, annotations_of
@@ -16,32 +17,49 @@ from api.names import EXACT
 
 def kind_of(adapter: DeclaredJob) -> Kind:
     """What the webhook asks of a kind of job, from its declaration."""
-    declaration = adapter.declaration
-    at = Path("").child(*declaration.replicas)
 
     def templates(job: Job) -> list[Template]:
         """Those that can be read: of the others `create` says what is wrong."""
-        parts = value_at(job, declaration.replicas)
-        if not isinstance(parts, Mapping):
-            return []
-        found = ((role, parts.get(role)) for role in declaration.roles)
-        return [one for role, part in found if (one := _template(role, part)) is not None]
-
-    def _template(role: str, part: object) -> Template | None:
-        if not isinstance(part, Mapping) or not isinstance(body := part.get("template"), dict):
-            return None
         try:
-            count = adapter.pods_of(role, part)
+            entries = adapter.entries(job)
         except InvalidObject:
-            return None
-        return Template(at.child(role, "template"), role.lower(), count, body)
+            return []
+        return [template for entry in entries for template in _templates(job, entry)]
+
+    def _templates(job: Job, entry: Entry) -> Iterator[Template]:
+        body = value_at(job, entry.template_at)
+        try:
+            count = adapter.pods_of(job, entry)
+        except InvalidObject:
+            return
+        if isinstance(body, dict):
+            yield Template(_path(entry.template_at), entry.name, count, body)
 
     def create(job: Job, given: Sequence[Template], rules: Rules) -> Errors:
+        for depth in range(1, len(adapter.suspend)):
+            if (found := value_at(job, adapter.suspend[:depth])) is not None and not isinstance(found, Mapping):
+                return [invalid(_path(adapter.suspend[:depth]), found, "must be an object")]
         try:
-            for role, part in adapter.parts(job).items():
-                adapter.pods_of(role, part)
+            for entry in adapter.entries(job):
+                adapter.template(job, entry)
+                adapter.pods_of(job, entry)
         except InvalidObject as bad:
             return [invalid(Path(bad.field), bad.given, bad.allowed)]
         return groups(given, annotations_of(job), exact=rules.profile == EXACT) if rules.topology_aware else []
 
-    return Kind(declaration.controller, templates, create, lambda old, new: [], declaration.suspend)
+    suspend = adapter.spec.suspend
+    return Kind(
+        adapter.spec.managed_by or "",
+        templates,
+        create,
+        lambda old, new: [],
+        suspend=adapter.suspend,
+        suspended=suspend.suspended,
+    )
+
+
+def _path(at: Location) -> Path:
+    path = Path("")
+    for step in at:
+        path = path.item(step) if isinstance(step, int) else path.child(step)
+    return path

@@ -63,7 +63,7 @@ def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: 
     schedulers.take_over_templates(kind.templates(job), rules)
     if not kind.is_suspended(job):
         *above, suspend = kind.suspend
-        _put(job, *above, {suspend: True})
+        _put(job, *above, {suspend: kind.suspended})
     _hand_over(job, namespace, kind, lookups, rules)
     if rules.topology_aware:
         _gate(job, kind, rules)
@@ -115,9 +115,12 @@ def _gate_template(template: Template, workload: Mapping[str, str]) -> None:
 
 
 def _put(obj: Job, *path_and_entries: Any) -> None:
+    """Write the entries at the path. Where something else than a map stands on the way, validation refuses the object."""
     *path, entries = path_and_entries
     for name in path:
         if not obj.get(name):
             obj[name] = {}
         obj = obj[name]
+        if not isinstance(obj, dict):
+            return
     obj.update(entries)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from admission.integrations.declared import FieldPath, value_at
+from admission.integrations.declared import suspends
+from admission.integrations.paths import value_at
 from admission.webhook import annotations as topology
 from admission.webhook import gangs, gates, schedulers, shaping
 from admission.webhook.annotations import QueueLevels
@@ -37,7 +38,7 @@ _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of job as the webhook sees it. `suspend`: the path of the field that suspends it.
+    """A kind of job as the webhook sees it. `suspend`: the path of the field that suspends it, `suspended` the value.
 
     `controller` is the value of spec.managedBy that means the kind's own controller. `create` judges what only this
     kind knows of a new object (job, its templates, rules), `update` of a change (old, new).
@@ -47,11 +48,12 @@ class Kind:
     templates: Callable[[Job], list[Template]]
     create: Callable[[Job, Sequence[Template], Rules], Errors]
     update: Callable[[Job, Job], Errors]
-    suspend: FieldPath = ("spec", "suspend")
+    suspend: tuple[str, ...] = ("spec", "suspend")
+    suspended: Any = True
 
     def is_suspended(self, job: Mapping[str, Any]) -> bool:
         """Whether the job is asked to have no pods."""
-        return bool(value_at(job, self.suspend))
+        return suspends(value_at(job, self.suspend), self.suspended)
 
 
 def labels_of(job: Mapping[str, Any]) -> Mapping[str, str]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.integrations.gang import is_subdomain
-from admission.integrations.ownership import job_fault, pod_fault, rest_fault
-from admission.integrations.registry import ADAPTERS, DECLARED
+from admission.integrations.parts import fault_of_part, fault_of_pod, fault_of_start
+from admission.integrations.registry import ADAPTERS
 from admission.webhook.fields import Errors, Path, forbidden
 from admission.webhook.rules import JOB, GroupKind, Rules
 from api.errors import NotFound
@@ -28,7 +28,8 @@ _REFERENCES: Final = Path("metadata").child("ownerReferences")
 _RESOURCES: Final[Mapping[GroupKind, Resource]] = {
     (each.resource.group, each.resource.kind): each.resource for each in ADAPTERS
 }
-_DECLARED: Final = {(each.resource.group, each.resource.kind): each for each in DECLARED}
+_ADAPTERS: Final = {(each.resource.group, each.resource.kind): each for each in ADAPTERS}
+_BATCH: Final = _ADAPTERS[JOB]
 _AT_ONCE: Final = 32
 _SECONDS: Final = 5.0
 
@@ -74,11 +75,12 @@ def validate(obj: Obj, found: Claim | None, owner: Obj | None, user: str, rules:
 
 def _fault(obj: Obj, found: Claim, owner: Obj) -> str:
     """Why the object is none that the owner's controller makes, or nothing."""
-    if found.kind == JOB:
-        return pod_fault(obj, owner)
-    if (declared := _DECLARED.get(found.kind)) is not None:
-        return declared.pod_fault(obj, owner) if found.pod else "has only pods"
-    return job_fault(obj, owner) or rest_fault(obj, owner)
+    above = _ADAPTERS.get(found.kind)
+    if found.pod:
+        return fault_of_pod(obj, owner, above)
+    group, kind = str(obj.get("apiVersion") or "").rpartition("/")[0], obj.get("kind")
+    own = _ADAPTERS.get((group, str(kind)), _BATCH if kind is None else None)
+    return fault_of_part(obj, own, owner, above) or fault_of_start(obj, own, owner, above)
 
 
 class Owners:

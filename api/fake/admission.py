@@ -19,8 +19,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from api.cel import CelError, compile_cel
 from api.fake.calls import Context
-from api.fake.cel import CelError, compile_cel
 from api.fake.patch import clone, json_patch
 from api.fake.request import Review, Target
 from api.fake.selectors import from_object, matches

@@ -109,10 +109,7 @@ SIGS_POD_GROUPS: Final = Resource(COSCHEDULING_SIGS, COSCHEDULING_VERSION, "podg
 
 # Kueue's frameworks that Stowage has no integration for, by their names in Kueue's settings: only read, to say so.
 NOT_MANAGED: Final[Mapping[str, Resource]] = {
-    "kubeflow.org/mpijob": Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
-    "ray.io/raycluster": Resource("ray.io", "v1", "rayclusters", "RayCluster"),
     "ray.io/rayjob": Resource("ray.io", "v1", "rayjobs", "RayJob"),
-    "ray.io/rayservice": Resource("ray.io", "v1", "rayservices", "RayService"),
     "sparkoperator.k8s.io/sparkapplication": Resource(
         "sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"
     ),

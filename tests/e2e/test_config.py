@@ -17,7 +17,14 @@ from tests.hack.rights import ALLOWED, DENIED, Right
 
 CONTROL_PLANE = Options(kwok=False, scheduler=False, controller_manager=False)
 PROJECT = Path(__file__).resolve().parents[2]
-NOT_SERVED = ("kustomization.yaml", "jobset-prefer.yaml", "kubeflow.yaml", "leaderworkerset.yaml")
+NOT_SERVED = (
+    "kustomization.yaml",
+    "jobset-prefer.yaml",
+    "kubeflow.yaml",
+    "leaderworkerset.yaml",
+    "mpijob.yaml",
+    "raycluster.yaml",
+)
 """Of the samples; the kinds of three of them are not installed here."""
 QUEUE = {"kueue.x-k8s.io/queue-name": "user-queue"}
 

@@ -54,6 +54,8 @@ ONE_BY_ONE = {
     "statefulset.yaml",
     "leaderworkerset.yaml",
     "kubeflow.yaml",
+    "mpijob.yaml",
+    "raycluster.yaml",
     "queue-backfill.yaml",
     "sakkara-topology.yaml",
     "sakkara-group.yaml",

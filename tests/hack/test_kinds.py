@@ -1,9 +1,9 @@
-"""What config/ says of declared job kinds is what their declarations say."""
+"""What is generated of job kinds is what their declarations say."""
 
 from __future__ import annotations
 
-from hack.kinds import CONFIG, wanted
+from hack.kinds import TOP, wanted
 
 
 def test_nothing_has_drifted() -> None:
-    assert [name for name, text in wanted().items() if (CONFIG / name).read_text() != text] == []
+    assert [name for name, text in wanted().items() if (TOP / name).read_text() != text] == []

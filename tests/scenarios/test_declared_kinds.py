@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob, value_at
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.paths import value_at
 from admission.integrations.registry import BY_FRAMEWORK
 from api.errors import ApiError, NotFound
 from api.kube.client import PatchKind
@@ -28,7 +29,7 @@ MakeSite = Callable[[str], Site]
 KIND = BY_FRAMEWORK["kubeflow.org/pytorchjob"]
 assert isinstance(KIND, DeclaredJob)
 PYTORCH = KIND.resource
-SUSPEND, REPLICAS = KIND.declaration.suspend, KIND.declaration.replicas
+SUSPEND, REPLICAS = KIND.suspend, ("spec", "pytorchReplicaSpecs")
 Object = dict[str, Any]
 
 

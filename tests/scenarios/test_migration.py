@@ -20,38 +20,38 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
 MakeSite = Callable[[str], Site]
 
-MPI = NOT_MANAGED["kubeflow.org/mpijob"]
+SPARK = NOT_MANAGED["sparkoperator.k8s.io/sparkapplication"]
 
 
-async def mpi_job(here: Site, name: str) -> dict[str, Any]:
-    """A MPIJob with a queue name, once its CRD is served."""
-    await here.make(CRDS, crd_of(MPI))
+async def spark(here: Site, name: str) -> dict[str, Any]:
+    """A SparkApplication with a queue name, once its CRD is served."""
+    await here.make(CRDS, crd_of(SPARK))
     body = {
         "metadata": {"name": name, "namespace": here.name, "labels": {QUEUE_NAME_LABEL: "lq"}},
-        "spec": {"runPolicy": {"suspend": True}},
+        "spec": {"suspend": True},
     }
 
     async def made() -> dict[str, Any] | None:
         try:
-            return await here.make(MPI, body)
+            return await here.make(SPARK, body)
         except NotFound:
             return None
 
-    return await eventually("MPIJobs are served", made)
+    return await eventually("SparkApplications are served", made)
 
 
 def leftover(here: Site, owner: dict[str, Any]) -> dict[str, Any]:
     """The Workload that Kueue made for the job."""
     reference = {
-        "apiVersion": MPI.api_version,
-        "kind": MPI.kind,
+        "apiVersion": SPARK.api_version,
+        "kind": SPARK.kind,
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
         "controller": True,
         "blockOwnerDeletion": True,
     }
     meta = {
-        "name": f"mpijob-{owner['metadata']['name']}-1a2b3",
+        "name": f"sparkapplication-{owner['metadata']['name']}-1a2b3",
         "namespace": here.name,
         "finalizers": [IN_USE_FINALIZER],
         "ownerReferences": [reference],
@@ -65,7 +65,7 @@ async def test_a_leftover_workload_of_a_kind_that_is_not_managed_takes_no_quota_
 ) -> None:
     here = site("leftover")
     await here.open({"b1": {"r1": 2}}, quota=2)
-    job = await mpi_job(here, "train")
+    job = await spark(here, "train")
     made = await here.make(WORKLOADS, leftover(here, job))
     name = made["metadata"]["name"]
 
@@ -75,11 +75,11 @@ async def test_a_leftover_workload_of_a_kind_that_is_not_managed_takes_no_quota_
         return condition.message if condition and condition.reason == "OwnerNotManaged" else None
 
     said = await eventually("its status says why it gets no quota", refused)
-    assert said.startswith("kubeflow.org/v2beta1 MPIJob train owns this Workload")
+    assert said.startswith("sparkoperator.k8s.io/v1beta2 SparkApplication train owns this Workload")
     # all of the queue's quota is there for others
     await here.submit(here.job("job", 2, {"kueue.x-k8s.io/require-topology": RACK}))
     await here.running("job", 2)
-    await here.kube.delete(MPI, "train", here.name)
+    await here.kube.delete(SPARK, "train", here.name)
 
     async def gone() -> bool:
         try:
@@ -94,7 +94,7 @@ async def test_a_leftover_workload_of_a_kind_that_is_not_managed_takes_no_quota_
 async def test_an_object_of_such_a_kind_with_a_queue_name_gets_an_event(site: MakeSite) -> None:
     here = site("unmanaged")
     await here.open({"b1": {"r1": 1}})
-    job = await mpi_job(here, "train")
+    job = await spark(here, "train")
 
     async def told() -> str | None:
         for event in (await here.kube.list(EVENTS, here.name)).items:
@@ -103,7 +103,7 @@ async def test_an_object_of_such_a_kind_with_a_queue_name_gets_an_event(site: Ma
         return None
 
     said = await eventually("an event says that nobody queues it", told)
-    assert said.startswith("MPIJob names the queue lq, and Stowage does not manage this kind")
+    assert said.startswith("SparkApplication names the queue lq, and Stowage does not manage this kind")
 
     async def queued() -> bool:
         return bool((await here.kube.list(WORKLOADS, here.name)).items)

@@ -95,7 +95,7 @@ class JobController:
         self._classless: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
-        self._family = Family(self._frameworks, jobs, workloads, self._options)
+        self._family = Family(self._adapters, jobs, workloads, self._options)
         self._subscribe()
 
     async def run(self) -> None:
@@ -187,7 +187,7 @@ class JobController:
         waiting = None if workloads else self._expected.remaining(key)
         if waiting is not None:
             return waiting
-        surroundings = self._surroundings(job, await self._children(job, adapter, workloads))
+        surroundings = self._surroundings(job, adapter, await self._children(job, adapter, workloads))
         looks = self._looks(job, adapter, workloads, surroundings)
         if self._settled.get(key) == looks:
             self._settled[key] = looks  # the same, of the present copy: the one before it can go
@@ -237,7 +237,7 @@ class JobController:
         child = self._adapters.get(above.children)
         return [] if child is None else await children_of(self._kube, job, above, child.resource)
 
-    def _surroundings(self, job: Job, children: list[dict[str, Any]]) -> Surroundings:
+    def _surroundings(self, job: Job, adapter: JobKind, children: list[dict[str, Any]]) -> Surroundings:
         return Surroundings(
             flavors=self._flavors.objects,
             workload_priority_classes=self._workload_classes.objects,
@@ -245,7 +245,7 @@ class JobController:
             workloads=self._workloads.objects,
             options=self._options,
             children=children,
-            ancestor_admitted=self._family.ancestor_admitted(job),
+            ancestor_admitted=self._family.ancestor_admitted(job, adapter),
         )
 
     # ---- Workloads without a job

@@ -7,47 +7,50 @@ asked for them, and only when their parent is about to start.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import BY_JOB, View, job_key, job_owner, owner_uid
 from admission.controllers.jobs.workload import is_managed
 from admission.integrations.base import Job, JobKind, Parent, as_parent
-from admission.integrations.jobset import JobSet
-from admission.integrations.ownership import job_fault
+from admission.integrations.parts import fault_of_part
 from api import names
 from api.kube.client import Kube
 from api.kube.resources import Resource
 from api.meta import is_true, object_key
 from api.workloads import Workload
 
+_DEEPEST: Final = 8
+"""Jobs above one another that are looked at: owners may name each other in a circle."""
+
 
 class Family:
-    """See the module. `frameworks` by (apiVersion, kind); `jobs` by framework."""
+    """See the module. `adapters` and `jobs` by framework."""
 
     def __init__(
         self,
-        frameworks: Mapping[tuple[str, str], str],
+        adapters: Mapping[str, JobKind],
         jobs: Mapping[str, View[dict[str, Any]]],
         workloads: View[Workload],
         options: JobOptions,
     ) -> None:
-        self._frameworks, self._jobs, self._workloads = frameworks, jobs, workloads
+        self._adapters, self._jobs, self._workloads = adapters, jobs, workloads
+        self._frameworks = {(a.resource.api_version, a.resource.kind): f for f, a in adapters.items()}
         self._options = options
 
-    def ancestor_admitted(self, job: Job) -> bool | None:
-        """Whether the managed job above this one is admitted; None where there is none."""
+    def ancestor_admitted(self, job: Job, adapter: JobKind, depth: int = 0) -> bool | None:
+        """Whether the topmost managed job above this one is admitted; None where there is none."""
         owner = job_owner(job)
         framework = self._frameworks.get((owner.api_version, owner.kind)) if owner else None
-        if owner is None or framework != JobSet.framework:
+        if owner is None or framework is None or depth == _DEEPEST:
             return None
-        key = object_key((job.get("metadata") or {}).get("namespace"), owner.name)
+        key, kind = object_key((job.get("metadata") or {}).get("namespace"), owner.name), self._adapters[framework]
         parent = self._jobs[framework].objects.get(key)
         if parent is None or parent["metadata"].get("uid", "") != owner.uid:
             return None
-        if job_fault(job, parent):
+        if fault_of_part(job, adapter, parent, kind):
             return None  # anybody may name any owner
-        above = self.ancestor_admitted(parent)
+        above = self.ancestor_admitted(parent, kind, depth + 1)
         if above is not None or not is_managed(parent, Surroundings(options=self._options)):
             return above
         owned = self._workloads.by_index(BY_JOB, job_key(framework, key))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from admission.integrations.base import JobKind
-from admission.integrations.declared import DeclaredJob, with_value
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.paths import Location, fields, with_value
+from api.job_kinds import PodSetRule
 
 Object = dict[str, Any]
 
@@ -73,14 +76,37 @@ def jobset(**spec: Any) -> Object:
     }
 
 
-SAMPLES = {"batch/job": batch_job, "jobset.x-k8s.io/jobset": jobset}
-COUNTS = {"batch/job": {"main": 3}, "jobset.x-k8s.io/jobset": {"driver": 1, "worker": 6}}
+def ray(kind: str, *path: str) -> Object:
+    """A Ray cluster of a head and two groups of workers, of which one runs on two hosts each, at the path."""
+    groups = [
+        {"groupName": "small", "template": template()},
+        {"groupName": "large", "replicas": 3, "numOfHosts": 2, "template": template()},
+    ]
+    cluster = {"suspend": True, "headGroupSpec": {"template": template()}, "workerGroupSpecs": groups}
+    meta = {"name": "r", "namespace": "ns", "uid": "u4", "resourceVersion": "9"}
+    labels = {"kueue.x-k8s.io/queue-name": "q"}
+    job = {"apiVersion": "ray.io/v1", "kind": kind, "metadata": {**meta, "labels": labels}, "status": {}}
+    found: Object = with_value(job, path, cluster)
+    return found
+
+
+SAMPLES: dict[str, Callable[[], Object]] = {
+    "batch/job": batch_job,
+    "jobset.x-k8s.io/jobset": jobset,
+    "ray.io/raycluster": partial(ray, "RayCluster", "spec"),
+    "ray.io/rayservice": partial(ray, "RayService", "spec", "rayClusterConfig"),
+}
+_RAY = {"head": 1, "small": 1, "large": 6}
+COUNTS = {
+    "batch/job": {"main": 3},
+    "jobset.x-k8s.io/jobset": {"driver": 1, "worker": 6},
+    "ray.io/raycluster": _RAY,
+    "ray.io/rayservice": _RAY,
+}
 
 
 def declared(kind: DeclaredJob) -> Object:
-    """A job of two pods in its first role, and of one in each other."""
-    roles: dict[str, Object] = {role: {"template": template()} for role in kind.declaration.roles}
-    roles[kind.declaration.roles[0]]["replicas"] = 2
+    """A job with all its pod sets, as `_placed` says; two entries in each list."""
     job: Object = {
         "apiVersion": kind.resource.api_version,
         "kind": kind.resource.kind,
@@ -93,12 +119,27 @@ def declared(kind: DeclaredJob) -> Object:
         },
         "status": {"conditions": [{"type": "Suspended", "status": "True"}]},
     }
-    return suspended(kind, with_value(job, kind.declaration.replicas, roles))
+    for at, _, pods, rule in _placed(kind):
+        job = with_value(job, (*at, *fields(rule.template)), template())
+        if pods > 1:
+            job = with_value(job, (*at, *fields(rule.count[0].path)), pods)
+    return suspended(kind, job)
+
+
+def _placed(kind: DeclaredJob) -> Iterator[tuple[Location, str, int, PodSetRule]]:
+    """(path, pod set, pods) of each entry: two pods in the first entry of a rule where they can be counted, else one."""
+    for rule in kind.spec.pod_sets:
+        path = rule.each or ""
+        names = list(rule.order) if path.endswith("{}") else [rule.name or ""]
+        for number, name in enumerate(names):
+            at = (*fields(path.removesuffix("{}")), *((name,) if path.endswith("{}") else ()))
+            assert "[" not in path, f"tests/admission/integrations/samples.py has no sample of {kind.framework}"
+            yield at, name.lower(), 2 if rule.count and not number else 1, rule
 
 
 def sample(kind: JobKind) -> Object:
     """The sample of a registered kind; a kind without one fails its contract here."""
-    if isinstance(kind, DeclaredJob):
+    if isinstance(kind, DeclaredJob) and kind.framework not in SAMPLES:
         return declared(kind)
     assert kind.framework in SAMPLES, f"tests/admission/integrations/samples.py has no sample of {kind.framework}"
     return SAMPLES[kind.framework]()
@@ -106,14 +147,15 @@ def sample(kind: JobKind) -> Object:
 
 def counts(kind: JobKind) -> dict[str, int]:
     """The pods of the sample by pod set."""
-    if isinstance(kind, DeclaredJob):
-        return {role.lower(): 1 if number else 2 for number, role in enumerate(kind.declaration.roles)}
+    if isinstance(kind, DeclaredJob) and kind.framework not in COUNTS:
+        return {name: pods for _, name, pods, _ in _placed(kind)}
     return COUNTS[kind.framework]
 
 
 def suspended(kind: JobKind, job: Object, value: bool = True) -> Object:
     """The job with its suspension set, as somebody does by hand."""
-    return with_value(job, kind.declaration.suspend if isinstance(kind, DeclaredJob) else ("spec", "suspend"), value)
+    found: Object = with_value(job, kind.suspend if isinstance(kind, DeclaredJob) else ("spec", "suspend"), value)
+    return found
 
 
 def merged(target: Any, patch: Any) -> Any:

@@ -31,7 +31,7 @@ def conditions(**said: str) -> Object:
         pytest.param(None, "spec.pytorchReplicaSpecs: None: must have at least one of Master, Worker", id="missing"),
         pytest.param([], r"spec.pytorchReplicaSpecs: \[\]: must have at least one of", id="no map"),
         pytest.param({"Chief": {}}, "spec.pytorchReplicaSpecs: 'Chief': must be one of Master, Worker", id="role"),
-        pytest.param({"Worker": None}, "spec.pytorchReplicaSpecs.Worker.template: None: must be a pod", id="null"),
+        pytest.param({"Worker": None}, "spec.pytorchReplicaSpecs.Worker: None: must be an object", id="null"),
         pytest.param({"Worker": {"template": "x"}}, "pytorchReplicaSpecs.Worker.template: .*: must be", id="text"),
         pytest.param({"Worker": {"template": {}, "replicas": True}}, "Worker.replicas: True: must be a", id="boolean"),
         pytest.param({"Worker": {"template": {}, "replicas": 2**31}}, "Worker.replicas: 2147483648", id="too many"),

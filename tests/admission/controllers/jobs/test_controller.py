@@ -14,7 +14,7 @@ from admission.controllers import conditions
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.status import patch_status
 from admission.integrations.base import JobKind
-from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import ADAPTERS, BY_FRAMEWORK
 from api.errors import NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
@@ -27,7 +27,8 @@ from tests.admission.integrations.samples import batch_job, counts, sample
 
 __all__ = ["cluster", "control_plane_tools"]
 
-BATCH, JOBSET, DECLARED = ADAPTERS[:3]
+BATCH, JOBSET = ADAPTERS[:2]
+DECLARED = BY_FRAMEWORK["kubeflow.org/pytorchjob"]
 KINDS = pytest.mark.parametrize("kind", [BATCH, JOBSET, DECLARED], ids=lambda kind: kind.framework)
 COMPLETE = {BATCH: "Complete", JOBSET: "Completed", DECLARED: "Succeeded"}
 

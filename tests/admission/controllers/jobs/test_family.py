@@ -10,11 +10,11 @@ import pytest
 from admission.controllers.jobs.family import Family
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.jobs.views import View
+from admission.integrations.registry import BY_FRAMEWORK
 from api.workloads import Workload
 from tests.builders import workload
 
 JOBSET, JOB = "jobset.x-k8s.io/jobset", "batch/job"
-FRAMEWORKS = {("jobset.x-k8s.io/v1alpha2", "JobSet"): JOBSET, ("batch/v1", "Job"): JOB}
 
 
 class Held:
@@ -86,9 +86,9 @@ def test_a_job_is_part_of_another_only_while_that_is_there_and_managed(
 ) -> None:
     jobs = {JOBSET: Held({f"ns/{parent['metadata']['name']}": parent for parent in parents}), JOB: Held({})}
     family = Family(
-        FRAMEWORKS,
+        BY_FRAMEWORK,
         cast("Mapping[str, View[dict[str, Any]]]", jobs),
         cast("View[Workload]", Held({}, {f"{JOBSET}:ns/set": workloads})),
         JobOptions(),
     )
-    assert family.ancestor_admitted(job) is admitted
+    assert family.ancestor_admitted(job, BY_FRAMEWORK[JOB]) is admitted

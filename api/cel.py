@@ -1,30 +1,31 @@
-"""A tiny evaluator for webhook matchConditions: the small part of CEL that such conditions are written in.
+"""A small evaluator of CEL: what matchConditions of webhooks and the tests of a JobKind are written in.
 
-Understands `||`, `&&`, `!`, `==`, `!=`, `<` `<=` `>` `>=`, `in`, parentheses, the ternary, field access (`a.b`, `a["b"]`,
-optional `a.?b` and `a[?"b"]` with `.orValue(x)` and `.hasValue()`), `has(a.b)`, `size(x)`, `startsWith`, `endsWith`,
-`contains`, `exists(x, cond)`, `all(x, cond)`, lists, strings, whole numbers, booleans and null; the variables are
-`object`, `oldObject` and `request`. Anything else is a `CelError`. It is no CEL library: CRD rules are not evaluated by
-the embedded server at all. Called by admission.py.
+Understands `||`, `&&`, `!`, `==`, `!=`, `<` `<=` `>` `>=`, `in`, `+` `-` `*` `/` `%` on whole numbers (`+` on strings and
+lists as well), parentheses, the ternary, field access (`a.b`, `a["b"]`, optional `a.?b` and `a[?"b"]` with `.orValue(x)` and
+`.hasValue()`), `has(a.b)`, `size(x)`, `startsWith`, `endsWith`, `contains`, the macros `exists`, `all`, `exists_one`, `filter`
+and `map`, `sum()` of a list of numbers, lists, strings, whole numbers, booleans and null. Anything else is a `CelError`, and so
+is whatever goes wrong at evaluation: a missing field, a wrong type, an integer beyond 64 bits, more than `MAX_STEPS` elements
+looked at by macros. It is no CEL library: CRD rules are not evaluated by the embedded server at all.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
-Scope = Mapping[str, Any]
+Scope = Mapping[Any, Any]
 Expression = Callable[[Scope], Any]
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<str>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<int>\d+)|(?P<name>[A-Za-z_]\w*)"""
-    r"""|(?P<op>\|\||&&|==|!=|<=|>=|\.\?|\[\?|[-!<>().,?:\[\]]))"""
+    r"""|(?P<op>\|\||&&|==|!=|<=|>=|\.\?|\[\?|[-+*/%!<>().,?:\[\]]))"""
 )
 _COMPARE = {
-    "==": operator.eq,
-    "!=": operator.ne,
+    "==": lambda left, right: _equal(left, right),
+    "!=": lambda left, right: not _equal(left, right),
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -32,15 +33,30 @@ _COMPARE = {
 }
 _MISSING = object()
 _LONGEST = 10_000
+MAX_STEPS: Final = 20_000
+"""Elements that the macros of one evaluation look at in all."""
+_MAX_INT: Final = 2**63 - 1
 
 
 class CelError(Exception):
     """An expression that does not parse, or fails on this object (an absent field)."""
 
 
+class _Steps:
+    """How many elements the macros of one evaluation may still look at. It is in the scope under its own class."""
+
+    def __init__(self) -> None:
+        self.left = MAX_STEPS
+
+    def take(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise CelError(f"looks at more than {MAX_STEPS} elements")
+
+
 @lru_cache(maxsize=256)
 def compile_cel(text: str) -> Expression:
-    """The expression as a function of its variables."""
+    """The expression as a function of its variables. The function raises CelError and nothing else."""
     if len(text) > _LONGEST:
         raise CelError(f"an expression has at most {_LONGEST} characters, not {len(text)}")
     parser = _Parser(_tokens(text), text)
@@ -49,7 +65,14 @@ def compile_cel(text: str) -> Expression:
     except RecursionError:
         raise CelError(f"nested too deep: {text[:80]!r}") from None
     parser.end()
-    return expression
+
+    def evaluate(scope: Scope) -> Any:
+        try:
+            return expression({**scope, _Steps: _Steps()})
+        except (TypeError, ValueError, AttributeError, ZeroDivisionError, RecursionError) as error:
+            raise CelError(f"{text[:80]!r}: {error}") from None
+
+    return evaluate
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
@@ -116,13 +139,24 @@ class _Parser:
         return terms[0] if len(terms) == 1 else lambda scope: _either(terms, scope, False)
 
     def _relation(self) -> Expression:
-        left = self._unary()
+        left = self._sum()
         if self._take("in"):
-            right = self._unary()
+            right = self._sum()
             return lambda scope: left(scope) in (right(scope) or ())
         if op := self._take(*_COMPARE):
-            compare, right = _COMPARE[op], self._unary()
-            return lambda scope: compare(left(scope), right(scope))
+            return _both(_COMPARE[op], left, self._sum())
+        return left
+
+    def _sum(self) -> Expression:
+        left = self._product()
+        while op := self._take("+", "-"):
+            left = _both(_add if op == "+" else _subtract, left, self._product())
+        return left
+
+    def _product(self) -> Expression:
+        left = self._unary()
+        while op := self._take("*", "/", "%"):
+            left = _both(_PRODUCTS[op], left, self._unary())
         return left
 
     def _unary(self) -> Expression:
@@ -131,7 +165,7 @@ class _Parser:
             return lambda scope: not inner(scope)
         if self._take("-"):
             number = self._unary()
-            return lambda scope: -number(scope)
+            return lambda scope: _whole(-_number(number(scope)))
         return self._member(self._primary())
 
     def _primary(self) -> Expression:
@@ -153,7 +187,8 @@ class _Parser:
             value = re.sub(r"\\(.)", r"\1", text[1:-1])
             return lambda scope: value
         if kind == "int":
-            return lambda scope: int(text)
+            number = _whole(int(text)) if len(text) <= len(str(_MAX_INT)) else _whole(_MAX_INT + 1)
+            return lambda scope: number
         if text in ("true", "false", "null"):
             constant = {"true": True, "false": False, "null": None}[text]
             return lambda scope: constant
@@ -193,17 +228,84 @@ class _Parser:
     def _select(self, value: Expression, name: str, *, optional: bool) -> Expression:
         if optional or not self._take("("):
             return _index(value, lambda scope: name, optional=optional)
-        if name in ("exists", "all"):
-            return self._macro(value, name)
+        if name in _MACROS:
+            return self._macro(value, _MACROS[name])
         return _method(value, name, self._arguments(")"))
 
-    def _macro(self, value: Expression, name: str) -> Expression:
+    def _macro(self, value: Expression, combine: Callable[[Iterator[tuple[Any, Any]]], Any]) -> Expression:
         variable = self._name()
         self._need(",")
-        condition = self.ternary()
+        inner = self.ternary()
         self._need(")")
-        quantify = any if name == "exists" else all
-        return lambda scope: quantify(condition({**scope, variable: item}) for item in value(scope))
+
+        def pairs(scope: Scope) -> Iterator[tuple[Any, Any]]:
+            for item in _elements(value(scope)):
+                scope[_Steps].take()
+                yield item, inner({**scope, variable: item})
+
+        return lambda scope: combine(pairs(scope))
+
+
+_MACROS: Final[Mapping[str, Callable[[Iterator[tuple[Any, Any]]], Any]]] = {
+    "exists": lambda pairs: any(found for _, found in pairs),
+    "all": lambda pairs: all(found for _, found in pairs),
+    "exists_one": lambda pairs: sum(bool(found) for _, found in pairs) == 1,
+    "filter": lambda pairs: [item for item, found in pairs if found],
+    "map": lambda pairs: [found for _, found in pairs],
+}
+
+
+def _elements(value: Any) -> Sequence[Any]:
+    """The elements of a list, the keys of a map."""
+    if not isinstance(value, Mapping | list | tuple):
+        raise CelError(f"no list or map: {value if value is not _MISSING else 'an absent field'!r:.80}")
+    return tuple(value)
+
+
+def _both(combine: Callable[[Any, Any], Any], left: Expression, right: Expression) -> Expression:
+    return lambda scope: combine(left(scope), right(scope))
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """true and 1 are not equal in CEL."""
+    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise CelError(f"no whole number: {value if value is not _MISSING else 'an absent field'!r:.80}")
+    return value
+
+
+def _whole(number: int) -> int:
+    if abs(number) > _MAX_INT:
+        raise CelError("integer overflow")
+    return number
+
+
+def _add(left: Any, right: Any) -> Any:
+    if isinstance(left, str) and isinstance(right, str):
+        return left + right
+    if isinstance(left, list) and isinstance(right, list):
+        return [*left, *right]
+    return _whole(_number(left) + _number(right))
+
+
+def _subtract(left: Any, right: Any) -> int:
+    return _whole(_number(left) - _number(right))
+
+
+def _divide(left: Any, right: Any) -> int:
+    """Towards zero, as in CEL."""
+    quotient = abs(_number(left)) // abs(_number(right))
+    return quotient if (left < 0) is (right < 0) else -quotient
+
+
+_PRODUCTS: Final[Mapping[str, Callable[[Any, Any], int]]] = {
+    "*": lambda left, right: _whole(_number(left) * _number(right)),
+    "/": _divide,
+    "%": lambda left, right: left - _divide(left, right) * right,
+}
 
 
 def _field(value: Any, name: Any) -> Any:
@@ -250,6 +352,8 @@ def _method(value: Expression, name: str, arguments: list[Expression]) -> Expres
                 return given[0] in str(base)
             case "size":
                 return len(base)
+            case "sum":
+                return _whole(sum(map(_number, _elements(base))))
         raise CelError(f"unknown method {name!r}")
 
     return call

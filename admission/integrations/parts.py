@@ -1,0 +1,45 @@
+"""Parts of a job: whether an object that names a managed job as its controller is what that makes. Pure.
+
+See ownership.py for why the claim itself proves nothing. `above` is the adapter of the job, `own` that of the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from admission.integrations.base import JobKind
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.jobset import JobSet
+from admission.integrations.ownership import job_fault, pod_fault
+from api.errors import InvalidObject
+
+Obj = Mapping[str, Any]
+
+
+def fault_of_pod(pod: Obj, job: Obj, above: JobKind | None) -> str:
+    """Why the pod is none of the job's, or nothing."""
+    return above.pod_fault(pod, job) if isinstance(above, DeclaredJob) else pod_fault(pod, job)
+
+
+def fault_of_part(part: Obj, own: JobKind | None, job: Obj, above: JobKind | None) -> str:
+    """Why the part is none of the job's, or nothing."""
+    if isinstance(above, JobSet):
+        return job_fault(part, job)
+    if not isinstance(above, DeclaredJob) or own is None:
+        return "has only pods"
+    try:
+        pod_sets = own.pod_sets(part, topology=False)
+    except InvalidObject as error:
+        return f"has parts that can be read: {error}"
+    return above.child_fault(own.resource, pod_sets, job)
+
+
+def fault_of_start(part: Obj, own: JobKind | None, job: Obj, above: JobKind | None) -> str:
+    """Why the part may not run yet, or nothing: it is suspended as long as the job is."""
+    runs = own is None or not own.is_suspended(part)
+    return (
+        f"is suspended, and its {own.resource.kind if own else 'Job'}s with it"
+        if (above is not None and above.is_suspended(job) and runs)
+        else ""
+    )

@@ -1,0 +1,209 @@
+"""JobKind: a kind of job described by data, as a cluster-scoped object and as a file of the same shape.
+
+It says where objects of the kind are suspended, where their pod templates and counts stand, and what their status means. The
+built-in kinds are files of this shape (admission/integrations/kinds). admission/integrations/declared.py reads objects by it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from api.meta import Condition, KubeModel, KubeObject
+from api.names import STOWAGE
+from api.schema import CONDITIONS, DNS_SUBDOMAIN, LABEL_KEY, atomic, schema
+
+PATH = r"^(\$\.|\^\.)?[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*$"
+EACH = r"^[A-Za-z_][A-Za-z0-9_-]*(\[\]|\{\})?(\.[A-Za-z_][A-Za-z0-9_-]*(\[\]|\{\})?)*$"
+"""Fields divided by dots; `[]` goes through the entries of a list, `{}` through those of a map."""
+
+MAX_POD_SET_RULES = 8
+MAX_EXPRESSION = 2000
+
+FieldPath = Annotated[str, schema("Fields divided by dots.", maxLength=256, pattern=PATH)]
+Expression = Annotated[str, schema("CEL over `object`.", minLength=1, maxLength=MAX_EXPRESSION)]
+ANYTHING: Any = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+class Factor(KubeModel):
+    """One factor of a number of pods."""
+
+    path: Annotated[
+        str,
+        schema(
+            "Where the number stands: from the entry, `^.` from the entry around it, `$.` from the object.",
+            mandatory=True,
+            maxLength=256,
+            pattern=PATH,
+        ),
+    ] = ""
+    default: Annotated[int, schema("The number where none is written.", minimum=0, format="int32", default=1)] = 1
+    least: Annotated[int | None, schema("A smaller number counts as this.", minimum=0, format="int32")] = None
+
+
+class Sidecar(KubeModel):
+    """A container that the kind's own controller adds to each pod of a pod set: it counts against quota and nodes."""
+
+    name: Annotated[str, schema("Name of the container.", mandatory=True, maxLength=63)] = ""
+    when: Annotated[
+        str | None, schema("CEL over `object`: whether it is added. Unset: always.", maxLength=MAX_EXPRESSION)
+    ] = None
+    resources: Annotated[
+        str | None, schema("Where its resources stand in the object, if anywhere.", maxLength=256, pattern=PATH)
+    ] = None
+    requests: Annotated[dict[str, str], schema("Its requests where none stand there.", mandatory=True)] = Field(
+        default_factory=dict
+    )
+
+
+class RankOffset(KubeModel):
+    """The rank of the first pod of a pod set."""
+
+    value: Annotated[int, schema("The rank.", mandatory=True, minimum=0, format="int32")] = 0
+    when: Annotated[
+        str | None, schema("CEL over `object`: whether it is not 0. Unset: always.", maxLength=MAX_EXPRESSION)
+    ] = None
+
+
+class PodSetRule(KubeModel):
+    """Where pod sets of the kind stand: one template, or one for each entry of a list or map."""
+
+    each: Annotated[
+        str | None,
+        schema(
+            "The entries: `spec.groups[]` of a list, `spec.roles{}` of a map, `spec.groups[].roles[]` of lists in lists. "
+            "Unset: the object itself is the one entry.",
+            maxLength=256,
+            pattern=EACH,
+        ),
+    ] = None
+    name: Annotated[
+        str | None,
+        schema("The pod set's name, where the object is the one entry.", maxLength=63, pattern=DNS_SUBDOMAIN),
+    ] = None
+    name_path: Annotated[
+        str,
+        schema("Where an entry of a list has its name. Entries of a map have their key.", maxLength=256, pattern=PATH),
+    ] = "name"
+    order: Annotated[
+        tuple[str, ...],
+        schema(
+            "The keys that the map may have, in the order of the pod sets. Empty: any, by name.", **atomic(maxItems=16)
+        ),
+    ] = ()
+    optional: Annotated[bool, schema("Whether there may be no entry.")] = False
+    template: Annotated[
+        str, schema("Where the pod template stands, from the entry.", mandatory=True, maxLength=256, pattern=PATH)
+    ] = ""
+    count: Annotated[
+        tuple[Factor, ...], schema("The number of pods is the product of these; of none it is 1.", **atomic(maxItems=4))
+    ] = ()
+    rank_offset: Annotated[
+        RankOffset | None,
+        schema("What is subtracted from the ranks of its pods, where the pods of another come first."),
+    ] = None
+    sub_group_label: Annotated[
+        str | None,
+        schema("The label with the number of a pod's group in its pod set.", maxLength=316, pattern=LABEL_KEY),
+    ] = None
+    sub_groups: Annotated[
+        Factor | None, schema("The number of such groups; slices of the topology are their pods.")
+    ] = None
+    sidecars: Annotated[
+        tuple[Sidecar, ...], schema("Containers that are added to its pods.", **atomic(maxItems=8))
+    ] = ()
+
+
+class Test(KubeModel):
+    """A question to the status of an object. Exactly one of `condition`, `path` and `expression` is set."""
+
+    condition: Annotated[str | None, schema("Holds where a condition of this type is True.", maxLength=316)] = None
+    path: Annotated[str | None, schema("Holds where one of `values` stands here.", maxLength=256, pattern=PATH)] = None
+    values: Annotated[tuple[str, ...], schema("See `path`.", **atomic(maxItems=32))] = ()
+    expression: Annotated[
+        str | None, schema("CEL over `object` that says true or false.", maxLength=MAX_EXPRESSION)
+    ] = None
+
+
+class StatusRules(KubeModel):
+    """What the status of an object says. A test that cannot be answered does not hold."""
+
+    active: Annotated[Test, schema("Whether pods of it may still run.", mandatory=True)] = Test()
+    ready: Annotated[Test | None, schema("Whether all of its pods are ready or have succeeded.")] = None
+    succeeded: Annotated[Test | None, schema("Whether it has ended well.")] = None
+    failed: Annotated[Test | None, schema("Whether it has ended badly.")] = None
+    message: Annotated[
+        str | None,
+        schema("Where it says why it ended. Unset: the message of the condition.", maxLength=256, pattern=PATH),
+    ] = None
+
+
+class Suspend(KubeModel):
+    """The field that suspends an object."""
+
+    path: Annotated[str, schema("Where the field stands.", mandatory=True, maxLength=256, pattern=PATH)] = ""
+    suspended: Annotated[Any, schema("The value that suspends it.", default=True, **ANYTHING)] = True
+    running: Annotated[Any, schema("The value that lets it run.", default=False, **ANYTHING)] = False
+
+
+class Child(KubeModel):
+    """A kind of object that the kind's own controller makes, and that is not queued itself."""
+
+    group: Annotated[str, schema("Its API group.", maxLength=253)] = ""
+    kind: Annotated[str, schema("Its kind.", mandatory=True, maxLength=63)] = ""
+
+
+class PodRules(KubeModel):
+    """By what pods of the kind are known to be made by its own controller."""
+
+    name_label: Annotated[
+        str | None, schema("The label by which a pod names its job.", maxLength=316, pattern=LABEL_KEY)
+    ] = None
+    added: Annotated[
+        dict[str, str] | None,
+        schema("Requests of the init containers that the kind's own controller adds to pods, at most."),
+    ] = None
+
+
+class JobKindSpec(KubeModel):
+    """One kind of job."""
+
+    group: Annotated[str, schema("API group of the kind.", mandatory=True, maxLength=253, pattern=DNS_SUBDOMAIN)] = ""
+    version: Annotated[str, schema("API version of the kind.", mandatory=True, minLength=1, maxLength=63)] = ""
+    plural: Annotated[str, schema("Plural name, as in URLs.", mandatory=True, minLength=1, maxLength=63)] = ""
+    kind: Annotated[str, schema("The kind.", mandatory=True, minLength=1, maxLength=63)] = ""
+    suspend: Annotated[Suspend, schema("How an object is suspended.", mandatory=True)] = Suspend()
+    pod_sets: Annotated[
+        tuple[PodSetRule, ...],
+        schema("Where the pod sets stand, in order.", mandatory=True, **atomic(minItems=1, maxItems=MAX_POD_SET_RULES)),
+    ] = ()
+    status: Annotated[StatusRules, schema("What the status means.", mandatory=True)] = StatusRules()
+    priority_class: Annotated[
+        tuple[FieldPath, ...],
+        schema("Where a PriorityClass may be named, before the templates.", **atomic(maxItems=8)),
+    ] = ()
+    rank_label: Annotated[
+        str | None, schema("The label with a pod's number in its pod set.", maxLength=316, pattern=LABEL_KEY)
+    ] = None
+    pods: Annotated[PodRules, schema("How pods of the kind are known.")] = PodRules()
+    children: Annotated[tuple[Child, ...], schema("Objects that it makes, but for pods.", **atomic(maxItems=8))] = ()
+    managed_by: Annotated[
+        str | None, schema("The value of managedBy that means the kind's own controller.", maxLength=253)
+    ] = None
+
+
+class JobKindStatus(KubeModel):
+    """Condition Active: whether objects of the kind are managed, or why not."""
+
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
+
+
+class JobKind(KubeObject):
+    """A kind of job described by data."""
+
+    API_VERSION: ClassVar[str] = f"{STOWAGE}/v1alpha1"
+    KIND: ClassVar[str] = "JobKind"
+
+    spec: Annotated[JobKindSpec, schema("The kind.", mandatory=True)] = Field(default_factory=JobKindSpec)
+    status: JobKindStatus = Field(default_factory=JobKindStatus)
