@@ -17,6 +17,7 @@ from admission.controllers.elastic.controller import ElasticQuotaController
 from admission.controllers.evictor import Evictor
 from admission.controllers.explaining import Explainer, Patience
 from admission.controllers.feed import Feed
+from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.controller import JobController
 from admission.controllers.lives import Lives
 from admission.controllers.nodes import NodeController
@@ -36,7 +37,6 @@ from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
-from admission.controllers.served import WhenServed
 from admission.controllers.shares import NO_SHARES, LedgerShares
 from admission.controllers.status import legacy_reasons
 from admission.controllers.unmanaged import UnmanagedKinds
@@ -48,6 +48,7 @@ from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.registry import ADAPTERS
 from admission.integrations.sets import SETS
+from admission.job_kinds import JobKinds
 from admission.settings import AdmissionSettings
 from admission.world.snapshot import capture
 from api.kube.access import Access
@@ -57,6 +58,7 @@ from api.kube.informer import Informer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process
 from api.kube.resources import CONFIG_MAPS, ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
+from api.kube.served import WhenServed
 from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
 from api.sakkara import ConfigMap
 
@@ -90,6 +92,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
                 *parts.groups.values(),
                 *parts.unmanaged.informers.values(),
                 parts.maps,
+                parts.job_kinds.informer,
                 parts.members,
             ):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
@@ -120,7 +123,9 @@ class _Controller:
         self.unmanaged = UnmanagedKinds(kube, recorder)
         self._state = SchedulerState(self.ledger, queues)
         by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
+        self.job_kinds = JobKinds(kube)
         feed = Feed(views, self._state, cycle_due.set, rules=settings.resources.rules(), by_eviction=by_eviction)
+        self.job_kinds.on_change(feed.kinds_changed)
         patience = Patience(self._settings.explain_after, self._settings.explain_period)
         self._sharing, pods = settings.fair_sharing.rules(), settings.wait_for_pods_ready
         readiness = Readiness(views, self._everyone(cycle_due)) if pods.enabled and pods.block_admission else None
@@ -141,6 +146,7 @@ class _Controller:
         self._scheduler, self._readiness = scheduler, readiness
         workers, rules = self._settings.workload_workers, life_rules(settings)
         workloads = WorkloadController(writer, views, recorder, feed.validation_error, workers, rules=rules)
+        self.job_kinds.on_change(workloads.kinds_changed)
         self.elastic = {kind: WhenServed(kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
         elastic = ElasticQuotaController(writer, views, self.elastic, recorder)
         self.groups = {kind: WhenServed(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
@@ -216,6 +222,7 @@ class _Controller:
             ("pod groups", PodGroupController(writer, self.pods, pod_groups, views.workloads).run),
             ("Sakkara's ConfigMaps", Reporter(views, described, recorder).run),
             ("results of groups", results.run),
+            ("job kinds", JobKindController(writer, self.job_kinds, jobs, labels, time.time).run),
             ("gang groups", GangGroupController(writer, views.workloads).run),
             ("queues of gangs", FreeQueueController(writer, self.pods, views).run),
             ("elastic quotas", elastic.run),
@@ -255,6 +262,7 @@ class _Controller:
     async def lead(self) -> None:
         """The leader's work."""
         await self.views.synced(self._sync_timeout)
+        await self.job_kinds.informer.synced(self._sync_timeout)
         # What the leader before us admitted last must be in the book, even if our watch has not shown it yet.
         await self.views.workloads.refresh()
         async with asyncio.TaskGroup() as group:

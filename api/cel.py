@@ -26,10 +26,10 @@ _TOKEN = re.compile(
 _COMPARE = {
     "==": lambda left, right: _equal(left, right),
     "!=": lambda left, right: not _equal(left, right),
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    "<": lambda left, right: operator.lt(*_alike(left, right)),
+    "<=": lambda left, right: operator.le(*_alike(left, right)),
+    ">": lambda left, right: operator.gt(*_alike(left, right)),
+    ">=": lambda left, right: operator.ge(*_alike(left, right)),
 }
 _MISSING = object()
 _LONGEST = 10_000
@@ -269,6 +269,13 @@ def _both(combine: Callable[[Any, Any], Any], left: Expression, right: Expressio
 def _equal(left: Any, right: Any) -> bool:
     """true and 1 are not equal in CEL."""
     return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
+
+
+def _alike(left: Any, right: Any) -> tuple[Any, Any]:
+    """Both, where one can be greater than the other."""
+    if type(left) is not type(right) or not isinstance(left, int | float | str) or isinstance(left, bool):
+        raise CelError(f"cannot be ordered: {left!r:.40} and {right!r:.40}")
+    return left, right
 
 
 def _number(value: Any) -> int:

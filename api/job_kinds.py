@@ -129,7 +129,7 @@ class Test(KubeModel):
 class StatusRules(KubeModel):
     """What the status of an object says. A test that cannot be answered does not hold."""
 
-    active: Annotated[Test, schema("Whether pods of it may still run.", mandatory=True)] = Test()
+    active: Annotated[Test, schema("Whether pods of it may still run.", mandatory=True)] = Field(default_factory=Test)
     ready: Annotated[Test | None, schema("Whether all of its pods are ready or have succeeded.")] = None
     succeeded: Annotated[Test | None, schema("Whether it has ended well.")] = None
     failed: Annotated[Test | None, schema("Whether it has ended badly.")] = None
@@ -173,12 +173,12 @@ class JobKindSpec(KubeModel):
     version: Annotated[str, schema("API version of the kind.", mandatory=True, minLength=1, maxLength=63)] = ""
     plural: Annotated[str, schema("Plural name, as in URLs.", mandatory=True, minLength=1, maxLength=63)] = ""
     kind: Annotated[str, schema("The kind.", mandatory=True, minLength=1, maxLength=63)] = ""
-    suspend: Annotated[Suspend, schema("How an object is suspended.", mandatory=True)] = Suspend()
+    suspend: Annotated[Suspend, schema("How an object is suspended.", mandatory=True)] = Field(default_factory=Suspend)
     pod_sets: Annotated[
         tuple[PodSetRule, ...],
         schema("Where the pod sets stand, in order.", mandatory=True, **atomic(minItems=1, maxItems=MAX_POD_SET_RULES)),
     ] = ()
-    status: Annotated[StatusRules, schema("What the status means.", mandatory=True)] = StatusRules()
+    status: Annotated[StatusRules, schema("What the status means.", mandatory=True)] = Field(default_factory=StatusRules)
     priority_class: Annotated[
         tuple[FieldPath, ...],
         schema("Where a PriorityClass may be named, before the templates.", **atomic(maxItems=8)),
@@ -186,7 +186,7 @@ class JobKindSpec(KubeModel):
     rank_label: Annotated[
         str | None, schema("The label with a pod's number in its pod set.", maxLength=316, pattern=LABEL_KEY)
     ] = None
-    pods: Annotated[PodRules, schema("How pods of the kind are known.")] = PodRules()
+    pods: Annotated[PodRules, schema("How pods of the kind are known.")] = Field(default_factory=PodRules)
     children: Annotated[tuple[Child, ...], schema("Objects that it makes, but for pods.", **atomic(maxItems=8))] = ()
     managed_by: Annotated[
         str | None, schema("The value of managedBy that means the kind's own controller.", maxLength=253)

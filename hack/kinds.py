@@ -1,7 +1,7 @@
 """`python -m hack.kinds [--check]`: write what config/ and one list say of job kinds, or say what differs (exit code 1).
 
-Declared kinds (admission/integrations/declared.py) get the webhooks of JobSet and its rights. The development patches follow
-from the webhook configurations.
+Declared kinds (admission/integrations/declared.py) get webhooks like those of JobSet, and its rights. The development patches
+follow from the webhook configurations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import yaml
 
 from admission.integrations.registry import ADAPTERS, DECLARED
 from admission.integrations.sets import SETS
-from api.kube.resources import JOBSETS, Resource
 
 TOP = Path(__file__).resolve().parents[1]
 CONFIG = TOP / "config"
@@ -43,26 +42,34 @@ def rules(verbs: str, finalizers: bool = False) -> str:
 
 
 def webhooks(text: str) -> str:
-    """The entries of JobSet in a webhook configuration, once for each declared kind."""
+    """The entries of JobSet in a webhook configuration: once with a rule for each declared kind, once without rules.
+
+    The webhook process writes rules into the latter for the kinds that JobKinds declare (admission/webhook/declared_rules.py).
+    """
     head, _, rest = text.partition(BEGIN)
     entries = re.split(r"(?m)^(?=  - name: )", head + rest.partition(END)[2])
     of_jobset = "".join(entry for entry in entries if entry.startswith(("  - name: mjobset", "  - name: vjobset")))
-    return "".join(_for_kind(of_jobset, adapter.resource) for adapter in DECLARED)
+    of_jobset = re.sub(r"path: /(mutate|validate)-jobset[^}]*}", r"path: /\1-declared-job}", of_jobset)
+    built_in = re.sub(r"    rules:\n(      .*\n)+", _with_rules, of_jobset)
+    later = re.sub(r"    rules:\n(      .*\n)+", "", of_jobset)
+    return _named(built_in, "kind") + _named(later, "declared")
 
 
-def _for_kind(entries: str, resource: Resource) -> str:
-    def path(one: Resource) -> str:
-        return f"-{one.group.replace('.', '-')}-{one.version}-{one.kind.lower()}}}"
+def _named(entries: str, name: str) -> str:
+    return re.sub(r"- name: ([mv])jobset", rf"- name: \1{name}", entries)
 
-    pairs = (
-        (path(JOBSETS), path(resource)),
-        (f"apiGroups: [{JOBSETS.group}]", f"apiGroups: [{resource.group}]"),
-        (f"apiVersions: [{JOBSETS.version}]", f"apiVersions: [{resource.version}]"),
-        (f"resources: [{JOBSETS.plural}]", f"resources: [{resource.plural}]"),
-    )
-    for old, new in pairs:
-        entries = entries.replace(old, new)
-    return re.sub(r"- name: ([mv])jobset", rf"- name: \1{resource.kind.lower()}", entries)
+
+def _with_rules(found: re.Match[str]) -> str:
+    """A rule for each group and version, with the operations of what was found."""
+    operations = re.search(r"operations: \[.*\]", found.group(0))
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for adapter in DECLARED:
+        kinds.setdefault((adapter.resource.group, adapter.resource.version), []).append(adapter.resource.plural)
+    text = "    rules:\n"
+    for (group, version), plurals in sorted(kinds.items()):
+        text += f"      - apiGroups: [{group}]\n        apiVersions: [{version}]\n"
+        text += f"        {operations.group(0) if operations else ''}\n        resources: [{', '.join(plurals)}]\n"
+    return text
 
 
 def frameworks() -> str:

@@ -10,7 +10,10 @@ from api.kube.resources import Resource
 def crd_of(resource: Resource) -> dict[str, Any]:
     """A CRD that takes any object of the kind, with the status subresource."""
     return {
-        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "metadata": {
+            "name": f"{resource.plural}.{resource.group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},  # groups of *.k8s.io are protected
+        },
         "spec": {
             "group": resource.group,
             "scope": "Namespaced" if resource.namespaced else "Cluster",

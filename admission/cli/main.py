@@ -153,6 +153,32 @@ def explain(
     raise typer.Exit(command.run(asked, rules()))
 
 
+jobkind = typer.Typer(
+    no_args_is_help=True, help="Kinds of job that data describes: try one on a sample, print its rights."
+)
+app.add_typer(jobkind, name="jobkind")
+
+KindFile = Annotated[Path, typer.Argument(metavar="FILE", help="A file with a JobKind.")]
+
+
+@jobkind.command("test")
+def jobkind_test(
+    file: KindFile, sample: Annotated[Path, typer.Argument(metavar="SAMPLE", help="A file with an object of the kind.")]
+) -> None:
+    """What a JobKind reads of a sample: pod sets, requests, state, and what start and stop would patch."""
+    from admission.cli import jobkind as command
+
+    raise typer.Exit(command.test(file, sample))
+
+
+@jobkind.command("rbac")
+def jobkind_rbac(file: KindFile) -> None:
+    """The ClusterRoles that give our processes what they do with jobs of the kind. For kubectl apply -f -."""
+    from admission.cli import jobkind as command
+
+    raise typer.Exit(command.rbac(file))
+
+
 @app.command()
 def uninstall(
     keep_crds: Annotated[

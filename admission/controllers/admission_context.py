@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from admission.controllers import conditions
 from admission.engine.decision import Reason
-from admission.integrations.owners import MANAGED_KINDS, foreign_owner
+from admission.integrations.owners import foreign_owner, managed_kinds
 from api.meta import find_condition
 from api.names import ADMISSION_GATED_BY, GANG_WAITING, WAITING_FOR_REPLACEMENT_PODS
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
@@ -35,7 +35,7 @@ def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | 
     owner = foreign_owner(workload)
     if owner is not None:
         text = f"{owner.api_version} {owner.kind} {owner.name} owns this Workload, and Stowage does not manage its kind"
-        return Reason.OWNER_NOT_MANAGED, f"{text}; it manages {', '.join(MANAGED_KINDS)}"
+        return Reason.OWNER_NOT_MANAGED, f"{text}; it manages {', '.join(managed_kinds())}"
     if not workload.spec.active:
         return Reason.DEACTIVATED, "The workload is deactivated"
     if gates:

@@ -185,6 +185,11 @@ class Feed:
         self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == namespace)
         self._request_cycle()
 
+    def kinds_changed(self) -> None:
+        """Other kinds of job are managed now: look at every workload that names an owner."""
+        self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.owner_references)
+        self._request_cycle()
+
     def _runtime_changed(self, change: Change[RuntimeClass]) -> None:
         if change.type is not _DELETED and change.old is not None and change.old.overhead == change.object.overhead:
             return

@@ -8,12 +8,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from admission.controllers.served import WhenServed
-from admission.integrations.owners import MANAGED_KINDS
+from admission.integrations.owners import managed_kinds
+from admission.integrations.registry import KINDS
 from api.kube.client import Kube
 from api.kube.events import WARNING, EventRecorder, ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import NOT_MANAGED
+from api.kube.served import WhenServed
 from api.kube.store import Change, ChangeType
 from api.names import QUEUE_NAME_LABEL
 
@@ -47,9 +48,11 @@ class UnmanagedKinds:
         if found is None:
             return
         resource = NOT_MANAGED[framework]
+        if KINDS.is_declared((resource.group, resource.kind)):
+            return
         text = (
             f"{resource.kind} names the queue {_queue(found)}, and Stowage does not manage this kind: it does not wait for "
-            f"quota. Managed are {', '.join(MANAGED_KINDS)}; its pods wait one by one if their template names the queue"
+            f"quota. Managed are {', '.join(managed_kinds())}; its pods wait one by one if their template names the queue"
         )
         self._recorder.record(ref_to(resource, found), WARNING, REASON, text)
 

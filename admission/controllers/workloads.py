@@ -104,6 +104,12 @@ class WorkloadController:
             if not self._settled(workload):
                 self._reconciler.add(workload.key)
 
+    def kinds_changed(self) -> None:
+        """Other kinds of job are managed now: look again at every Workload that names an owner."""
+        for workload in self._views.workloads.objects.values():
+            if workload.metadata.owner_references:
+                self._reconciler.add(workload.key)
+
     def _settled(self, workload: Workload) -> bool:
         """Whether nothing can follow: finished, kept for ever, and not being deleted."""
         over = is_true(workload.status.conditions, FINISHED) and not workload.metadata.deletion_timestamp

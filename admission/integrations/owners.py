@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import ADAPTERS, KINDS
 from admission.integrations.sets import SETS
 from api.kube.resources import DEPLOYMENTS, PODS, Resource
 from api.meta import OwnerReference
@@ -25,8 +25,11 @@ def _group_kind(api_version: str, kind: str) -> tuple[str, str]:
 _OWNERS: Final[tuple[Resource, ...]] = (PODS, *(each.resource for each in ADAPTERS), *(each.resource for each in SETS))
 _MANAGED: Final = frozenset((resource.group, resource.kind) for resource in _OWNERS)
 
-MANAGED_KINDS: Final = tuple(sorted(resource.kind for resource in (*_OWNERS, DEPLOYMENTS)))
-"""The kinds that may name a queue; the pods of a Deployment queue one by one."""
+
+def managed_kinds() -> tuple[str, ...]:
+    """The kinds that may name a queue, by name; the pods of a Deployment queue one by one."""
+    declared = (adapter.resource for adapter in KINDS.declared())
+    return tuple(sorted(resource.kind for resource in (*_OWNERS, DEPLOYMENTS, *declared)))
 
 
 def foreign_owner(workload: Workload) -> OwnerReference | None:
@@ -47,4 +50,5 @@ def is_ours(workload: Workload) -> bool:
 
 
 def _any_managed(owners: Iterable[OwnerReference]) -> bool:
-    return any(_group_kind(owner.api_version, owner.kind) in _MANAGED for owner in owners)
+    kinds = [_group_kind(owner.api_version, owner.kind) for owner in owners]
+    return any(kind in _MANAGED or KINDS.is_declared(kind) for kind in kinds)

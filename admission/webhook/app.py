@@ -10,9 +10,11 @@ import sys
 from asyncio.sslproto import SSLProtocol
 from urllib.parse import urlsplit
 
+from admission.job_kinds import JobKinds
 from admission.settings import AdmissionSettings, WebhookSection
 from admission.webhook.authority import Lifetimes
 from admission.webhook.certs import Certificates, MountedCertificates, OwnCertificates, Place, keep, service_names
+from admission.webhook.declared_rules import DeclaredRules
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import gang_keys, read_member
 from admission.webhook.options import webhook_rules
@@ -68,6 +70,11 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
         elastic = Informer(kube, ELASTIC_QUOTAS, ElasticQuota), Informer(kube, SIGS_ELASTIC_QUOTAS, SigsElasticQuota)
         members = Informer(kube, PODS, read_member, label_selector=f"{GANG_MEMBER}=true")
         members.add_index(_BY_GANG, gang_keys)
+        kinds = JobKinds(kube)
+        declared = DeclaredRules(
+            kube, settings.webhook.mutating_configuration, settings.webhook.validating_configuration
+        )
+        kinds.on_change(declared.changed.set)
         informers = (local_queues, cluster_queues, flavors, topologies, checks, classes, namespaces, *elastic, members)
         for quotas in elastic:
             quotas.add_index(_BY_NAMESPACE, lambda quota: [quota.metadata.namespace or ""])
@@ -103,6 +110,8 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             if not listening.is_set():
                 return "not listening yet"
             unlisted = [informer.resource.plural for informer in informers if not informer.has_synced]
+            if not kinds.informer.is_settled:
+                unlisted.append(kinds.informer.resource.plural)
             return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
         process.may_read = Access(kube).may_read
@@ -123,11 +132,12 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
                     gc.collect()
 
         async with asyncio.TaskGroup() as group:
-            for informer in informers:
+            for informer in (*informers, kinds.informer):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
             kept = keep(certificates, interval=settings.webhook.certificate_period, loaded=loaded.set)
             group.create_task(kept, name="certificates")
             group.create_task(serve(), name="server")
+            group.create_task(declared.run(), name="rules of declared kinds")
 
 
 def _open_files() -> None:

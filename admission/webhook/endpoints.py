@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from pydantic import ValidationError
 
-from admission.integrations.registry import ADAPTERS, DECLARED
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.job_kind_errors import errors_of
+from admission.integrations.registry import KINDS, GroupKind
 from admission.webhook import (
     defaults,
     deployment,
@@ -38,6 +42,7 @@ from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import Rules
+from api.job_kinds import JobKind
 from api.kube import resources
 from api.kube.resources import Resource
 from api.names import IN_USE_FINALIZER
@@ -239,13 +244,23 @@ def _validate_deployment(request: Request, lookups: Lookups, rules: Rules) -> Er
     return deployment.validate(request.old_object, request.new, rules) + _queue_errors(request, lookups, rules)
 
 
+def _validate_job_kind(request: Request, _: Lookups, __: Rules) -> Errors:
+    try:
+        found = errors_of(JobKind.from_wire(request.new))
+    except ValidationError as error:
+        return [invalid(Path(".".join(map(str, one["loc"]))), one.get("input"), one["msg"]) for one in error.errors()]
+    return [invalid(Path(bad.field), bad.given, bad.allowed) for bad in found]
+
+
+@lru_cache(maxsize=256)
+def _of_declared(adapter: DeclaredJob) -> Endpoint:
+    kind = kind_of(adapter)
+    return Endpoint(adapter.resource, _mutate_job(kind), _validate_job(kind))
+
+
 ENDPOINTS: Final = (
     Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB), at_once=True),
     Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
-    *(
-        Endpoint(adapter.resource, _mutate_job(kind), _validate_job(kind))
-        for adapter, kind in ((adapter, kind_of(adapter)) for adapter in DECLARED)
-    ),
     Endpoint(resources.PODS, _completed_by(pod.set_defaults), _validate_pod, pod.warnings, at_once=True),
     Endpoint(resources.DEPLOYMENTS, _completed_by(deployment.set_defaults), _validate_deployment, updates=True),
     *(
@@ -268,18 +283,44 @@ ENDPOINTS: Final = (
         for resource in (resources.ELASTIC_QUOTAS, resources.SIGS_ELASTIC_QUOTAS)
     ),
     Endpoint(resources.CONFIG_MAPS, None, _validate_config_map),
+    Endpoint(resources.JOB_KINDS, None, _validate_job_kind),
     *(Endpoint(resource, None, _validate_pod_group) for resource in (resources.POD_GROUPS, resources.SIGS_POD_GROUPS)),
 )
-_OWNED: Final = frozenset((resources.PODS, *(adapter.resource for adapter in ADAPTERS)))
-"""Kinds whose objects may name a job as their owner and are then its parts."""
 MUTATING: Final[Mapping[str, Endpoint]] = {e.path("mutate"): e for e in ENDPOINTS if e.mutate}
 VALIDATING: Final[Mapping[str, Endpoint]] = {e.path("validate"): e for e in ENDPOINTS}
 
 
+MUTATE_DECLARED, VALIDATE_DECLARED = "/mutate-declared-job", "/validate-declared-job"
+"""The paths for all kinds that are declared, built in or by a JobKind: the object says which kind it is of."""
+PATHS: Final = frozenset((*MUTATING, *VALIDATING, MUTATE_DECLARED, VALIDATE_DECLARED))
+
+
+def is_mutating(path: str) -> bool:
+    """Whether a request at this path completes the object."""
+    return path in MUTATING or path == MUTATE_DECLARED
+
+
+def endpoint_of(path: str, request: Request) -> Endpoint:
+    """The endpoint of a path. Raises KeyError for a path that is none of ours."""
+    if path not in (MUTATE_DECLARED, VALIDATE_DECLARED):
+        return MUTATING.get(path) or VALIDATING[path]
+    obj = request.object or request.old_object or {}
+    group, kind = str(obj.get("apiVersion") or "").rpartition("/")[0], str(obj.get("kind") or "")
+    return declared_endpoint((group, kind)) or Endpoint(Resource(group, "", "", kind), None, lambda *_: [])
+
+
+def declared_endpoint(kind: GroupKind) -> Endpoint | None:
+    """The endpoint of a declared kind; None for any other, such as one whose JobKind is gone."""
+    adapter = KINDS.get(kind)
+    return _of_declared(adapter) if isinstance(adapter, DeclaredJob) else None
+
+
 def owner_to_read(path: str, request: Request, rules: Rules) -> owners.Claim | None:
     """The owner that decides about a new object and has to be read from the API server before the review."""
-    endpoint = MUTATING.get(path) or VALIDATING.get(path)
-    if endpoint is None or request.operation != CREATE or endpoint.resource not in _OWNED:
+    if path not in PATHS or request.operation != CREATE:
         return None
-    found = owners.claim(request.new, rules, pod=endpoint.resource == resources.PODS)
+    resource = endpoint_of(path, request).resource
+    if resource != resources.PODS and KINDS.get((resource.group, resource.kind)) is None:
+        return None  # only pods and jobs name a job as their owner and are then its parts
+    found = owners.claim(request.new, rules, pod=resource == resources.PODS)
     return found if owners.is_to_be_read(found, request.user_info.username, rules) else None

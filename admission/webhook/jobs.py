@@ -75,7 +75,7 @@ def is_part(job: Mapping[str, Any], rules: Rules) -> bool:
     """Whether the job belongs to another job that is managed as a whole."""
     owners = (job.get("metadata") or {}).get("ownerReferences") or ()
     controllers = (owner for owner in owners if owner.get("controller"))
-    return any((o.get("apiVersion", "").rpartition("/")[0], o.get("kind")) in rules.managed_owners for o in controllers)
+    return any(rules.is_managed_owner((o.get("apiVersion", "").rpartition("/")[0], o.get("kind"))) for o in controllers)
 
 
 def prebuilt_workload(job: Mapping[str, Any]) -> tuple[Path, str]:

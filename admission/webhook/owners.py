@@ -15,21 +15,15 @@ from typing import Any, Final
 
 from admission.integrations.gang import is_subdomain
 from admission.integrations.parts import fault_of_part, fault_of_pod, fault_of_start
-from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import KINDS
 from admission.webhook.fields import Errors, Path, forbidden
 from admission.webhook.rules import JOB, GroupKind, Rules
 from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.resources import Resource
 
 Obj = Mapping[str, Any]
 
 _REFERENCES: Final = Path("metadata").child("ownerReferences")
-_RESOURCES: Final[Mapping[GroupKind, Resource]] = {
-    (each.resource.group, each.resource.kind): each.resource for each in ADAPTERS
-}
-_ADAPTERS: Final = {(each.resource.group, each.resource.kind): each for each in ADAPTERS}
-_BATCH: Final = _ADAPTERS[JOB]
 _AT_ONCE: Final = 32
 _SECONDS: Final = 5.0
 
@@ -47,10 +41,9 @@ class Claim:
 
 def claim(obj: Obj, rules: Rules, *, pod: bool) -> Claim | None:
     """What a pod (or a job) says of its controller."""
-    kinds = (*rules.managed_owners, JOB) if pod else rules.managed_owners
     for index, owner in enumerate((obj.get("metadata") or {}).get("ownerReferences") or ()):
         kind = owner.get("apiVersion", "").rpartition("/")[0], owner.get("kind", "")
-        if owner.get("controller") and kind in kinds:
+        if owner.get("controller") and (rules.is_managed_owner(kind) or (pod and kind == JOB)):
             return Claim(index, kind, owner.get("name", ""), owner.get("uid", ""), pod)
     return None
 
@@ -75,11 +68,11 @@ def validate(obj: Obj, found: Claim | None, owner: Obj | None, user: str, rules:
 
 def _fault(obj: Obj, found: Claim, owner: Obj) -> str:
     """Why the object is none that the owner's controller makes, or nothing."""
-    above = _ADAPTERS.get(found.kind)
+    above = KINDS.get(found.kind)
     if found.pod:
         return fault_of_pod(obj, owner, above)
     group, kind = str(obj.get("apiVersion") or "").rpartition("/")[0], obj.get("kind")
-    own = _ADAPTERS.get((group, str(kind)), _BATCH if kind is None else None)
+    own = KINDS.get((group, str(kind)) if kind else JOB)
     return fault_of_part(obj, own, owner, above) or fault_of_start(obj, own, owner, above)
 
 
@@ -91,11 +84,11 @@ class Owners:
 
     async def read(self, found: Claim, namespace: str) -> dict[str, Any] | None:
         """What stands under the name of the claim, of whatever UID. Raises ApiErrors and TimeoutError."""
-        resource = _RESOURCES.get(found.kind)
-        if resource is None or not is_subdomain(found.name):
+        adapter = KINDS.get(found.kind)
+        if adapter is None or not is_subdomain(found.name):
             return None
         try:
             async with asyncio.timeout(_SECONDS), self._slots:
-                return await self._kube.get(resource, found.name, namespace)
+                return await self._kube.get(adapter.resource, found.name, namespace)
         except NotFound:
             return None

@@ -97,7 +97,7 @@ def _queue_of(namespace: str, lookups: Lookups, rules: Rules, gang: Gang | None)
 
 def is_part(pod: Mapping[str, Any], rules: Rules) -> bool:
     """Whether the pod is of a job of a kind that is admitted as a whole."""
-    return any(kind == JOB or kind in rules.managed_owners for kind in _controllers(pod))
+    return any(kind == JOB or rules.is_managed_owner(kind) for kind in _controllers(pod))
 
 
 def _is_replaced(pod: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.webhook.endpoints import CREATE, MUTATING, UPDATE, VALIDATING, Endpoint, Request, Wire
+from admission.webhook.endpoints import CREATE, UPDATE, Endpoint, Request, Wire, endpoint_of, is_mutating
 from admission.webhook.fields import Errors, aggregate
 from admission.webhook.lookups import Lookups
 from admission.webhook.patch import json_patch
@@ -56,8 +56,8 @@ def decode(body: bytes | bytearray) -> Request:
 
 def review(path: str, request: Request, lookups: Lookups, rules: Rules) -> Wire:
     """The whole AdmissionReview that answers. Raises KeyError for a path that is none of ours."""
-    decide = _mutated if path in MUTATING else _validated
-    endpoint = MUTATING.get(path) or VALIDATING[path]
+    decide = _mutated if is_mutating(path) else _validated
+    endpoint = endpoint_of(path, request)
     if request.operation not in (CREATE, UPDATE):
         return _answer(request, allowed=True)
     try:

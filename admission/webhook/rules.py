@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from admission.engine.model import PlacementOptions
-from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import ADAPTERS, KINDS
 from api.names import EXACT
 from api.sakkara import HIGHEST_PRIORITY
 
@@ -76,6 +76,10 @@ class Rules:
     highest_group_priority: int = HIGHEST_PRIORITY
     # the users as whom Kubernetes' own controller makes the pods of Jobs
     job_controllers: frozenset[str] = frozenset(JOB_CONTROLLERS)
+
+    def is_managed_owner(self, kind: GroupKind) -> bool:
+        """Whether objects whose controller is of this kind are its parts, and not queued themselves."""
+        return kind in self.managed_owners or KINDS.is_declared(kind)
 
     @property
     def exact(self) -> bool:

@@ -37,7 +37,7 @@ from msgspec import structs
 
 from admission.webhook.authority import Pair
 from admission.webhook.conversion import converted
-from admission.webhook.endpoints import MUTATING, VALIDATING, Request, owner_to_read
+from admission.webhook.endpoints import PATHS, Request, owner_to_read
 from admission.webhook.handshakes import Handshakes
 from admission.webhook.latest import Latest, address, cut
 from admission.webhook.lookups import Lookups
@@ -219,7 +219,7 @@ class _Face:
             "/healthz": handlers.healthz,
             "/readyz": handlers.readyz,
         }
-        self._posts = frozenset((*MUTATING, *VALIDATING, CONVERT_PATH))
+        self._posts = PATHS | {CONVERT_PATH}
 
     def close(self) -> None:
         for thread in (self._reviewing, self._converting, self._listing):

@@ -16,13 +16,13 @@ import msgspec
 from admission.controllers.sakkara.groups import group_key
 from admission.world import makers, sets, units
 from admission.world.documents import Document
-from admission.world.given import GROUPS, JOBS, Given, moment
+from admission.world.given import GROUPS, Given, comers, moment
 from admission.world.jobs import (
-    JOB_KINDS,
     NotOurs,
     arrival,
     completed,
     duration,
+    job_kinds,
     left_to_gangs,
     lookups,
     workload_of,
@@ -86,7 +86,7 @@ class Builder:
         known = set(self._world.about)
         for document in self._given.others():
             self._given.fault(document, "only jobs and pods can be added")
-        for kind in JOBS:
+        for kind in comers():
             for document in self._given.of(kind):
                 comes_now(document.object)
         for document in self._given.group_maps():
@@ -130,7 +130,7 @@ class Builder:
         return self._given.identified(self._completed(kind, document.object), self._world.now)
 
     def _take_jobs(self) -> None:
-        for kind in JOB_KINDS:
+        for kind in job_kinds():
             self._each(kind, self._take_job)
         for kind in GROUPS:
             self._each(kind, self._take_pod_group)
@@ -148,7 +148,7 @@ class Builder:
             self._enter(workload, about(workload, run_for=duration(obj)), self._arrival(obj))
 
     def _take_job(self, document: Document, kind: Resource) -> None:
-        adapter = JOB_KINDS[kind]
+        adapter = job_kinds()[kind]
         obj = self._identified(kind, document)
         title = document.name
         if self._runs_for(title, duration(obj)):  # its Workload stands in the files too
@@ -169,7 +169,7 @@ class Builder:
             raise NotOurs(
                 "names no queue, and pods of gangs that it makes are played only where they stand in the files"
             )
-        if JOB_KINDS[kind].is_suspended(document.object):
+        if job_kinds()[kind].is_suspended(document.object):
             raise NotOurs("is suspended, and names no queue that would start it")
         self._take_pods_of(kind, document)
 

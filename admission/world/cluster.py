@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 import msgspec
 
 from admission.controllers.cluster_view import BOUND_PODS
+from admission.job_kinds import declare
 from admission.world.maps import waiting
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
@@ -20,7 +21,7 @@ from admission.world.states import about, take_gangs, take_states
 from admission.world.world import Fault, World
 from api.errors import Forbidden, InvalidObject, NotFound
 from api.kube.client import Kube
-from api.kube.resources import CONFIG_MAPS, POD_GROUPS, PODS, SIGS_POD_GROUPS, Resource
+from api.kube.resources import CONFIG_MAPS, JOB_KINDS, POD_GROUPS, PODS, SIGS_POD_GROUPS, Resource
 from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
 
 CLUSTER = "the cluster"
@@ -41,7 +42,9 @@ async def load_cluster(
 ) -> tuple[World, Objects]:
     """As `from_cluster`, with the objects, for callers that add to them."""
     rules = rules or WorldRules()
+    problems = await _declare_kinds(kube)
     world = World.under(rules, time.time() if now is None else now)
+    world.faults += problems
     objects = Objects(world.state, rules)
     for kind in (*KINDS, POD_GROUPS, SIGS_POD_GROUPS):
         for selection in _selections(kind, rules.trees):
@@ -64,6 +67,22 @@ async def load_cluster(
         if (problem := objects.map_problem(found)) is not None:
             world.faults.append(Fault(CLUSTER, f"ConfigMap {found}", problem))
     return world, objects
+
+
+async def _declare_kinds(kube: Kube) -> list[Fault]:
+    """The kinds of the cluster's JobKinds; what is wrong with those that cannot be used."""
+    found: list[Fault] = []
+    try:
+        async for raw in _all(kube, JOB_KINDS, {}):
+            obj = msgspec.json.decode(raw)
+            try:
+                declare(obj)
+            except InvalidObject as bad:
+                name = obj["metadata"]["name"]
+                found.append(Fault(CLUSTER, f"JobKind {name}", f"{bad.field}: {bad.given!r}: {bad.allowed}"))
+    except Forbidden as refused:
+        found.append(Fault(CLUSTER, "JobKinds", f"kinds that they declare are not known: {refused.message}"))
+    return found
 
 
 def _selections(kind: Resource, trees: str) -> tuple[Mapping[str, str], ...]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from admission.integrations.registry import DECLARED
+from admission.integrations.registry import KINDS
 from api.errors import StowageError
 from api.kube.resources import ALL, Resource
 from api.meta import object_key
@@ -25,7 +25,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 # Never asked of an API server; its pods are what matters.
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
-_KNOWN: Final = (*ALL, REPLICA_SETS, *(adapter.resource for adapter in DECLARED))
+_KNOWN: Final = (*ALL, REPLICA_SETS)
 _RESOURCES: Final = {(resource.api_version, resource.kind): resource for resource in _KNOWN}
 _BY_KIND: Final = {resource.kind: resource for resource in _KNOWN}
 
@@ -57,12 +57,17 @@ class Document:
     @property
     def resource(self) -> Resource | None:
         """Which kind of ours it is, in the version that is spoken; None for any other."""
-        return _RESOURCES.get((str(self.object.get("apiVersion") or ""), self.kind))
+        version = str(self.object.get("apiVersion") or "")
+        known = _RESOURCES.get((version, self.kind))
+        if known is None and (adapter := KINDS.get((version.rpartition("/")[0], self.kind))) is not None:
+            return adapter.resource if adapter.resource.api_version == version else None
+        return known
 
     @property
     def spoken(self) -> str | None:
         """The version in which this kind would be read, for one that is given in another."""
-        resource = _BY_KIND.get(self.kind)
+        declared = {adapter.resource.kind: adapter.resource for adapter in KINDS.adapters()}
+        resource = _BY_KIND.get(self.kind) or declared.get(self.kind)
         return resource.api_version if resource else None
 
 

@@ -10,23 +10,38 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from admission.job_kinds import declare
 from admission.world import elastic, units
 from admission.world.documents import Document
-from admission.world.jobs import JOB_KINDS, NotOurs
+from admission.world.jobs import NotOurs, job_kinds
 from admission.world.makers import MAKERS, owner
 from admission.world.maps import describes_group
 from admission.world.objects import KINDS
 from admission.world.sets import SET_KINDS
 from admission.world.world import Fault
-from api.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, SIGS_POD_GROUPS, WORKLOADS, Resource
+from api.errors import InvalidObject
+from api.kube.resources import (
+    CONFIG_MAPS,
+    JOB_KINDS,
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    SIGS_POD_GROUPS,
+    WORKLOADS,
+    Resource,
+)
 from api.meta import object_key, parse_time, rfc3339
 
 GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
-JOBS: Final = frozenset((*JOB_KINDS, *GROUPS, *MAKERS, *SET_KINDS, WORKLOADS, PODS))
-"""What can come to a world that is there."""
+_OTHERS: Final = frozenset((*GROUPS, *MAKERS, *SET_KINDS, WORKLOADS, PODS))
 
 _SILENT: Final = frozenset(("Kustomization",))  # stands beside manifests, and says nothing of a cluster
-_READ: Final = frozenset((*KINDS, *elastic.KINDS, *JOBS))
+_READ: Final = frozenset((*KINDS, *elastic.KINDS))
+
+
+def comers() -> frozenset[Resource]:
+    """The kinds of what can come to a world that is there."""
+    return _OTHERS | job_kinds().keys()
 
 
 class Given:
@@ -35,18 +50,31 @@ class Given:
     def __init__(self, faults: list[Fault], uids: str = "") -> None:
         self._faults, self._uids, self._count = faults, uids, 0
         self._by_kind: dict[Resource, list[Document]] = {}
+        self._comers = comers()
         self._names: set[tuple[Resource, str]] = set()
 
     def sort(self, found: Iterable[Document]) -> None:
-        """Takes these objects."""
+        """Takes these objects. JobKinds come first: they say what other objects are."""
+        found = list(found)
         for document in found:
-            if document.kind not in _SILENT and (text := self._sorted(document)) is not None:
+            if document.resource == JOB_KINDS:
+                try:
+                    declare(document.object)
+                except InvalidObject as bad:
+                    self.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
+        self._comers = comers()
+        for document in found:
+            if (
+                document.kind not in _SILENT
+                and document.resource != JOB_KINDS
+                and (text := self._sorted(document)) is not None
+            ):
                 self.fault(document, text)
 
     def _sorted(self, document: Document) -> str | None:
         """What is wrong with it."""
         kind, meta = document.resource, document.object.get("metadata")
-        if kind is None or kind not in _READ:
+        if kind is None or (kind not in _READ and kind not in self._comers):
             return _unknown(document)
         if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
             return "metadata.name is missing"
@@ -57,7 +85,7 @@ class Given:
             created(document)
         except ValueError as bad:
             return f"metadata.creationTimestamp: {bad}"
-        if kind in JOBS and (kind, document.name) in self._names:
+        if kind in self._comers and (kind, document.name) in self._names:
             return "stands there twice: the first one counts"
         self._names.add((kind, document.name))
         self._by_kind.setdefault(kind, []).append(document)
@@ -70,7 +98,7 @@ class Given:
     def others(self) -> Iterator[Document]:
         """What is no job of any kind, and no part of one."""
         for kind, given in self._by_kind.items():
-            if kind not in JOBS:
+            if kind not in self._comers:
                 yield from (one for one in given if kind is not CONFIG_MAPS or not describes_group(one.object))
 
     def group_maps(self) -> list[Document]:
@@ -128,7 +156,7 @@ class Given:
             with suppress(ValueError):  # named when the Workload is taken
                 told += [moment(condition.get("lastTransitionTime")) for condition in conditions]
             came.append(created(document))
-        for kind in (*JOB_KINDS, *MAKERS, *SET_KINDS):
+        for kind in (*job_kinds(), *MAKERS, *SET_KINDS):
             came += [created(document) for document in self.of(kind)]
         came += [created(pod) for pod in self.of(PODS) if not units.is_bound(pod.object)]
         return max(told) or min((at for at in came if at), default=0.0)

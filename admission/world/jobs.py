@@ -16,8 +16,8 @@ from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import composed, is_managed
 from admission.integrations.base import JobKind
 from admission.integrations.gang import names_gang
-from admission.integrations.registry import ADAPTERS
-from admission.webhook.endpoints import CREATE, ENDPOINTS, Request
+from admission.integrations.registry import KINDS
+from admission.webhook.endpoints import CREATE, ENDPOINTS, Request, declared_endpoint
 from admission.webhook.fields import aggregate
 from admission.webhook.jobs import is_part
 from admission.webhook.lookups import Lookups
@@ -32,9 +32,12 @@ from api.workloads import Workload
 Object = dict[str, Any]
 Decode = Callable[[Resource, bytes], object]
 
-JOB_KINDS: Final[Mapping[Resource, JobKind]] = {adapter.resource: adapter for adapter in ADAPTERS}
-
 _ENDPOINTS: Final = {endpoint.resource: endpoint for endpoint in ENDPOINTS}
+
+
+def job_kinds() -> dict[Resource, JobKind]:
+    """The adapters by resource."""
+    return {adapter.resource: adapter for adapter in KINDS.adapters()}
 
 
 class NotOurs(StowageError):
@@ -65,7 +68,7 @@ def completed(resource: Resource, obj: Object, known: Lookups, rules: Rules, dec
 
     The rules read what the schema lets in; here there is none, so it is `decode` that says what is wrong with the rest.
     """
-    endpoint = _ENDPOINTS.get(resource)
+    endpoint = _ENDPOINTS.get(resource) or declared_endpoint((resource.group, resource.kind))
     if endpoint is None:
         return obj
     meta = obj["metadata"]

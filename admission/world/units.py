@@ -23,7 +23,7 @@ from admission.controllers.pods.plan import plan
 from admission.controllers.pods.views import BY_POD, GROUP, pod_keys, unit_key
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import Unit
-from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import KINDS
 from admission.integrations.sets import BY_FRAMEWORK
 from admission.webhook import gangs
 from admission.webhook.members import GangPod, read_member
@@ -40,7 +40,6 @@ from api.meta import object_key
 from api.workloads import Workload
 
 _OVER: Final = ("Succeeded", "Failed")
-_PART_OF: Final = frozenset(adapter.resource.kind for adapter in ADAPTERS)
 
 
 def is_bound(pod: Mapping[str, Any]) -> bool:
@@ -63,7 +62,7 @@ def is_known(pod: Mapping[str, Any]) -> bool:
 def job_of(pod: Mapping[str, Any]) -> tuple[str, str] | None:
     """Kind and name of the job that it is a part of."""
     by = owner(pod)
-    return (by["kind"], by["name"]) if by is not None and by.get("kind") in _PART_OF else None
+    return (by["kind"], by["name"]) if by is not None and by.get("kind") in _owners() else None
 
 
 def in_set(pod: Mapping[str, Any]) -> bool:
@@ -195,3 +194,7 @@ class Units:
     def _title(workload: Workload, members: Members) -> str:
         late = next(iter(pod_keys(workload)), None)
         return members.title if late is None else f"Pod {late}"
+
+
+def _owners() -> set[str]:
+    return {adapter.resource.kind for adapter in KINDS.adapters()}

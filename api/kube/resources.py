@@ -72,6 +72,7 @@ JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet")
 LEADER_WORKER_SETS: Final = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
+JOB_KINDS: Final = Resource("stowage.dev", "v1alpha1", "jobkinds", "JobKind", namespaced=False)
 JOBSETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
@@ -135,6 +136,7 @@ ALL: Final[tuple[Resource, ...]] = (
     DEPLOYMENTS,
     STATEFUL_SETS,
     LEADER_WORKER_SETS,
+    JOB_KINDS,
     JOBSETS,
     CRDS,
     VALIDATING_WEBHOOKS,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.groups import PodGroup, SigsPodGroup
+from api.job_kinds import JobKind
 from api.meta import KubeObject
 from api.names import STOWAGE
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
@@ -141,6 +142,19 @@ KINDS = (
         (
             Column("Controller", ".spec.controllerName", description="Who answers the check"),
             condition("Active", "Active", "Whether the controller is ready to answer"),
+            AGE,
+        ),
+    ),
+    Kind(
+        JobKind,
+        "jobkinds",
+        ("jk",),
+        (
+            Column("Kind", ".spec.kind", description="Kind of job that is declared"),
+            condition("Active", "Active", "Whether jobs of the kind are managed"),
+            Column(
+                "Message", ".status.conditions[?(@.type=='Active')].message", wide=True, description="Why, or why not"
+            ),
             AGE,
         ),
     ),

@@ -14,7 +14,7 @@ from admission.controllers.lifecycle import Rules
 from admission.controllers.options import job_options, life_rules
 from admission.controllers.timeouts import Backoff, PodsReadyRules
 from admission.engine.quota.fairness import FairSharing, FairStrategy
-from admission.integrations.owners import MANAGED_KINDS
+from admission.integrations.owners import managed_kinds
 from admission.settings import AdmissionSettings
 from api.kube.environment import faults
 from api.kube.resources import NOT_MANAGED
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(
 def test_the_answer_to_kueue_s_frameworks_names_every_kind_that_is_managed() -> None:
     """Issue 16, D2."""
     kinds = {name.rpartition("/")[2] for name in MANAGED_FRAMEWORKS.split(", ")}
-    assert kinds == {kind.lower() for kind in MANAGED_KINDS}
+    assert kinds == {kind.lower() for kind in managed_kinds()}
     assert all(name in INSTEAD["integrations.frameworks"] for name in NOT_MANAGED)
 
 

@@ -81,7 +81,7 @@ def test_check_names_the_file_that_drifted(tmp_path: Path, monkeypatch: pytest.M
 def test_schemas_are_structural() -> None:
     for path, node in every_node():
         assert not {"$ref", "$defs", "title", "oneOf", "allOf"} & node.keys(), path
-        typed = "type" in node or node.get("x-kubernetes-int-or-string")
+        typed = {"type", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"} & node.keys()
         assert typed, f"{path} has no type"
         if node.get("type") == "object" and "properties" not in node and not path.endswith(".metadata"):
             assert "additionalProperties" in node or node.get("x-kubernetes-preserve-unknown-fields"), path
@@ -121,6 +121,9 @@ def test_only_pod_templates_are_left_open() -> None:
     opened = [path for path, node in every_node() if node.get("x-kubernetes-preserve-unknown-fields")]
     assert opened == [
         "Workload.spec.podSets[].template",
+        # true and false, or words
+        "JobKind.spec.suspend.suspended",
+        "JobKind.spec.suspend.running",
         # what Kueue no longer writes in v1beta1
         "ClusterQueue v1beta1.status.pendingWorkloadsStatus",
         "LocalQueue v1beta1.status.flavors[]",
@@ -140,6 +143,7 @@ def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
         "Workload": ["kwl", "kueueworkload", "kueueworkloads"],
         "WorkloadPriorityClass": ["wpc"],
         "AdmissionCheck": ["ac"],
+        "JobKind": ["jk"],
         "ElasticQuota": ["eq", "eqs"],
         "PodGroup": ["pg", "pgs"],
     }
@@ -150,7 +154,7 @@ def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
         "Namespaced" if kind.name in ("LocalQueue", "Workload", "ElasticQuota", "PodGroup") else "Cluster"
     )
     versions = [(each["name"], each["served"], each["storage"]) for each in spec["versions"]]
-    if kind.name in ("ElasticQuota", "PodGroup"):
+    if kind.name in ("ElasticQuota", "PodGroup", "JobKind"):
         assert versions == [("v1alpha1", True, True)]
     else:
         assert versions == [("v1beta1", True, False), ("v1beta2", True, True)]

@@ -81,21 +81,21 @@ class JobController:
         self._kube, self._wall = kube, wall
         self._adapters = {adapter.framework: adapter for adapter in adapters if adapter.framework in jobs}
         self._frameworks = {(a.resource.api_version, a.resource.kind): f for f, a in self._adapters.items()}
-        self._jobs, self._workloads, self._flavors = jobs, workloads, flavors
+        self._jobs, self._workloads, self._flavors = dict(jobs), workloads, flavors
         self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
         self._options = options or JobOptions()
         self._latest_jobs: Latest[dict[str, Any]] = Latest()
         self._latest_workloads: Latest[Workload] = Latest()
         self._expected = Expected(EXPECTATION, wall)
-        resources = {framework: adapter.resource for framework, adapter in self._adapters.items()}
+        self._resources = {framework: adapter.resource for framework, adapter in self._adapters.items()}
         writer = WorkloadWriter(kube, self._latest_workloads, self._expected)
-        self._act = Executor(kube, recorder, resources, self._latest_jobs, writer)
+        self._act = Executor(kube, recorder, self._resources, self._latest_jobs, writer)
         self._settled: dict[str, tuple[object, ...]] = {}
         self._missing: dict[str, float] = {}
         self._classless: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
-        self._family = Family(self._adapters, jobs, workloads, self._options)
+        self._family = Family(self._adapters, self._jobs, workloads, self._options)
         self._subscribe()
 
     async def run(self) -> None:
@@ -111,10 +111,32 @@ class JobController:
         self._workloads.add_index(BY_JOB, self._job_keys)
         self._workloads.add_handler(self._workload_changed)
         for framework, view in self._jobs.items():
-            view.add_index(BY_PREBUILT, _prebuilt_keys)
-            view.add_handler(self._job_handler(framework))
+            self._watch(framework, view)
         self._workload_classes.add_handler(self._class_changed)
         self._priority_classes.add_handler(self._class_changed)
+
+    def _watch(self, framework: str, view: View[dict[str, Any]]) -> None:
+        view.add_index(BY_PREBUILT, _prebuilt_keys)
+        view.add_handler(self._job_handler(framework))
+
+    def add_kind(self, adapter: JobKind, view: View[dict[str, Any]]) -> None:
+        """Manage jobs of one kind more, also those that have Workloads already. The view's informer runs elsewhere."""
+        framework, resource = adapter.framework, adapter.resource
+        self._adapters[framework], self._resources[framework], self._jobs[framework] = adapter, resource, view
+        self._frameworks[resource.api_version, resource.kind] = framework
+        self._workloads.add_index(BY_JOB, self._job_keys)  # those of the kind were filed under no job
+        self._watch(framework, view)
+        for workload in self._workloads.objects.values():
+            if (key := owner_key(workload, self._frameworks)) is not None and key.startswith(f"{framework}:"):
+                self.queue.add(key)
+
+    def remove_kind(self, adapter: JobKind) -> None:
+        """Manage jobs of this kind no more: what runs goes on, what waits goes on waiting."""
+        framework, resource = adapter.framework, adapter.resource
+        for known in (self._adapters, self._resources, self._jobs):
+            known.pop(framework, None)
+        self._frameworks.pop((resource.api_version, resource.kind), None)
+        self._workloads.add_index(BY_JOB, self._job_keys)
 
     def _job_keys(self, workload: Workload) -> Iterable[str]:
         key = owner_key(workload, self._frameworks)
@@ -123,6 +145,8 @@ class JobController:
     def _job_handler(self, framework: str) -> Callable[[Change[dict[str, Any]]], None]:
         def changed(change: Change[dict[str, Any]]) -> None:
             key = job_key(framework, change.key)
+            if framework not in self._adapters:
+                return
             if change.type is ChangeType.DELETED:
                 self._latest_jobs.forget(key)
                 self._settled.pop(key, None)
@@ -169,6 +193,8 @@ class JobController:
         framework, _, name = key.partition(":")
         if framework == _ORPHAN:
             return await self._orphan(name)
+        if framework not in self._jobs:
+            return None  # its JobKind is gone
         if not self._jobs[framework].has_synced:
             return _UNLISTED  # a job that is not seen yet is not a job that is gone
         copy = self._jobs[framework].objects.get(name)

@@ -17,7 +17,7 @@ from admission.integrations.parts import fault_of_part
 from api import names
 from api.kube.client import Kube
 from api.kube.resources import Resource
-from api.meta import is_true, object_key
+from api.meta import OwnerReference, is_true, object_key
 from api.workloads import Workload
 
 _DEEPEST: Final = 8
@@ -35,13 +35,12 @@ class Family:
         options: JobOptions,
     ) -> None:
         self._adapters, self._jobs, self._workloads = adapters, jobs, workloads
-        self._frameworks = {(a.resource.api_version, a.resource.kind): f for f, a in adapters.items()}
         self._options = options
 
     def ancestor_admitted(self, job: Job, adapter: JobKind, depth: int = 0) -> bool | None:
         """Whether the topmost managed job above this one is admitted; None where there is none."""
         owner = job_owner(job)
-        framework = self._frameworks.get((owner.api_version, owner.kind)) if owner else None
+        framework = self._framework(owner) if owner else None
         if owner is None or framework is None or depth == _DEEPEST:
             return None
         key, kind = object_key((job.get("metadata") or {}).get("namespace"), owner.name), self._adapters[framework]
@@ -55,6 +54,16 @@ class Family:
             return above
         owned = self._workloads.by_index(BY_JOB, job_key(framework, key))
         return any(is_true(w.status.conditions, names.ADMITTED) for w in owned if owner_uid(w) == owner.uid)
+
+    def _framework(self, owner: OwnerReference) -> str | None:
+        """The framework of the owner's kind, in the version that we speak. Adapters come and go with JobKinds."""
+        name = f"{owner.api_version.rpartition('/')[0]}/{owner.kind.lower()}"
+        adapter = self._adapters.get(name)
+        same = adapter is not None and (adapter.resource.api_version, adapter.resource.kind) == (
+            owner.api_version,
+            owner.kind,
+        )
+        return name if same else None
 
 
 def about_to_start(job: Job, kind: JobKind, workloads: Sequence[Workload]) -> bool:

@@ -35,16 +35,15 @@ from admission.controllers.pods.start import beyond, starts
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import MAIN, Sorted, TooFewPods, Unit, UnlikePods, sort_out, youngest
 from admission.integrations.podset import PodSetConflict
-from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import ADAPTERS, KINDS
 from api import names
 from api.errors import InvalidObject
 from api.kube.resources import PODS
-from api.meta import find_condition, is_true
+from api.meta import OwnerReference, find_condition, is_true
 from api.workloads import Workload
 
 NOT_ADMITTED = "Not admitted by cluster queue"
 _WHOLE: Final = frozenset((kind.api_version, kind.kind) for kind in (PODS, *(each.resource for each in ADAPTERS)))
-"""Owners that have a Workload to themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +204,7 @@ class _Planner:
         owner = next((each for each in workload.metadata.owner_references if each.controller), None)
         if owner is None or owner.uid == self._unit.first.metadata.uid:
             return False
-        return not self._unit.group or (owner.api_version, owner.kind) in _WHOLE
+        return not self._unit.group or _has_a_workload_of_its_own(owner)
 
     def _is_like(self, workload: Workload) -> bool:
         """Whether the Workload is for such pods; of a group some may be missing."""
@@ -361,3 +360,8 @@ def _wanted(workload: Workload, unit: Unit) -> int:
     """Pods that the Workload is for, but for those that a set gave back when it was scaled down."""
     given_back = workload.status.reclaimable_pods if unit.serving else ()
     return sum(p.count for p in workload.spec.pod_sets) - sum(p.count for p in given_back)
+
+
+def _has_a_workload_of_its_own(owner: OwnerReference) -> bool:
+    group = owner.api_version.rpartition("/")[0]
+    return (owner.api_version, owner.kind) in _WHOLE or KINDS.is_declared((group, owner.kind))

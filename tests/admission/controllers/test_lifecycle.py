@@ -10,7 +10,7 @@ from admission.controllers import conditions
 from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.lifecycle import Rules, not_before, step
-from admission.integrations.owners import MANAGED_KINDS
+from admission.integrations.owners import managed_kinds
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, BLOCKED_ON_PREEMPTION_GATES, EVICTED, PREEMPTED, QUOTA_RESERVED, REQUEUED
 from api.queues import ClusterQueue, LocalQueue
@@ -95,7 +95,7 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
             context(),
             "OwnerNotManaged",
             "ray.io/v1 RayJob train owns this Workload, and Stowage does not manage its kind; it manages "
-            + ", ".join(MANAGED_KINDS),
+            + ", ".join(managed_kinds()),
             id="owner-not-managed",
         ),
         pytest.param(
@@ -103,7 +103,7 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
             context(),
             "OwnerNotManaged",
             "example.com/v1 Job train owns this Workload, and Stowage does not manage its kind; it manages "
-            + ", ".join(MANAGED_KINDS),
+            + ", ".join(managed_kinds()),
             id="a-kind-of-the-same-name-in-another-group",
         ),
         pytest.param(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
-from api.errors import NotFound, StowageError
+from api.errors import Forbidden, NotFound, StowageError
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.resources import Resource
@@ -16,22 +16,35 @@ log = logging.getLogger(__name__)
 _ASK_AGAIN = 15.0
 """Seconds: how long after its installation a kind is taken up at the latest."""
 _NO_ANSWER = 1.0
+_NO_RIGHTS = 5.0
 
 
 class WhenServed(Informer[dict[str, Any]]):
-    """An informer whose kind the API server may not know (yet): empty until then, which counts as synced."""
+    """An informer whose kind the API server may not know (yet): empty until then, which counts as synced.
 
-    def __init__(self, kube: Kube, resource: Resource, *, label_selector: str | None = None) -> None:
+    `ask_again`: seconds until it is asked for again.
+    """
+
+    def __init__(
+        self, kube: Kube, resource: Resource, *, label_selector: str | None = None, ask_again: float = _ASK_AGAIN
+    ) -> None:
         super().__init__(kube, resource, dict, label_selector=label_selector)
-        self._asked = asyncio.Event()
-        self._served = False
+        self._asked, self._ask_again = asyncio.Event(), ask_again
+        self.served = False
+        self.problem = ""
+        """Why it cannot be told whether the kind is served, or nothing."""
 
     async def run(self) -> None:
         """Until cancelled."""
-        while not self._served:
+        while not self.served:
             pause = await self._ask()
             await asyncio.sleep(pause)
         await super().run()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the first list is held, or the API server has said that it does not know the kind."""
+        return self.has_synced if self.served else self._asked.is_set()
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - as Informer's
         """Returns when the first list is held, or the API server has said that it does not know the kind."""
@@ -42,7 +55,7 @@ class WhenServed(Informer[dict[str, Any]]):
             raise TimeoutError(
                 f"{self.resource.plural}: whether they are served is not known within {timeout} s"
             ) from None
-        if self._served:
+        if self.served:
             await super().synced(timeout)
 
     async def _ask(self) -> float:
@@ -53,10 +66,13 @@ class WhenServed(Informer[dict[str, Any]]):
             if not self._asked.is_set():
                 log.info("kind not installed", extra={"resource": self.resource.plural})
             self._asked.set()
-            return _ASK_AGAIN
+            self.problem = ""
+            return self._ask_again
         except StowageError as error:
-            log.warning("cannot tell whether %s are served: %s", self.resource.plural, error)
-            return _NO_ANSWER
-        self._served = True
+            if str(error) != self.problem:
+                log.warning("cannot tell whether %s are served: %s", self.resource.plural, error)
+            self.problem = str(error)
+            return _NO_RIGHTS if isinstance(error, Forbidden) else _NO_ANSWER
+        self.served, self.problem = True, ""
         self._asked.set()
         return 0.0

@@ -1,0 +1,133 @@
+"""`stowage jobkind`: try a JobKind on a sample, and print the rights that its jobs need. Reads files only.
+
+Exit codes: 0 when all went well, 1 when the JobKind or the sample cannot be read as it says, 2 for a file that cannot be read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.job_kind_errors import errors_of
+from admission.integrations.paths import with_value
+from admission.integrations.podset import PodSetInfo
+from admission.world.documents import Unreadable, documents
+from api import names
+from api.errors import InvalidObject
+from api.job_kinds import JobKind
+from api.pods import effective_requests, pod_spec
+from api.quantity import to_texts
+
+GOOD, BAD, UNREADABLE = 0, 1, 2
+
+
+def test(kind_file: Path, sample_file: Path) -> int:
+    """Print what the JobKind reads of the sample: pod sets, requests, state, and what start and stop would patch."""
+    try:
+        kind, (sample, *_) = _kind(kind_file), [found.object for found in documents([sample_file])] or [{}]
+    except (Unreadable, InvalidObject) as bad:
+        typer.echo(str(bad), err=True)
+        return UNREADABLE
+    if found := errors_of(kind):
+        for error in found:
+            typer.echo(f"JobKind {kind.metadata.name}: {error}", err=True)
+        return BAD
+    job = DeclaredJob(kind.spec)
+    if (sample.get("apiVersion"), sample.get("kind")) != (job.resource.api_version, job.resource.kind):
+        given = f"{sample.get('apiVersion')} {sample.get('kind')}"
+        typer.echo(f"{sample_file}: {given}: must be {job.resource.api_version} {job.resource.kind}", err=True)
+        return BAD
+    try:
+        typer.echo(yaml.safe_dump(_said(job, sample), sort_keys=False).rstrip())
+    except InvalidObject as bad:
+        typer.echo(str(bad), err=True)
+        return BAD
+    return GOOD
+
+
+def rbac(kind_file: Path) -> int:
+    """Print the ClusterRoles that give our processes what they do with jobs of the kind."""
+    try:
+        kind = _kind(kind_file)
+    except (Unreadable, InvalidObject) as bad:
+        typer.echo(str(bad), err=True)
+        return UNREADABLE
+    for role in roles_of(kind):
+        typer.echo(f"---\n{yaml.safe_dump(role, sort_keys=False).rstrip()}")
+    return GOOD
+
+
+def roles_of(kind: JobKind) -> list[dict[str, Any]]:
+    """The ClusterRoles; config/rbac/jobkinds.yaml aggregates them by their labels."""
+    spec = kind.spec
+    jobs = {"apiGroups": [spec.group], "resources": [spec.plural]}
+    finalizers = {"apiGroups": [spec.group], "resources": [f"{spec.plural}/finalizers"], "verbs": ["update"]}
+    rules = {
+        "controller": [{**jobs, "verbs": ["get", "list", "watch", "patch"]}, finalizers],
+        "webhook": [{**jobs, "verbs": ["get"]}],
+    }
+    return [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": f"stowage-{account}-{spec.plural}.{spec.group}",
+                "labels": {f"stowage.dev/aggregate-to-{account}": "true"},
+            },
+            "rules": granted,
+        }
+        for account, granted in rules.items()
+    ]
+
+
+def _kind(file: Path) -> JobKind:
+    """The JobKind of the file. Raises Unreadable, InvalidObject."""
+    for found in documents([file]):
+        if found.kind == JobKind.KIND:
+            try:
+                return JobKind.from_wire(found.object)
+            except ValueError as bad:
+                raise InvalidObject("spec", str(file), str(bad)) from None
+    raise Unreadable(f"{file}: holds no JobKind")
+
+
+def _said(job: DeclaredJob, sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises InvalidObject."""
+    pod_sets = job.pod_sets(sample)
+    infos = [
+        PodSetInfo(
+            one.name, one.count, node_selector={"example.com/pool": "x"}, scheduling_gates=(names.TOPOLOGY_GATE,)
+        )
+        for one in pod_sets
+    ]
+    finish = job.finished(sample)
+    return {
+        "podSets": [
+            {
+                "name": one.name,
+                "count": one.count,
+                "requests": to_texts(effective_requests(pod_spec(one.template))),
+                **({"topology": one.topology_request.to_wire()} if one.topology_request else {}),
+            }
+            for one in pod_sets
+        ],
+        "state": {
+            "suspended": job.is_suspended(sample),
+            "active": job.is_active(sample),
+            "ready": job.pods_ready(sample),
+            "finished": None if finish is None else {"success": finish.success, "message": finish.message},
+            "priorityClass": job.priority_class(sample),
+        },
+        "start": _plain(job.start(sample, infos)),
+        "stop": _plain(job.stop(with_value(sample, job.suspend, job.spec.suspend.running), None)),
+    }
+
+
+def _plain(patch: Mapping[str, Any] | None) -> Any:
+    return None if patch is None else json.loads(json.dumps(patch))

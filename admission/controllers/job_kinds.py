@@ -1,0 +1,117 @@
+"""Watches the jobs of the kinds that JobKinds declare, and says in each JobKind whether its jobs are managed.
+
+A kind whose CRD is not installed, or that we may not read, says so in its JobKind's condition `Active`, is tried again, and
+disturbs no other kind. Only the leader runs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.controllers.jobs.controller import JobController
+from admission.integrations.declared import DeclaredJob
+from admission.job_kinds import JobKinds
+from api.errors import NotFound
+from api.job_kinds import JobKind
+from api.kube.client import Kube, PatchKind
+from api.kube.reconcile import Reconciler
+from api.kube.resources import JOB_KINDS
+from api.kube.served import WhenServed
+from api.meta import Condition, find_condition, rfc3339, set_condition
+
+ACTIVE: Final = "Active"
+_LOOK_AGAIN: Final = 5.0
+"""Seconds until a kind that is not active is looked at again."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A kind whose jobs are watched."""
+
+    adapter: DeclaredJob
+    view: WhenServed
+    task: asyncio.Task[None]
+
+
+class JobKindController:
+    """See the module. `labels`: the selector of the jobs that are watched; `wall` gives epoch seconds."""
+
+    def __init__(
+        self, kube: Kube, kinds: JobKinds, jobs: JobController, labels: str | None, wall: Callable[[], float]
+    ) -> None:
+        self._kube, self._kinds, self._jobs, self._labels, self._wall = kube, kinds, jobs, labels, wall
+        self._watched: dict[str, _Watched] = {}
+        self._reconciler = Reconciler("job kinds", self._reconcile, workers=1)
+        kinds.informer.add_handler(lambda change: self._reconciler.add(change.key))
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            await self._reconciler.run()
+
+    async def _reconcile(self, name: str) -> float | None:
+        adapter = self._kinds.adapters.get(name)
+        watched = self._watched.get(name)
+        if watched is not None and watched.adapter is not adapter:
+            self._forget(name, watched)
+            watched = None
+        if adapter is not None and watched is None:
+            view = WhenServed(self._kube, adapter.resource, label_selector=self._labels, ask_again=_LOOK_AGAIN)
+            task = self._group.create_task(view.run(), name=f"informer {adapter.framework}")
+            watched = self._watched[name] = _Watched(adapter, view, task)
+            self._jobs.add_kind(adapter, view)
+        found = self._kinds.informer.objects.get(name)
+        if found is None:
+            return None
+        status, reason, message = self._state(name, watched)
+        await self._say(found, status, reason, message)
+        return None if status == "True" or watched is None else _LOOK_AGAIN
+
+    def _forget(self, name: str, watched: _Watched) -> None:
+        del self._watched[name]
+        watched.task.cancel()
+        self._jobs.remove_kind(watched.adapter)
+
+    def _state(self, name: str, watched: _Watched | None) -> tuple[str, str, str]:
+        """Status, reason and message of the condition."""
+        if (problem := self._kinds.problems.get(name)) is not None:
+            return "False", "Invalid", f"{problem.field}: {problem.given!r}: {problem.allowed}"
+        if watched is None:
+            return "Unknown", "Pending", "it was not looked at yet"
+        kind = watched.adapter.resource
+        if watched.view.problem:
+            how = f"`stowage jobkind rbac` prints the ClusterRoles for {kind.plural}.{kind.group}"
+            return "False", "CannotRead", f"{watched.view.problem}; {how}"
+        if not watched.view.served:
+            return "False", "NotServed", f"{kind.api_version} {kind.kind} is not installed: its CRD is missing"
+        return "True", "Managed", f"jobs of kind {kind.kind} that name a queue are managed"
+
+    async def _say(self, obj: dict[str, Any], status: str, reason: str, message: str) -> None:
+        kind = JobKind.from_wire(obj)
+        before = find_condition(kind.status.conditions, ACTIVE)
+        if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
+            return
+        said = Condition(
+            type=ACTIVE,
+            status=status,
+            reason=reason,
+            message=message[:_LONGEST],
+            last_transition_time=rfc3339(self._wall()),
+            observed_generation=kind.metadata.generation,
+        )
+        conditions = [one.to_wire() for one in set_condition(kind.status.conditions, said)]
+        body = {
+            "metadata": {"resourceVersion": kind.metadata.resource_version},
+            "status": {"conditions": conditions},
+        }
+        try:
+            await self._kube.patch(JOB_KINDS, kind.metadata.name, body, kind=PatchKind.MERGE, subresource="status")
+        except NotFound:
+            return
+
+
+_LONGEST: Final = 32_000

@@ -1,0 +1,198 @@
+"""What is wrong with a JobKind: each error names the field, what stands there and what is allowed. Pure.
+
+The CRD bounds lengths and forms; this is asked of every JobKind before it is used all the same, since files have no schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from admission.integrations.registry import KINDS
+from admission.integrations.sets import SETS
+from api.cel import CelError, compile_cel
+from api.errors import InvalidObject, InvalidQuantity
+from api.job_kinds import EACH, MAX_EXPRESSION, MAX_POD_SET_RULES, PATH, Factor, JobKind, JobKindSpec, PodSetRule, Test
+from api.kube.resources import DEPLOYMENTS, PODS
+from api.quantity import parse
+from api.schema import DNS_SUBDOMAIN, LABEL_KEY
+
+_PATH: Final = re.compile(PATH)
+_EACH: Final = re.compile(EACH)
+_NAME: Final = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+_GROUP: Final = re.compile(DNS_SUBDOMAIN)
+_LABEL: Final = re.compile(LABEL_KEY)
+_KIND: Final = re.compile(r"^[A-Z][A-Za-z0-9]{0,62}$")
+_LONGEST_PATH: Final = 256
+_MOST: Final = 2**31 - 1
+
+_PATH_FORM: Final = "must be field names divided by dots"
+_EACH_FORM: Final = "must be field names divided by dots, each with [] where it is a list and {} where it is a map"
+_OTHERS: Final = frozenset((one.group, one.kind) for one in (PODS, DEPLOYMENTS, *(each.resource for each in SETS)))
+"""Kinds that are managed without being jobs."""
+
+
+def read(obj: dict[str, Any]) -> JobKind:
+    """The JobKind as a value. Raises InvalidObject for the first thing that is wrong with it."""
+    try:
+        made = JobKind.from_wire(obj)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidObject(where, first.get("input"), first["msg"], _title(obj)) from None
+    for found in errors_of(made):
+        raise InvalidObject(found.field, found.given, found.allowed, _title(obj))
+    return made
+
+
+def errors_of(kind: JobKind) -> list[InvalidObject]:
+    """All that is wrong with it."""
+    return [*_identity(kind), *_unknown("spec", kind.spec), *_shape(kind.spec), *_status(kind.spec)]
+
+
+def _title(obj: dict[str, Any]) -> str:
+    meta = obj.get("metadata")
+    return f"JobKind {meta.get('name', '') if isinstance(meta, dict) else ''}".strip()
+
+
+def _identity(kind: JobKind) -> Iterator[InvalidObject]:
+    spec = kind.spec
+    for name, value, form, allowed in (
+        ("group", spec.group, _GROUP, "must be an API group"),
+        ("version", spec.version, _NAME, "must be an API version"),
+        ("plural", spec.plural, _NAME, "must be a plural name in small letters"),
+        ("kind", spec.kind, _KIND, "must be a kind"),
+    ):
+        if not form.match(value):
+            yield InvalidObject(f"spec.{name}", value, allowed)
+    wanted = f"{spec.plural}.{spec.group}"
+    if kind.metadata.name != wanted:
+        yield InvalidObject("metadata.name", kind.metadata.name, f"must be {wanted}: plural and group")
+    if KINDS.is_built_in((spec.group, spec.kind)) or (spec.group, spec.kind) in _OTHERS:
+        yield InvalidObject(
+            "spec.kind", spec.kind, f"must not be a kind that is built in, as {spec.group} {spec.kind} is"
+        )
+
+
+def _unknown(at: str, value: Any) -> Iterator[InvalidObject]:
+    """Fields that nobody reads: a misspelt one would have no effect, and nobody would know."""
+    if isinstance(value, tuple):
+        for number, one in enumerate(value):
+            yield from _unknown(f"{at}[{number}]", one)
+    elif hasattr(value, "model_extra"):
+        known = ", ".join(sorted(field.alias or name for name, field in type(value).model_fields.items()))
+        for name, given in (value.model_extra or {}).items():
+            yield InvalidObject(f"{at}.{name}", given, f"is not known here; known are {known}")
+        for name, field in type(value).model_fields.items():
+            yield from _unknown(f"{at}.{field.alias or name}", getattr(value, name))
+
+
+def _shape(spec: JobKindSpec) -> Iterator[InvalidObject]:
+    yield from _path("spec.suspend.path", spec.suspend.path, marks=False)
+    if spec.suspend.suspended == spec.suspend.running:
+        yield InvalidObject("spec.suspend.running", spec.suspend.running, "must differ from spec.suspend.suspended")
+    if not 1 <= len(spec.pod_sets) <= MAX_POD_SET_RULES:
+        yield InvalidObject("spec.podSets", len(spec.pod_sets), f"must have 1 to {MAX_POD_SET_RULES} entries")
+    for number, rule in enumerate(spec.pod_sets):
+        yield from _pod_sets(f"spec.podSets[{number}]", rule)
+    for number, path in enumerate(spec.priority_class):
+        yield from _path(f"spec.priorityClass[{number}]", path, marks=False)
+    yield from _label("spec.rankLabel", spec.rank_label)
+    yield from _label("spec.pods.nameLabel", spec.pods.name_label)
+    yield from _requests("spec.pods.added", spec.pods.added or {})
+    for number, child in enumerate(spec.children):
+        if not _KIND.match(child.kind):
+            yield InvalidObject(f"spec.children[{number}].kind", child.kind, "must be a kind")
+
+
+def _pod_sets(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
+    each = rule.each
+    if each is not None and not (_EACH.match(each) and len(each) <= _LONGEST_PATH):
+        yield InvalidObject(f"{at}.each", each, _EACH_FORM)
+    many = each is not None and ("[]" in each or "{}" in each)
+    if rule.name is not None and (many or not _NAME.match(rule.name)):
+        allowed = "must be left out: entries have names of their own" if many else "must be a DNS label"
+        yield InvalidObject(f"{at}.name", rule.name, allowed)
+    if rule.order and not (each or "").endswith("{}"):
+        yield InvalidObject(f"{at}.order", list(rule.order), "is for maps: `each` must end with {}")
+    yield from _path(f"{at}.namePath", rule.name_path, marks=False)
+    yield from _path(f"{at}.template", rule.template, marks=False)
+    factors = {f"count[{number}]": factor for number, factor in enumerate(rule.count)}
+    if rule.sub_groups is not None:
+        factors["subGroups"] = rule.sub_groups
+    for name, factor in factors.items():
+        yield from _factor(f"{at}.{name}", factor)
+    yield from _label(f"{at}.subGroupLabel", rule.sub_group_label)
+    for number, sidecar in enumerate(rule.sidecars):
+        if not _NAME.match(sidecar.name):
+            yield InvalidObject(f"{at}.sidecars[{number}].name", sidecar.name, "must be a DNS label")
+        yield from _expression(f"{at}.sidecars[{number}].when", sidecar.when)
+        if sidecar.resources is not None:
+            yield from _path(f"{at}.sidecars[{number}].resources", sidecar.resources, marks=False)
+        yield from _requests(f"{at}.sidecars[{number}].requests", sidecar.requests)
+    if rule.rank_offset is not None:
+        yield from _expression(f"{at}.rankOffset.when", rule.rank_offset.when)
+        if not 0 <= rule.rank_offset.value <= _MOST:
+            yield InvalidObject(f"{at}.rankOffset.value", rule.rank_offset.value, f"must be from 0 to {_MOST}")
+
+
+def _factor(at: str, factor: Factor) -> Iterator[InvalidObject]:
+    yield from _path(f"{at}.path", factor.path, marks=True)
+    for name, number in (("default", factor.default), ("least", factor.least)):
+        if number is not None and not 0 <= number <= _MOST:
+            yield InvalidObject(f"{at}.{name}", number, f"must be from 0 to {_MOST}")
+
+
+def _status(spec: JobKindSpec) -> Iterator[InvalidObject]:
+    rules = spec.status
+    tests = {"active": rules.active, "ready": rules.ready, "succeeded": rules.succeeded, "failed": rules.failed}
+    for name, test in tests.items():
+        if test is not None:
+            yield from _test(f"spec.status.{name}", test)
+    if rules.message is not None:
+        yield from _path("spec.status.message", rules.message, marks=False)
+
+
+def _test(at: str, test: Test) -> Iterator[InvalidObject]:
+    given = [name for name in ("condition", "path", "expression") if getattr(test, name) is not None]
+    if len(given) != 1:
+        yield InvalidObject(at, given, "must have exactly one of condition, path and expression")
+    if test.path is not None:
+        yield from _path(f"{at}.path", test.path, marks=False)
+    if (test.path is not None) != bool(test.values):
+        yield InvalidObject(f"{at}.values", list(test.values), "must stand beside path, with at least one value")
+    yield from _expression(f"{at}.expression", test.expression)
+
+
+def _expression(at: str, text: str | None) -> Iterator[InvalidObject]:
+    if text is None:
+        return
+    if len(text) > MAX_EXPRESSION:
+        yield InvalidObject(at, f"{len(text)} characters", f"must have at most {MAX_EXPRESSION} characters")
+        return
+    try:
+        compile_cel(text)
+    except CelError as error:
+        yield InvalidObject(at, text, f"must be CEL: {error}")
+
+
+def _path(at: str, path: str, *, marks: bool) -> Iterator[InvalidObject]:
+    marked = path.startswith(("$.", "^."))
+    if not _PATH.match(path) or len(path) > _LONGEST_PATH or (marked and not marks):
+        yield InvalidObject(at, path, _PATH_FORM)
+
+
+def _label(at: str, label: str | None) -> Iterator[InvalidObject]:
+    if label is not None and not _LABEL.match(label):
+        yield InvalidObject(at, label, "must be the key of a label")
+
+
+def _requests(at: str, requests: dict[str, str]) -> Iterator[InvalidObject]:
+    for name, amount in sorted(requests.items()):
+        try:
+            parse(amount)
+        except InvalidQuantity:
+            yield InvalidObject(f"{at}.{name}", amount, "must be a quantity")

@@ -1,0 +1,101 @@
+"""Which kinds the API server sends to us beside the built-in ones: the rules of the webhooks for declared kinds.
+
+`config/webhook` has these webhooks without rules, so that they are called for nothing. This process writes one rule for each
+kind that a JobKind declares, whenever the kinds change, and now and then, for somebody may apply the configurations again.
+Replicas write the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+from admission.integrations.registry import KINDS
+from api.errors import NotFound, StowageError
+from api.kube.client import Kube, PatchKind
+from api.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+
+log = logging.getLogger(__name__)
+
+PERIOD: Final = 30.0
+_PAUSE: Final = 1.0
+_OPERATIONS: Final = {
+    "mdeclared.stowage.dev": ["CREATE"],
+    "mdeclared-default-queue.stowage.dev": ["CREATE"],
+    "vdeclared.stowage.dev": ["CREATE", "UPDATE"],
+}
+"""The webhooks without rules in config/webhook, by name, and what they are called for."""
+
+
+class DeclaredRules:
+    """See the module. `mutating` and `validating`: names of the configurations, empty for none."""
+
+    def __init__(self, kube: Kube, mutating: str, validating: str) -> None:
+        self._kube = kube
+        self._configurations = [
+            (resource, name)
+            for resource, name in ((MUTATING_WEBHOOKS, mutating), (VALIDATING_WEBHOOKS, validating))
+            if name
+        ]
+        self.changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self.changed.clear()
+            pause = PERIOD
+            try:
+                await self.once()
+            except StowageError as error:
+                log.warning("rules of declared kinds not written", extra={"why": str(error)})
+                pause = _PAUSE
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self.changed.wait()
+
+    async def once(self) -> None:
+        """Write the rules that are missing. Raises ApiErrors."""
+        for resource, name in self._configurations:
+            await self._write(resource, name)
+
+    async def _write(self, resource: Resource, name: str) -> None:
+        try:
+            found = await self._kube.get(resource, name)
+        except NotFound:
+            return
+        hooks = found.get("webhooks") or []
+        wanted = [_with_rules(hook) for hook in hooks]
+        if wanted == hooks:
+            return
+        body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "webhooks": wanted}
+        await self._kube.patch(resource, name, body, kind=PatchKind.MERGE)
+        log.info("webhooks know the declared kinds", extra={"configuration": name})
+
+
+def _with_rules(hook: dict[str, Any]) -> dict[str, Any]:
+    """The webhook, with the rules of the declared kinds where it is one for these."""
+    operations = _OPERATIONS.get(hook.get("name", ""))
+    if operations is None:
+        return hook
+    rules = [_rule(adapter.resource, operations) for adapter in KINDS.declared()]
+    if _said(rules) == _said(hook.get("rules") or ()):
+        return hook
+    return {**hook, "rules": rules}
+
+
+def _rule(resource: Resource, operations: list[str]) -> dict[str, Any]:
+    return {
+        "apiGroups": [resource.group],
+        "apiVersions": [resource.version],
+        "operations": operations,
+        "resources": [resource.plural],
+        "scope": "*",
+    }
+
+
+def _said(rules: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rules with what the API server fills in."""
+    return [{"scope": "*", **rule} for rule in rules]

@@ -1,0 +1,72 @@
+"""`stowage jobkind`: what a JobKind reads of a sample, and the rights of its jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from admission.cli.main import app
+from tests.admission.integrations.test_job_kind_errors import GOOD, changed, crane
+
+IS = {"apiVersion": "example.com/v1", "kind": "Crane"}
+
+
+def files(tmp_path: Path, kind: object, sample: object) -> list[str]:
+    found = tmp_path / "kind.yaml", tmp_path / "sample.yaml"
+    for file, content in zip(found, (kind, sample), strict=True):
+        file.write_text(yaml.safe_dump(content))
+    return [str(file) for file in found]
+
+
+def test_pod_sets_requests_and_patches_of_a_sample_are_printed(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["jobkind", "test", *files(tmp_path, GOOD, {**IS, **crane()})])
+    assert result.exit_code == 0, result.output
+    said = yaml.safe_load(result.output)
+    assert [(one["name"], one["count"], one["requests"]) for one in said["podSets"]] == [
+        ("north-lift", 12, {"cpu": "1"}),
+        ("north-load", 6, {"cpu": "1"}),
+    ]
+    assert said["state"]["suspended"] is True
+    assert said["start"]["spec"]["state"] == "Working"
+    assert said["stop"] == {"spec": {"state": "Parked"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "sample", "code", "said"),
+    [
+        pytest.param(changed("spec.suspend.path", ""), {**IS, **crane()}, 1, "spec.suspend.path: ''", id="bad kind"),
+        pytest.param(
+            GOOD, {**crane(), "apiVersion": "v1", "kind": "Pod"}, 1, "must be example.com/v1 Crane", id="other"
+        ),
+        pytest.param(GOOD, {**IS, **crane(teams=3)}, 1, "c: spec.teams: 3: must be a list", id="bad sample"),
+        pytest.param({"kind": "Pod"}, {**IS, **crane()}, 2, "holds no JobKind", id="no JobKind"),
+        pytest.param(changed("spec", 3), {**IS, **crane()}, 2, "spec", id="no spec"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, kind: object, sample: object, code: int, said: str) -> None:
+    result = CliRunner().invoke(app, ["jobkind", "test", *files(tmp_path, kind, sample)])
+    assert result.exit_code == code
+    assert said in result.output
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["jobkind", "rbac", str(tmp_path / "none.yaml")])
+    assert result.exit_code == 2
+    assert "none.yaml" in result.output
+
+
+def test_rights_are_roles_that_ours_aggregate(tmp_path: Path) -> None:
+    kind, _ = files(tmp_path, GOOD, {})
+    roles = list(yaml.safe_load_all(CliRunner().invoke(app, ["jobkind", "rbac", kind]).output))
+    assert [role["metadata"]["labels"] for role in roles] == [
+        {"stowage.dev/aggregate-to-controller": "true"},
+        {"stowage.dev/aggregate-to-webhook": "true"},
+    ]
+    assert roles[0]["rules"][0] == {
+        "apiGroups": ["example.com"],
+        "resources": ["cranes"],
+        "verbs": ["get", "list", "watch", "patch"],
+    }

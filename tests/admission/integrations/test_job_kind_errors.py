@@ -1,0 +1,166 @@
+"""Issue 18: each field of a JobKind malformed is an error that names the field, what was given and what is allowed."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.job_kind_errors import errors_of, read
+from admission.integrations.paths import with_value
+from admission.integrations.registry import FOLDER
+from api.errors import InvalidObject
+from api.job_kinds import JobKind
+
+Obj = dict[str, Any]
+FILES = sorted(FOLDER.glob("*.yaml"))
+GOOD: Obj = {
+    "apiVersion": "stowage.dev/v1alpha1",
+    "kind": "JobKind",
+    "metadata": {"name": "cranes.example.com"},
+    "spec": {
+        "group": "example.com",
+        "version": "v1",
+        "plural": "cranes",
+        "kind": "Crane",
+        "suspend": {"path": "spec.state", "suspended": "Parked", "running": "Working"},
+        "podSets": [
+            {
+                "each": "spec.teams[].crews[]",
+                "template": "pod",
+                "count": [{"path": "size"}, {"path": "^.shifts"}, {"path": "$.spec.sites", "least": 1}],
+                "subGroupLabel": "example.com/shift",
+                "subGroups": {"path": "^.shifts"},
+                "sidecars": [{"name": "radio", "when": "has(object.spec.radio)", "requests": {"cpu": "100m"}}],
+            }
+        ],
+        "status": {"active": {"expression": "object.status.running > 0"}},
+        "rankLabel": "example.com/index",
+    },
+}
+
+
+def changed(path: str, value: Any) -> Obj:
+    steps = tuple(int(step) if step.isdigit() else step for step in path.split("."))
+    found: Obj = with_value(copy.deepcopy(GOOD), steps, value)
+    return found
+
+
+def test_a_good_one_has_no_errors() -> None:
+    assert errors_of(read(GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "said"),
+    [
+        ("metadata.name", "crane", "metadata.name", "must be cranes.example.com"),
+        ("spec.group", "Example", "spec.group", "must be an API group"),
+        ("spec.version", "v 1", "spec.version", "must be an API version"),
+        ("spec.plural", "Cranes", "spec.plural", "must be a plural name"),
+        ("spec.kind", "crane", "spec.kind", "must be a kind"),
+        ("spec.suspend.path", "", "spec.suspend.path", "must be field names"),
+        ("spec.suspend.path", "$.spec.state", "spec.suspend.path", "must be field names"),
+        ("spec.suspend.running", "Parked", "spec.suspend.running", "must differ"),
+        ("spec.suspend.pause", 1, "spec.suspend.pause", "is not known here; known are path, running, suspended"),
+        ("spec.podSets", [], "spec.podSets", "must have 1 to 8 entries"),
+        ("spec.podSets.0.each", "spec..teams", "spec.podSets[0].each", "must be field names"),
+        ("spec.podSets.0.each", "spec.teams[0]", "spec.podSets[0].each", "must be field names"),
+        ("spec.podSets.0.name", "x", "spec.podSets[0].name", "must be left out"),
+        ("spec.podSets.0.order", ["a"], "spec.podSets[0].order", "is for maps"),
+        ("spec.podSets.0.template", "", "spec.podSets[0].template", "must be field names"),
+        ("spec.podSets.0.count.0.path", "a b", "spec.podSets[0].count[0].path", "must be field names"),
+        ("spec.podSets.0.count.0.default", -1, "spec.podSets[0].count[0].default", "must be from 0"),
+        ("spec.podSets.0.count.2.least", 2**40, "spec.podSets[0].count[2].least", "must be from 0"),
+        ("spec.podSets.0.subGroupLabel", "a/b/c", "spec.podSets[0].subGroupLabel", "must be the key of a label"),
+        ("spec.podSets.0.sidecars.0.when", "object.", "spec.podSets[0].sidecars[0].when", "must be CEL"),
+        ("spec.podSets.0.sidecars.0.requests", {"cpu": "x"}, "spec.podSets[0].sidecars[0].requests.cpu", "a quantity"),
+        ("spec.status.active", {}, "spec.status.active", "must have exactly one of"),
+        ("spec.status.active.condition", "Ready", "spec.status.active", "must have exactly one of"),
+        ("spec.status.ready", {"path": "status.phase"}, "spec.status.ready.values", "must stand beside path"),
+        ("spec.status.active.expression", "[" * 1000, "spec.status.active.expression", "must be CEL"),
+        ("spec.status.active.expression", "x" * 2001, "spec.status.active.expression", "at most 2000 characters"),
+        ("spec.status.message", "status[0]", "spec.status.message", "must be field names"),
+        ("spec.priorityClass", ["spec.a", "/b"], "spec.priorityClass[1]", "must be field names"),
+        ("spec.rankLabel", "", "spec.rankLabel", "must be the key of a label"),
+        ("spec.children", [{"kind": ""}], "spec.children[0].kind", "must be a kind"),
+        ("spec.colour", "red", "spec.colour", "is not known here"),
+    ],
+)  # fmt: skip
+def test_each_malformed_field_is_named(path: str, value: Any, field: str, said: str) -> None:
+    found = errors_of(JobKind.from_wire(changed(path, value)))
+    assert found[0].field == field
+    assert said in found[0].allowed
+    assert {error.field for error in found} <= {field, "metadata.name"}
+
+
+@pytest.mark.parametrize("value", ["x", 3, [1]], ids=repr)
+def test_a_spec_of_another_shape_is_an_error_and_not_a_failure(value: Any) -> None:
+    with pytest.raises(InvalidObject, match=r"JobKind cranes\.example\.com: spec"):
+        read({**GOOD, "spec": value})
+
+
+def test_a_kind_that_is_built_in_cannot_be_declared_anew() -> None:
+    made = yaml.safe_load((FOLDER / "pytorchjob.yaml").read_text())
+    assert [error.field for error in errors_of(JobKind.from_wire(made))] == ["spec.kind"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_built_in_declarations_are_good_and_short(file: Path) -> None:
+    """Issue 18: at most 40 lines each."""
+    made = JobKind.from_wire(yaml.safe_load(file.read_text()))
+    assert [str(error) for error in errors_of(made) if "built in" not in error.allowed] == []
+    assert len(file.read_text().splitlines()) <= 40
+    assert made.metadata.name == f"{made.spec.plural}.{made.spec.group}"
+
+
+def crane(**changes: Any) -> Obj:
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    crews = [{"name": "lift", "size": 2, "pod": template}, {"name": "load", "pod": template}]
+    spec = {"state": "Parked", "sites": 2, "teams": [{"name": "north", "shifts": 3, "crews": crews}], **changes}
+    return {"metadata": {"name": "c"}, "spec": spec}
+
+
+def test_pod_sets_of_lists_in_lists_are_named_by_both_and_counted_as_a_product() -> None:
+    found = DeclaredJob(read(GOOD).spec).pod_sets(crane(radio=True))
+    assert {one.name: one.count for one in found} == {"north-lift": 12, "north-load": 6}
+    assert [c["name"] for c in found[0].template["spec"]["containers"]] == ["c", "radio"]
+    request = found[0].topology_request
+    assert request is not None
+    assert (request.sub_group_index_label, request.sub_group_count) == ("example.com/shift", 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        pytest.param({"teams": "x"}, "spec.teams: 'x': must be a list", id="no list"),
+        pytest.param({"teams": None}, "spec.teams: None: must have at least one entry", id="nothing"),
+        pytest.param({"teams": [3]}, r"spec.teams\[0\].name: None: must be the name of a pod set", id="a number"),
+        pytest.param(
+            {"teams": [{"name": "a", "crews": [{"name": "b"}]}]}, r"crews\[0\].pod: None: must be a pod", id="pod"
+        ),
+        pytest.param({"sites": 2**31}, r"\$.spec.sites: 2147483648: must be a whole number", id="too large"),
+        pytest.param({"sites": 2**30}, "must have at most 2147483647 pods", id="a product that is too large"),
+        pytest.param(
+            {"teams": [{"name": "a", "crews": [{"name": "b", "pod": {}}] * 2}]},
+            "the only pod set of that name",
+            id="twice",
+        ),
+        pytest.param(
+            {"teams": [{"name": "a", "crews": [{"name": f"b{n}", "pod": {}} for n in range(5000)]}]},
+            "at most [0-9]+ pod sets",
+            id="many",
+        ),
+    ],
+)
+def test_an_object_that_cannot_be_read_is_an_error_with_its_path(changes: Obj, said: str) -> None:
+    with pytest.raises(InvalidObject, match=said):
+        DeclaredJob(read(GOOD).spec).pod_sets(crane(**changes))
+
+
+@pytest.mark.parametrize("status", [{}, {"running": "many"}, {"running": True}, None], ids=repr)
+def test_a_test_that_cannot_be_answered_does_not_hold(status: Any) -> None:
+    assert DeclaredJob(read(GOOD).spec).is_active({**crane(), "status": status}) is False
