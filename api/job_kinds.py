@@ -178,7 +178,9 @@ class JobKindSpec(KubeModel):
         tuple[PodSetRule, ...],
         schema("Where the pod sets stand, in order.", mandatory=True, **atomic(minItems=1, maxItems=MAX_POD_SET_RULES)),
     ] = ()
-    status: Annotated[StatusRules, schema("What the status means.", mandatory=True)] = Field(default_factory=StatusRules)
+    status: Annotated[StatusRules, schema("What the status means.", mandatory=True)] = Field(
+        default_factory=StatusRules
+    )
     priority_class: Annotated[
         tuple[FieldPath, ...],
         schema("Where a PriorityClass may be named, before the templates.", **atomic(maxItems=8)),

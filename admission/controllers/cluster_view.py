@@ -101,7 +101,7 @@ class ClusterView:
     def __post_init__(self) -> None:
         """Called before other handlers: a handler of a node or flavor finds the trees as they are then."""
         object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
-        object.__setattr__(self, "outside", OutsidePods(self.pods))
+        object.__setattr__(self, "outside", OutsidePods(self.pods, self.workloads))
 
     def topology(self, name: str) -> Topology | None:
         """The topology of that name, be it an object or the tree of a ConfigMap."""

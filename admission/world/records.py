@@ -41,12 +41,16 @@ class HintRecord(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A workload that sleeps with all its equals: why, from when on it will ask for less (epoch seconds), what it waits for."""
+    """An inadmissible workload: why, from when on it asks for less (epoch seconds), its queueing hint.
+
+    `blocks`: whether nothing of its StrictFIFO queue passes it; None in a snapshot that does not say so.
+    """
 
     workload: str
     reason: Reason
     again: float | None = None
     lack: HintRecord | None = None
+    blocks: bool | None = None
 
 
 class Short(msgspec.Struct, frozen=True):

@@ -166,7 +166,7 @@ def capture(
         pods=found.get(BoundPod, ()),
         pending=tuple(_finite(w) for w in sorted(state.queues.workloads(), key=order_of)),
         refused=tuple(
-            Refusal(key, *why, hint_record(memory.hints.get(key)))
+            Refusal(key, *why, hint_record(memory.hints.get(key)), key in memory.blocking)
             for key, why in sorted(state.queues.refusals().items())
         ),
         short=tuple(Short(key, why, hint_record(hint)) for key, (why, hint) in sorted(memory.short.items())),
@@ -226,6 +226,8 @@ def from_snapshot(snapshot: Snapshot) -> World:
     for refusal in snapshot.refused:
         waits = world.queues.workload(refusal.workload)
         overtaken = waits is not None and world.queues.start_reservation(waits.cluster_queue) is not None
+        if refusal.blocks is not None:
+            overtaken = not refusal.blocks
         hint = None if refusal.lack is None else hint_of(refusal.lack)
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, hint=hint)
     for keeper in snapshot.kept:

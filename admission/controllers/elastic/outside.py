@@ -1,7 +1,15 @@
-"""What the pods of each namespace hold that no Workload counts: those that ran there before its elastic quota was made. No IO.
+"""What the pods of each namespace hold beyond what its Workloads have reserved: an elastic quota counts all of it. No IO.
 
-They are never gated, moved or ended by Stowage. An elastic quota counts them all the same, as its document has it: every pod
-that is bound counts. The feed gives the sums to the quota's ClusterQueue, the queues' status shows them.
+An elastic quota counts every pod that is bound, as its document has it, also those that ran there before the quota was made. A
+pod that names a Workload, or the pod set that it is of, is counted by a Workload. But anybody who may change the pod may write
+that, so it is not believed pod by pod: of all that such pods of a namespace hold, only as much is left out as the Workloads of
+the namespace have reserved. So what is charged to a namespace is never less than what its pods hold:
+
+    outside = pods that name nothing + max(0, pods that name something - reserved by Workloads)
+
+Pods that are being deleted and name something are left out: an evicted workload gives its quota back before the last one is
+gone. Stowage never gates, moves or ends pods that no Workload counts. The feed gives the sums to the quota's ClusterQueue, and
+the queues' status shows them.
 """
 
 from __future__ import annotations
@@ -10,53 +18,133 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 from admission.engine.model import BoundPod
+from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
-from api.quantity import PODS
+from api.meta import is_true
+from api.names import FINISHED, QUOTA_RESERVED
+from api.pods import effective_requests, pod_spec
+from api.quantity import PODS, parse_list
+from api.workloads import Workload
 
 
-class SeenPods(Protocol):
-    """What is used of the copy of pods."""
+class Seen(Protocol):
+    """What is used of a copy of objects."""
+
+    @property
+    def objects(self) -> Mapping[str, Any]:
+        """By key."""
 
     def add_handler(self, fn: Callable[[Change[Any]], None], /) -> None:
         """Called for every change, and for what is there already."""
 
 
 class OutsidePods:
-    """See the module. A pod is counted by its Workload if it names one, or the pod set that it is of."""
+    """See the module. Reservations are summed only for the namespaces that somebody has asked for."""
 
-    def __init__(self, pods: SeenPods) -> None:
-        self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    def __init__(self, pods: Seen, workloads: Seen) -> None:
+        self._workloads = workloads
+        self._unnamed: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._named: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._reserved: dict[str, Counter[str]] = {}
+        self._by_workload: dict[str, Mapping[str, int]] = {}
+        self._told: dict[str, Mapping[str, int]] = {}
         self._handlers: list[Callable[[str], None]] = []
-        pods.add_handler(self._changed)
+        pods.add_handler(self._pod_changed)
+        workloads.add_handler(self._workload_changed)
 
     def of(self, namespace: str) -> Mapping[str, int]:
         """The sums by resource, the number of pods among them."""
-        return self._sums.get(namespace, Counter())
+        if namespace not in self._reserved:
+            self._reserved[namespace] = Counter()
+            for key, workload in self._workloads.objects.items():
+                if key.partition("/")[0] == namespace:
+                    self._reserve(key, workload)
+        found = self._told[namespace] = self._sum(namespace)
+        return found
 
     def add_handler(self, fn: Callable[[str], None]) -> None:
         """Called with the namespace whose sums have changed."""
         self._handlers.append(fn)
 
-    def _changed(self, change: Change[Any]) -> None:
-        old = _counts(change.old.bound if change.old else None)
-        new = _counts(None if change.type is ChangeType.DELETED else change.object.bound)
-        if old == new:
-            return
+    def _sum(self, namespace: str) -> Mapping[str, int]:
+        beyond = self._named.get(namespace, Counter()) - self._reserved.get(namespace, Counter())
+        return dict(self._unnamed.get(namespace, Counter()) + beyond)
+
+    def _pod_changed(self, change: Change[Any]) -> None:
+        deleted = change.type is ChangeType.DELETED
+        before, after = change.old, None if deleted else change.object
+        for sums, counts in ((self._unnamed, _unnamed), (self._named, _named)):
+            old, new = counts(before), counts(after)
+            if old != new:
+                _move(sums, change.key.partition("/")[0], old, new)
+        self._tell(change.key.partition("/")[0])
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
         namespace = change.key.partition("/")[0]
-        sums = self._sums[namespace]
+        if namespace in self._reserved:
+            self._reserve(change.key, None if change.type is ChangeType.DELETED else change.object)
+            self._tell(namespace)
+
+    def _reserve(self, key: str, workload: Workload | None) -> None:
+        namespace = key.partition("/")[0]
+        old, new = self._by_workload.pop(key, {}), _reserved(workload)
+        if new:
+            self._by_workload[key] = new
+        sums = self._reserved[namespace]
         sums.subtract(old)
         sums.update(new)
-        for resource in [name for name, amount in sums.items() if not amount]:
-            del sums[resource]
-        if not sums:
-            del self._sums[namespace]
+
+    def _tell(self, namespace: str) -> None:
+        if namespace in self._reserved and self._told.get(namespace) == self._sum(namespace):
+            return
         for fn in self._handlers:
             fn(namespace)
 
 
-def _counts(pod: BoundPod | None) -> Mapping[str, int]:
-    """What the pod adds."""
-    if pod is None or pod.workload is not None or pod.pod_set is not None:
+def _move(sums: defaultdict[str, Counter[str]], namespace: str, old: Mapping[str, int], new: Mapping[str, int]) -> None:
+    found = sums[namespace]
+    found.subtract(old)
+    found.update(new)
+    for resource in [name for name, amount in found.items() if not amount]:
+        del found[resource]
+    if not found:
+        del sums[namespace]
+
+
+def _unnamed(pod: Any) -> Mapping[str, int]:
+    bound: BoundPod | None = pod.bound if pod is not None else None
+    return {} if bound is None or _names_something(bound) else {**bound.requests, PODS: 1}
+
+
+def _named(pod: Any) -> Mapping[str, int]:
+    bound: BoundPod | None = pod.bound if pod is not None and not pod.deleting else None
+    return {**bound.requests, PODS: 1} if bound is not None and _names_something(bound) else {}
+
+
+def _names_something(pod: BoundPod) -> bool:
+    return pod.workload is not None or pod.pod_set is not None
+
+
+def _reserved(workload: Workload | None) -> Mapping[str, int]:
+    """What a Workload has reserved: its usage, or what its templates ask for where that is more; and its pods."""
+    state = workload.status.conditions if workload is not None else ()
+    if workload is None or workload.status.admission is None or is_true(state, FINISHED):
         return {}
-    return {**pod.requests, PODS: 1}
+    if not is_true(state, QUOTA_RESERVED):
+        return {}
+    templates = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
+    total: Counter[str] = Counter()
+    for assigned in workload.status.admission.pod_set_assignments:
+        pod_set = templates.get(assigned.name)
+        count = assigned.count if assigned.count is not None else pod_set.count if pod_set else 0
+        try:
+            usage = Counter(parse_list(assigned.resource_usage))
+            asked = effective_requests(pod_spec(pod_set.template)) if pod_set else {}
+        except (InvalidObject, msgspec.ValidationError):
+            continue
+        total += usage | Counter({name: amount * count for name, amount in asked.items()})
+        total[PODS] += count - usage[PODS]
+    return total

@@ -20,7 +20,8 @@ class Memory:
 
     `hints`: queueing hints of inadmissible workloads. `short`: reason and hint of active workloads that were last refused for
     quota alone. `unevaluated`: workloads that were never evaluated. `returning`: workloads whose capacity reservation ended and
-    that were not evaluated since. `unforeseen`: heads of backfill queues whose start is unknown.
+    that were not evaluated since. `unforeseen`: heads of backfill queues whose start is unknown. `blocking`: refused heads of
+    StrictFIFO queues that nothing passes.
     """
 
     hints: Mapping[str, QueueingHint] = field(default_factory=dict)
@@ -28,6 +29,7 @@ class Memory:
     unevaluated: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
     unforeseen: frozenset[str] = frozenset()
+    blocking: frozenset[str] = frozenset()
 
 
 def refusals(items: Mapping[str, Item], lines: Mapping[str, Line]) -> dict[str, tuple[Reason, float | None]]:
@@ -48,12 +50,14 @@ def _refusal(item: Item, group: EquivalenceClass, lines: Mapping[str, Line]) -> 
 
 def remembered(items: Mapping[str, Item], lines: Mapping[str, Line]) -> Memory:
     """Everything a snapshot keeps except `refusals`."""
-    hints, short, unevaluated = {}, {}, set[str]()
+    hints, short, unevaluated, blocking = {}, {}, set[str](), set[str]()
     for key, item in items.items():
         group, line = item.group, lines.get(item.workload.cluster_queue)
         if group is None or line is None:
             continue
         inadmissible_head = line.inadmissible_head is not None and line.inadmissible_head[0][-1] == key
+        if inadmissible_head:
+            blocking.add(key)
         hint = line.inadmissible_head_hint if inadmissible_head else group.hint
         if hint is not None and (inadmissible_head or group.refused is not None):
             hints[key] = hint
@@ -62,4 +66,4 @@ def remembered(items: Mapping[str, Item], lines: Mapping[str, Line]) -> Memory:
         if key in group.unevaluated:
             unevaluated.add(key)
     returning = frozenset(key for key, item in items.items() if item.lapsed)
-    return Memory(hints, short, frozenset(unevaluated), returning)
+    return Memory(hints, short, frozenset(unevaluated), returning, blocking=frozenset(blocking))

@@ -9,7 +9,7 @@ import pytest
 
 from admission.world.objects import Objects
 from admission.world.world import World
-from api.kube.resources import CLUSTER_QUEUES, NAMESPACES, PODS
+from api.kube.resources import CLUSTER_QUEUES, NAMESPACES, PODS, WORKLOADS
 from api.names import ELASTIC_QUOTA_LABEL, PODSET_LABEL, WORKLOAD_ANNOTATION
 
 CPU = ("elastic-quota", "cpu")
@@ -42,6 +42,19 @@ class Cluster:
         meta = {"name": name, "namespace": namespace, **metadata}
         self.add(PODS, {"metadata": meta, "spec": spec, "status": {"phase": phase}})
 
+    def workload(self, namespace: str, name: str, pods: int, *, reserved: bool = True) -> None:
+        """One that has quota in a queue of its namespace."""
+        requests = {"requests": {"cpu": "1", "example.com/other": "1"}}
+        template = {"spec": {"containers": [{"name": "main", "resources": requests}]}}
+        assigned = {"name": "main", "count": pods, "flavors": {"cpu": "elastic-quota"}}
+        assigned["resourceUsage"] = {"cpu": str(pods)}
+        condition = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
+        condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        status = {"admission": {"clusterQueue": "another", "podSetAssignments": [assigned]}, "conditions": [condition]}
+        spec = {"queueName": "another", "podSets": [{"name": "main", "count": pods, "template": template}]}
+        meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+        self.add(WORKLOADS, {"metadata": meta, "spec": spec, "status": status if reserved else {}})
+
     def used(self, namespace: str) -> int:
         """Millicores."""
         assert self.world.ledger.audit() == []
@@ -67,11 +80,65 @@ def test_bound_pods_without_a_workload_count_in_their_own_namespace(quota_first:
     assert (cluster.used("a"), cluster.used("b")) == (1000, 1000)
 
 
+NAMED = pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param({"annotations": {WORKLOAD_ANNOTATION: "w"}}, id="by its annotation"),
+        pytest.param({"labels": {PODSET_LABEL: "main"}}, id="by the label of its pod set"),
+    ],
+)
+
+
+@NAMED
+@pytest.mark.parametrize(
+    ("reserved", "used"),
+    [
+        pytest.param(None, 3000, id="there is no Workload"),
+        pytest.param(0, 3000, id="its Workload waits"),
+        pytest.param(1, 2000, id="its Workload has fewer pods"),
+        pytest.param(3, 0, id="its Workload counts them"),
+        pytest.param(9, 0, id="its Workload counts more than run"),
+    ],
+)
+@pytest.mark.parametrize("pods_first", [True, False], ids=["pods-first", "Workload-first"])
+def test_what_a_pod_says_of_itself_hides_no_more_than_workloads_have_reserved(
+    named: dict[str, Any], reserved: int | None, used: int, pods_first: bool
+) -> None:
+    """Issue 16, A2 and B2: whoever may write a running pod cannot take it out of the quota."""
+    cluster = Cluster()
+    cluster.quota("a")
+    if reserved is not None and not pods_first:
+        cluster.workload("a", "w", max(1, reserved), reserved=reserved > 0)
+    for name in ("one", "two", "three"):
+        cluster.pod("a", name, **named)
+    if reserved is not None and pods_first:
+        cluster.workload("a", "w", max(1, reserved), reserved=reserved > 0)
+    assert cluster.used("a") == used
+
+
+def test_an_annotation_on_a_pod_that_ran_before_changes_nothing() -> None:
+    """Issue 16, A2: the attack as it was found."""
+    cluster = Cluster()
+    cluster.pod("a", "old")
+    cluster.quota("a")
+    assert cluster.used("a") == 1000
+    cluster.pod("a", "old", annotations={WORKLOAD_ANNOTATION: "nobody"})
+    assert cluster.used("a") == 1000
+
+
+def test_an_evicted_pod_on_its_way_out_is_not_counted_beside_the_workload_that_comes() -> None:
+    cluster = Cluster()
+    cluster.quota("a")
+    out: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    cluster.pod("a", "leaves", annotations={WORKLOAD_ANNOTATION: "w"}, **out)
+    assert cluster.used("a") == 0
+    cluster.pod("a", "old", **out)
+    assert cluster.used("a") == 1000, "one that names nothing counts until it is gone"
+
+
 @pytest.mark.parametrize(
     "pod",
     [
-        pytest.param({"annotations": {WORKLOAD_ANNOTATION: "w"}}, id="its Workload counts it"),
-        pytest.param({"labels": {PODSET_LABEL: "main"}}, id="of an admitted pod set, without topology"),
         pytest.param({"phase": "Failed"}, id="ended"),
         pytest.param({"node": ""}, id="not bound"),
     ],
