@@ -7,7 +7,7 @@ with copies of a node that is typical of the domain they go to. Called by remedi
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from admission.engine.cycle.admission_attempt import Outcome, attempt, fewest
@@ -94,6 +94,11 @@ def _lacking(trying: Trying, found: Outcome) -> list[tuple[FlavorResource, int]]
 def _raise(trying: Trying, fr: FlavorResource, by: int) -> RaiseQuota:
     quota = quota_of(trying.queue, *fr)
     return RaiseQuota(trying.queue.name, *fr, by, (0 if quota is None else quota.nominal) + by)
+
+
+def raised(trying: Trying, by: Mapping[FlavorResource, int]) -> tuple[RaiseQuota, ...]:
+    """The queue's nominal quota raised by these amounts."""
+    return tuple(_raise(trying, fr, amount) for fr, amount in sorted(by.items()))
 
 
 def more_nodes(trying: Trying, sites: Sequence[Site]) -> Change | None:

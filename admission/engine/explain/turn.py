@@ -19,7 +19,7 @@ from admission.engine.decision import Admit, Decision, Preempt, Reason
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.line import order_of
-from admission.engine.queue.pending import StartReservation
+from admission.engine.queue.pending import Kept, StartReservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharing
 
@@ -42,10 +42,14 @@ class Scene:
         held = [each for each in self.queues.start_reservations() if each[0].key != workload.key]
         return sorted(held, key=lambda each: (each[1].start, each[0].key))
 
+    def kept(self, workload: Workload) -> list[tuple[Workload, Kept]]:
+        """The refused heads of other StrictFIFO queues, with what is kept for them."""
+        return [(head, kept) for head, kept in self.queues.kept() if head.cluster_queue != workload.cluster_queue]
+
     def claimed(self, workload: Workload) -> bool:
         """Whether anything but the ledger may keep the workload from starting."""
         waiting = any(owner.key != workload.key for owner, _ in self.queues.capacity_reservations())
-        kept = any(owner.cluster_queue != workload.cluster_queue for owner, _ in self.queues.kept())
+        kept = bool(self.kept(workload))
         together = workload.gang is not None and bool(workload.gang.together)
         return waiting or kept or together or self.startable is not None or bool(self.reservations(workload))
 
@@ -126,7 +130,7 @@ def _line(
         heads = [replace(head, defect=_HELD) for head in heads]  # of a class of its own, so that it alone sleeps
     own = replace(workload, not_before=0.0)
     last = (one for one in (*together, *(others or ())) if one.key not in owners)
-    keepers = {one.key: kept for one, kept in there.kept() if one.cluster_queue != workload.cluster_queue}
+    keepers = {one.key: kept for one, kept in scene.kept(workload)}
     waits = (replace(one, defect=_HELD) for one, _ in there.kept() if one.key in keepers)
     known = {one.key: one for one in (*waits, *last, *(owner for owner, _ in owned), *heads, own)}
     everybody = tuple(reversed(known.values()))

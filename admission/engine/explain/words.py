@@ -68,7 +68,7 @@ def headline(explanation: Explanation) -> str:
         case Verdict.CANNOT_RUN:
             start = NEVER
         case _:
-            start = nearest(explanation)
+            start = ": ".join(filter(None, (nearest(explanation), explanation.cause)))
     if explanation.starts is not None:
         start = f"{start}; {expected(explanation.starts)}"
     remedies = [remedy_text(remedy) for remedy in explanation.remedies[:_NAMED]]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from admission.engine.decision import Preempt, Reason
+from admission.engine.explain.changes import RaiseQuota
 from admission.engine.explain.explain import explain
 from admission.engine.explain.turn import Scene
 from admission.engine.explain.value import Verdict
+from admission.engine.explain.words import headline
 from admission.engine.model import ClusterQueue, Flavor, PreemptionPolicy
 from tests.admission.engine.cycle.evicting import Evicting, evicting, running
 from tests.admission.engine.making import STRICT, admitted, host, queue, racks, waits, workload
@@ -92,6 +94,24 @@ def test_the_explanation_knows_what_is_kept() -> None:
     assert borrows is not None
     found = explain(cluster.ledger, borrows, 0.0, scene=Scene(cluster.queues))
     assert (found.verdict, f"{found.reason}: {found.message}") == (Verdict.WAITS, told["borrows"])
+
+
+@pytest.mark.parametrize(("borrows", "raised"), [(1, 1000), (2, 2000)])
+def test_the_explanation_says_for_whom_and_which_quota_would_do(borrows: int, raised: int) -> None:
+    """Issue 16, D6: beside what is kept for the head, the least that admits the borrower."""
+    cluster = scene(borrows=borrows)
+    cluster.cycle()
+    waits_for = cluster.queues.workload("borrows")
+    assert waits_for is not None
+    found = explain(cluster.ledger, waits_for, 0.0, scene=Scene(cluster.queues))
+    assert "quota is kept for head" in headline(found)
+    (remedy,) = found.remedies
+    (change,) = remedy.changes
+    assert isinstance(change, RaiseQuota)
+    assert (change.cluster_queue, change.by) == ("theirs", raised)
+    cluster.tell(queue("theirs", cohort="all", any=1 + raised // 1000))
+    cluster.queues.requeue(("theirs",))
+    assert "borrows" in admitted(cluster.cycle())
 
 
 def test_it_starts_with_what_it_kept_and_what_is_left_is_lent() -> None:
