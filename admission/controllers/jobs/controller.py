@@ -4,7 +4,7 @@ It watches, asks `plan` what to do, and does it through the API server; nothing 
 (`batch/job:ns/name`), one worker a key. That pods of a running job become ready or end is collected for a while, and a job
 that looks as it did when there was nothing to do is not planned again, so that the many status updates of a running job cost
 next to nothing. A write that meets somebody else's change ends the round: the change itself brings the key back. Only the
-leader runs it (admission/app.py builds it).
+leader runs it (assembly.py builds it).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ It watches, asks `plan` what to do, and does it through the API server; nothing 
 (`pod:ns/name`, `group:ns/name`), one worker a key. Pods of a group come one by one: while it is not complete it is looked
 at once a second at most, and afterwards its pods' changes are taken together, for longer the more there are, so that the cost
 of a group of ten thousand grows with their number and not with its square. A gang of one costs a look to make its Workload, one
-to start it, and one for all steps of its pod afterwards (changes.py). Only the leader runs it (admission/app.py builds it).
+to start it, and one for all steps of its pod afterwards (changes.py). Only the leader runs it (assembly.py builds it).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It watches, asks `setplan` what to do, and does it; nothing is decided here. Work is keyed by set (`framework:ns/name`), one
 worker a key; the changes of a set's pods are taken together. Kinds are installed separately (controllers/served.py). Only
-the leader runs it (admission/app.py builds it). Starting and ending the pods is the controller of plain pods'.
+the leader runs it (assembly.py builds it). Starting and ending the pods is the controller of plain pods'.
 """
 
 from __future__ import annotations

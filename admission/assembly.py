@@ -1,0 +1,293 @@
+"""What the controller process is made of: each function builds one part of it, with what that part watches and runs.
+
+A part gives its informers, which run always, so that a standby is warm, and its runs, which are the leader's. A new controller
+is one line in the part that it belongs to. Called by app.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from admission.controllers.cluster_view import Views
+from admission.controllers.elastic.controller import ElasticQuotaController
+from admission.controllers.evictor import Evictor
+from admission.controllers.explaining import Explainer, Patience
+from admission.controllers.feed import Feed
+from admission.controllers.job_kinds import JobKindController
+from admission.controllers.jobs.controller import JobController
+from admission.controllers.jobs.surroundings import JobOptions
+from admission.controllers.lives import Lives
+from admission.controllers.nodes import NodeController
+from admission.controllers.options import job_options, life_rules, shown
+from admission.controllers.pods.controller import PodController
+from admission.controllers.pods.freequeue import FreeQueueController
+from admission.controllers.pods.podgroups import PodGroupController, PodGroups
+from admission.controllers.pods.sets import SetController
+from admission.controllers.pods.together import GangGroupController
+from admission.controllers.queues import QueueController
+from admission.controllers.readiness import Readiness
+from admission.controllers.sakkara.groups import SakkaraGroups
+from admission.controllers.sakkara.output_controller import ResultController
+from admission.controllers.sakkara.output_members import MemberPod, read_member
+from admission.controllers.sakkara.output_paths import Paths
+from admission.controllers.sakkara.output_times import SolverTimes
+from admission.controllers.sakkara.reporter import Reporter
+from admission.controllers.scheduler import Scheduler
+from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.shares import NO_SHARES, LedgerShares
+from admission.controllers.unmanaged import UnmanagedKinds
+from admission.controllers.waits import WaitReporter
+from admission.controllers.workloads import WorkloadController
+from admission.engine.ledger import Ledger
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.scheduler_state import SchedulerState
+from admission.integrations.pod import QueuedPod, QueuedPodReader
+from admission.integrations.registry import ADAPTERS
+from admission.integrations.sets import SETS
+from admission.job_kinds import JobKinds
+from admission.settings import AdmissionSettings
+from api.kube.client import Kube
+from api.kube.events import EventRecorder
+from api.kube.informer import Informer
+from api.kube.resources import CONFIG_MAPS, ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
+from api.kube.served import WhenServed
+from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
+from api.sakkara import ConfigMap
+
+Run = tuple[str, Callable[[], Awaitable[None]]]
+"""The name of a task, and what it runs until it is cancelled."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the parts have in common. `kube` reads, `writer` writes while we lead."""
+
+    kube: Kube
+    writer: Kube
+    settings: AdmissionSettings
+    views: Views
+    recorder: EventRecorder
+    job_kinds: JobKinds
+
+    @cached_property
+    def options(self) -> JobOptions:
+        """By what jobs, pods and sets of pods are managed."""
+        return job_options(self.settings, self.views.namespaces.objects)
+
+    @property
+    def labels(self) -> str | None:
+        """The label selector of the jobs that are watched: others take no memory."""
+        return None if self.settings.manage_jobs_without_queue_name else QUEUE_NAME_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a part of the process watches always, and what it runs while we lead."""
+
+    informers: tuple[Informer[Any], ...] = ()
+    runs: tuple[Run, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """The ledger, the queues and the cycle over them."""
+
+    part: Part
+    state: SchedulerState
+    ledger: Ledger
+    queues: PendingQueues
+    feed: Feed
+    scheduler: Scheduler
+    context: SchedulerContext
+    times: SolverTimes
+
+
+def deciding(shared: Shared) -> Deciding:
+    """The cycle, what is told of its waits, and explanations."""
+    settings, views, writer = shared.settings, shared.views, shared.writer
+    section, sharing = settings.controller, settings.fair_sharing.rules()
+    ledger, queues, due = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
+    state = SchedulerState(ledger, queues)
+    by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
+    feed = Feed(views, state, due.set, rules=settings.resources.rules(), by_eviction=by_eviction)
+    shared.job_kinds.on_change(feed.kinds_changed)
+    readiness = _readiness(shared, state, due)
+    explainer = Explainer(
+        writer,
+        views,
+        ledger,
+        queues,
+        shared.recorder,
+        Patience(section.explain_after, section.explain_period),
+        sharing=sharing,
+        startable=lambda: readiness.startable(in_flight=False) if readiness else None,
+    )
+    waits = WaitReporter(writer, views, shared.recorder, section.wait_report_period, explainer=explainer)
+    context = SchedulerContext(feed, ledger, queues, due, section, sharing, readiness)
+    times = SolverTimes(views.workloads.objects.get)
+    scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=times.spent)
+    part = Part(
+        runs=(
+            ("scheduler", scheduler.run),
+            ("wait reasons", waits.reconciler.run),
+            ("explanations", explainer.reconciler.run),
+        )
+    )
+    return Deciding(part, state, ledger, queues, feed, scheduler, context, times)
+
+
+def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Readiness | None:
+    """Who waits for the pods of others, where the settings ask for that."""
+
+    def requeue_all() -> None:
+        state.requeue_all()
+        due.set()
+
+    rules = shared.settings.wait_for_pods_ready
+    return Readiness(shared.views, requeue_all) if rules.enabled and rules.block_admission else None
+
+
+def living(shared: Shared, decides: Deciding) -> Part:
+    """The lives of Workloads and nodes, and what queues say of themselves."""
+    settings, views, writer, recorder = shared.settings, shared.views, shared.writer, shared.recorder
+    section, gauges = settings.controller, shown(settings)
+    workloads = WorkloadController(
+        writer, views, recorder, decides.feed.validation_error, section.workload_workers, rules=life_rules(settings)
+    )
+    shared.job_kinds.on_change(workloads.kinds_changed)
+    nodes = NodeController(writer, views, decides.ledger, Evictor(writer, views, recorder), recorder)
+    quota = decides.ledger.quota
+    shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
+    period = section.queue_status_period
+    status = QueueController(writer, views, decides.queues, quota, period, shares=shares, shown=gauges)
+    lives = Lives(views, by_local_queue=gauges.local_queues)
+    return Part(
+        runs=(
+            ("workloads", workloads.run),
+            ("nodes", nodes.reconciler.run),
+            ("lives", lives.run),
+            *(("queue status", reconciler.run) for reconciler in status.reconcilers()),
+        )
+    )
+
+
+def whole_jobs(shared: Shared) -> Part:
+    """Jobs that are suspended and started as a whole, and the kinds that JobKinds declare."""
+    views, settings = shared.views, shared.settings
+    informers = {
+        kind.framework: WhenServed(shared.kube, kind.resource, label_selector=shared.labels) for kind in ADAPTERS
+    }
+    jobs = JobController(
+        shared.writer,
+        ADAPTERS,
+        informers,
+        views.workloads,
+        views.flavors,
+        views.workload_priorities,
+        views.priorities,
+        shared.recorder,
+        options=shared.options,
+        workers=settings.controller.job_workers,
+    )
+    views.namespaces.add_handler(lambda change: jobs.namespace_changed(change.key))
+    kinds = JobKindController(shared.writer, shared.job_kinds, jobs, shared.labels, time.time)
+    unmanaged = UnmanagedKinds(shared.kube, shared.recorder)
+    return Part(
+        (*informers.values(), shared.job_kinds.informer, *unmanaged.informers.values()),
+        (("jobs", jobs.run), ("job kinds", kinds.run), ("kinds that are not managed", unmanaged.run)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """What describes gangs of pods, in each dialect. `pods`: those that are queued by themselves or in a group."""
+
+    pods: Informer[QueuedPod]
+    pod_groups: PodGroups
+    described: SakkaraGroups
+    maps: Informer[ConfigMap]
+    informers: tuple[Informer[Any], ...] = field(default=())
+
+
+def gangs(shared: Shared) -> Gangs:
+    """The copies of pods, PodGroups and ConfigMaps of groups."""
+    kube, keys = shared.kube, shared.settings.integrations
+    reader = QueuedPodReader(keys.label_keys_to_copy, keys.annotation_keys_to_copy)
+    pods: Informer[QueuedPod] = Informer(kube, PODS, reader, label_selector=shared.labels)
+    groups = {kind: WhenServed(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
+    maps = Informer(kube, CONFIG_MAPS, ConfigMap, label_selector=SAKKARA_GROUP)
+    described = SakkaraGroups(maps, shared.settings.sakkara.highest_priority)
+    return Gangs(pods, PodGroups(groups, described), described, maps, (pods, *groups.values(), maps))
+
+
+def plain_pods(shared: Shared, known: Gangs) -> Part:
+    """Pods that are queued by themselves, in groups and in sets."""
+    views, section = shared.views, shared.settings.controller
+    priorities = views.workload_priorities, views.priorities
+    pods = PodController(
+        shared.writer,
+        known.pods,
+        views.workloads,
+        views.flavors,
+        *priorities,
+        shared.recorder,
+        gangs=known.pod_groups,
+        options=shared.options,
+        workers=section.pod_writes,
+        at_once=section.pod_writes,
+    )
+    of_kind = {kind.framework: WhenServed(shared.kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in SETS}
+    sets = SetController(
+        shared.writer,
+        of_kind,
+        known.pods,
+        views.workloads,
+        *priorities,
+        shared.recorder,
+        options=shared.options,
+        at_once=section.writes,
+    )
+    views.namespaces.add_handler(lambda change: pods.namespace_changed(change.key))
+    views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
+    pod_groups = PodGroupController(shared.writer, known.pods, known.pod_groups, views.workloads)
+    return Part(
+        (*known.informers, *of_kind.values()),
+        (
+            ("pods", pods.run),
+            ("sets of pods", sets.run),
+            ("pod groups", pod_groups.run),
+            ("gang groups", GangGroupController(shared.writer, views.workloads).run),
+            ("queues of gangs", FreeQueueController(shared.writer, known.pods, views).run),
+        ),
+    )
+
+
+def dialects(shared: Shared, known: Gangs, decides: Deciding) -> Part:
+    """Elastic quotas, and what Sakkara's groups are told."""
+    views = shared.views
+    quotas = {kind: WhenServed(shared.kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
+    members: Informer[MemberPod] = Informer(shared.kube, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
+    results = ResultController(
+        shared.writer,
+        known.maps,
+        known.described,
+        members,
+        known.pods,
+        views.workloads,
+        Paths(decides.ledger, views.nodes),
+        decides.times,
+        at_once=shared.settings.controller.writes,
+    )
+    return Part(
+        (*quotas.values(), members),
+        (
+            ("elastic quotas", ElasticQuotaController(shared.writer, views, quotas, shared.recorder).run),
+            ("Sakkara's ConfigMaps", Reporter(views, known.described, shared.recorder).run),
+            ("results of groups", results.run),
+        ),
+    )
