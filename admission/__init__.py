@@ -1,1 +1,1 @@
-"""Who may start, and where: the webhook, the reconcilers, the admission loop; `admission.engine` inside is pure."""
+"""Which workloads start, and where: the webhook, the reconcilers, the admission loop; `admission.engine` inside is pure."""

@@ -142,7 +142,7 @@ def deciding(shared: Shared) -> Deciding:
 
 
 def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Readiness | None:
-    """Who waits for the pods of others, where the settings ask for that."""
+    """What makes workloads wait for the pods of others, where the settings ask for that."""
 
     def requeue_all() -> None:
         state.requeue_all()

@@ -1,4 +1,4 @@
-"""Metrics of workloads' lives: who got how far, and how long each stage took; by ClusterQueue, and by LocalQueue.
+"""Metrics of workloads' lives: how many reached each stage, and how long each stage took; by ClusterQueue, and by LocalQueue.
 
 Under the names that existing dashboards read. Observed by controllers/lives.py, evictions by controllers/evictor.py.
 """

@@ -104,7 +104,7 @@ class PodsReadySection(Section):
 
     @model_validator(mode="after")
     def _said_to_be_on(self) -> Self:
-        # the time that an evicted workload queues by counts also where nobody waits for pods
+        # the time that an evicted workload queues by counts also where no workload waits for pods
         return _switched(self, "enabled", but={"requeuing_strategy"})
 
 

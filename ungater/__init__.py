@@ -1,1 +1,1 @@
-"""Who goes to which node: opens the topology gate of admitted pods, in batches. `plan` is pure, `controller` acts."""
+"""Opens the topology gate of admitted pods, in batches. `plan` is pure, `controller` acts."""

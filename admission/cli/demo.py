@@ -45,7 +45,7 @@ class Told:
 async def play(
     console: Console, asks: Sequence[Ask] | None = None, *, deadline: float = 60.0, pace: float = 0.0
 ) -> Told:
-    """The whole demo; `pace` are the seconds between two jobs, for those who watch.
+    """The whole demo; `pace` are the seconds between two jobs, to watch them.
 
     Raises StoryFailed after `deadline` seconds, and ProcessFailed when a process does not come up.
     """

@@ -124,6 +124,6 @@ def explained(world: World, key: str) -> Explanation:
 
 
 def _ahead(world: World, workload: Workload) -> list[str]:
-    """Who will be considered before it in its queue."""
+    """The workloads before it in its queue."""
     active = [other.key for other in world.queues.active(workload.cluster_queue)]
     return active[: active.index(workload.key)] if workload.key in active else []

@@ -149,7 +149,7 @@ class Processes:
         await self.stop()
 
     def failure(self) -> str | None:
-        """Who has ended without being told to, each with the end of its log."""
+        """The processes that ended without being told to, each with the end of its log."""
         failures = [failure for child in self.children.values() if (failure := child.failure())]
         return "\n".join(failures) or None
 

@@ -154,7 +154,7 @@ def _bar(err: Console, size: int) -> Iterator[Step | None]:
 
 
 def _replay(world: World, out: Console) -> None:
-    """What is decided at the snapshot's moment, one JSON a line, the same bytes each time; then about those who slept."""
+    """What is decided at the snapshot's moment, one JSON a line, the same bytes each time; then what is inadmissible."""
     slept = world.queues.refusals().keys()
     _decide(world, out, None)
     if slept:
@@ -163,7 +163,7 @@ def _replay(world: World, out: Console) -> None:
 
 
 def _decide(world: World, out: Console, of: Collection[str] | None) -> None:
-    """Cycles until there is nothing more to decide; prints what concerns these, or everybody."""
+    """Cycles until there is nothing more to decide; prints what concerns these, or all."""
     more = True
     while more:
         report = world.cycle()
@@ -194,7 +194,7 @@ def _tell(asked: Asked, outcome: Outcome, world: World, out: Console) -> None:
 
 
 def _answer(runs: Sequence[Run], world: World, out: Console) -> None:
-    """Would it run now, where, whom would it evict."""
+    """Would it run now, where, and which victims would it evict."""
     for one in runs:
         if one.admission is not None:
             text, style = f"would run now: {tables.where(one.admission, world.ledger)}", "green"

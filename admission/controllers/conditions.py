@@ -230,7 +230,7 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
 
 
 def without_reservation(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
-    """Where somebody took the admission or QuotaReserved away without an eviction: the other goes too, and Admitted.
+    """Where a client removed the admission or QuotaReserved without an eviction: remove the other too, and Admitted.
 
     The same object where both are there or both are not, and while an eviction is being carried out.
     """

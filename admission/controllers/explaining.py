@@ -96,7 +96,7 @@ class Explainer:
             if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN):
                 await self._write(workload, found)
         finally:
-            # Also when it could not be written: the next one would come at once, and nobody else to the loop.
+            # Also when it could not be written: the next one would come at once, and nothing else would get the loop.
             await asyncio.sleep(spent * _REST)
 
     async def _write(self, workload: Workload, found: Explanation) -> None:

@@ -136,7 +136,7 @@ def _limits(quota: ResourceQuota) -> Iterable[tuple[Gauge, float]]:
 
 
 def of_local_queue(queue: LocalQueue, activity: Activity, tally: Tally) -> Table:
-    """All series of a LocalQueue. Who waits counts as inadmissible once it was told why."""
+    """All series of a LocalQueue. A waiting workload counts as inadmissible once its status says why it waits."""
     at = (queue.metadata.name, queue.metadata.namespace or "")
     active = tally.unadmitted[NO_RESERVATION, Reason.PENDING_EVALUATION]
     return {

@@ -1,4 +1,4 @@
-"""What the controller keeps of a bound pod: who it is, and what the engine counts; and of a node. The rest is read and let go.
+"""What the controller keeps of a bound pod (its identity, and what the engine counts) and of a node. The rest is let go.
 
 Pods are the bulk of what the controller watches: a hundred thousand of them, kept whole, are half a gigabyte. Here each is
 converted as it arrives (engine/intake), and what many pods have in common stands in memory once. `views` gives a reader

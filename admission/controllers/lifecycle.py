@@ -52,7 +52,7 @@ _AFTER_A_WHILE = (
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Settings of a Workload's life. `pods_ready` None: nobody waits for pods; `finished_kept`: seconds that a finished
+    """Settings of a Workload's life. `pods_ready` None: no workload waits for pods; `finished_kept`: seconds that a finished
     Workload stays, None for ever."""
 
     pods_ready: PodsReadyRules | None = None

@@ -40,7 +40,7 @@ class FailureRules:
 
 
 class Presence(Enum):
-    """What a node is to those who have a place on it."""
+    """What a node is to the workloads that have a place on it."""
 
     GONE = auto()
     NOT_READY = auto()
@@ -56,7 +56,7 @@ class Host:
 
     @property
     def presence(self) -> Presence:
-        """Gone, too, where nobody has ever said whether it is ready."""
+        """Gone, too, where it never had a Ready condition."""
         ready = [c for c in self.node.status.conditions if c.type == "Ready"] if self.node else []
         if not ready:
             return Presence.GONE

@@ -244,7 +244,7 @@ class QueueController:
             await self._hold(self._views.topologies, topology, used)
 
     async def _hold(self, informer: Informer[Held], obj: Held | None, used: bool) -> None:
-        """Puts the finalizer on a living object; takes it off a deleted one that nobody uses any more."""
+        """Put the finalizer on a living object; take it off a deleted one that is no longer in use."""
         if obj is None:
             return
         held, dying = IN_USE_FINALIZER in obj.metadata.finalizers, bool(obj.metadata.deletion_timestamp)

@@ -1,4 +1,4 @@
-"""Whether the pods of all admitted workloads are ready, for who admits one workload at a time (blockAdmission).
+"""Whether the pods of all admitted workloads are ready, for clusters that admit one workload at a time (blockAdmission).
 
 Two gangs that start at once may take each other's last nodes and both hang; so the next one starts when the pods of those
 before it are ready. The scheduler asks before each cycle; when the last pods have become ready, the workloads that were refused
@@ -33,7 +33,7 @@ class Readiness:
         return self._unready.union(in_flight)
 
     def settled(self, in_flight: bool) -> None:
-        """A write has ended. If it admitted nobody, those who were refused for it are worth another look."""
+        """A write has ended. If it admitted nothing, requeue the workloads that were refused because of it."""
         if self.startable(in_flight):
             self._request_cycle()
 

@@ -40,7 +40,7 @@ class Repairs:
             self._request_cycle()
 
     def due(self, busy: Container[str]) -> dict[str, list[str]]:
-        """Who is to be looked at next, with the failed nodes; `busy` as in `decisions`, which takes them."""
+        """The workloads to look at next, with their failed nodes; `busy` as in `decisions`, which takes them."""
         return {key: nodes for key in self._due if (nodes := self._lost(key, busy))}
 
     def _lost(self, key: str, busy: Container[str]) -> list[str]:
@@ -50,7 +50,7 @@ class Repairs:
         return failed_nodes(workload)
 
     def decisions(self, busy: Container[str]) -> Iterator[Decision]:
-        """What to do about each workload that is due: it moves, or it goes. Nobody else is evicted for it.
+        """What to do about each workload that is due: it moves, or it is evicted. No other workload is evicted for it.
 
         `busy`: workloads of which something is being written; they stay due until `written`.
         """

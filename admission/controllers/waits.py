@@ -29,10 +29,10 @@ from api.meta import find_condition, is_true
 from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload, WorkloadStatus
 
-# Most workloads that do not fit at once are admitted moments later; what they waited for then interests nobody.
+# Most workloads that do not fit at once are admitted moments later; what they waited for is then of no interest.
 _FIRST_DELAY = 0.5
 NUMBERS_A_SECOND: Final = 5.0
-"""New numbers that are written a second, of all that wait together: any admission changes them for everybody behind it."""
+"""New numbers that are written a second, of all that wait together: any admission changes them for all workloads behind it."""
 
 
 @dataclass(frozen=True, slots=True)

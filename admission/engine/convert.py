@@ -479,7 +479,7 @@ def node(given: pods.Node) -> model.Node:
 
 @lru_cache(4096)
 def _offered(amounts: tuple[tuple[str, str | int | float], ...]) -> quantity.Resources:
-    """What a node offers; nodes of one kind share it, and nobody changes it."""
+    """What a node offers; nodes of one kind share it, and it never changes."""
     return quantity.parse_list(dict(amounts), "status.allocatable")
 
 

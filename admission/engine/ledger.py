@@ -141,7 +141,7 @@ class Ledger:
 
     @property
     def allocations(self) -> Allocations:
-        """Who takes what where, and which pod belongs to whom."""
+        """What each workload takes on each node, and which pod belongs to which workload."""
         return self._allocations
 
     # ---- bookings
@@ -151,7 +151,7 @@ class Ledger:
         return self.admissions.get(key)
 
     def holders(self, queue: str) -> list[Allocation]:
-        """The bookings charged to the ClusterQueue, by key; holds, and who is `away`, are left out."""
+        """The bookings charged to the ClusterQueue, by key; without holds and the workloads in `away`."""
         keys = sorted(self._allocations.by_queue.get(queue, set()) - self._held - self._away)
         return [self._allocations.by_workload[key] for key in keys]
 
@@ -174,7 +174,7 @@ class Ledger:
         self.journal.put(self.admissions, workload.key, admission)
 
     def hold(self, workload: Workload, admission: Admission) -> None:
-        """Keep this free for a workload that waits for others to leave: booked like an admission, evicted by nobody."""
+        """Keep this free for a workload that waits for others to leave: counted like an admission, and never a victim."""
         self.charge(workload, admission)
         self.journal.add(self._held, workload.key)
 
@@ -183,7 +183,7 @@ class Ledger:
         self.journal.add(self._held, key)
 
     def unhold(self, key: str) -> None:
-        """The hold is over; nobody has more room than before it."""
+        """The hold is over; no workload has more capacity than before it."""
         generations = self._capacity.generations()
         self.release(key)
         self._capacity.keep_generations(generations)

@@ -43,7 +43,7 @@ AUTO_LEVEL = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node. `usable`: Ready and schedulable. `allocatable` without the pods of anybody."""
+    """A node. `usable`: Ready and schedulable. `allocatable` with no pod subtracted."""
 
     name: str
     labels: Mapping[str, str]

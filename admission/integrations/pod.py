@@ -156,7 +156,7 @@ class QueuedPod:
 
     @property
     def lasting(self) -> bool:
-        """Whether nobody need come in its place."""
+        """Whether it needs no successor."""
         return self.counts and (self.succeeded or not self.deleted)
 
     def read_spec(self) -> dict[str, Any]:

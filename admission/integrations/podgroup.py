@@ -95,7 +95,7 @@ class Unit:
 
     @property
     def fast(self) -> bool:
-        """Whether the first member stands for all, so that nobody waits for the others to be created."""
+        """Whether the first member stands for all, so that the others need not be created first."""
         return bool(self.group) and self._says(names.POD_GROUP_FAST_ADMISSION, "true")
 
     @property
@@ -199,7 +199,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """The members against a Workload's pod sets: who stays, who is too many, whose place is taken, who fits nowhere."""
+    """The members against a Workload's pod sets: which stay, which are too many, whose places are taken, which fit nowhere."""
 
     kept: tuple[QueuedPod, ...]
     excess: tuple[QueuedPod, ...]

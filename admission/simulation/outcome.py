@@ -108,7 +108,7 @@ class Outcome:
     use: tuple[Use, ...] = ()
 
     def waiting(self) -> list[Run]:
-        """Who never got in."""
+        """The workloads that were never admitted."""
         return [run for run in self.runs.values() if run.state is State.WAITING]
 
 

@@ -111,7 +111,7 @@ def clock(seconds: float | None) -> str:
 
 
 def why(run: Run) -> str:
-    """Why it has no place; whom it would evict."""
+    """Why it has no place; which victims it would evict."""
     if run.preempts:
         return f"evicts {', '.join(run.preempts)}: {run.message}"
     return ": ".join(part for part in (run.reason, run.message) if part) or "not considered yet"

@@ -140,7 +140,7 @@ class OwnCertificates:
             await self._kube.patch(resource, one["metadata"]["name"], body, kind=PatchKind.MERGE)
 
     async def _publish_to_crds(self, state: State) -> None:
-        """The CAs into the CRDs that call us: when they change, and now and then, for somebody may apply the CRDs again.
+        """The CAs into the CRDs that call us: when they change, and now and then, since the CRDs may be applied again.
 
         A CRD that is missing, or that we may not write, does not keep the webhooks from their certificate.
         """
@@ -195,7 +195,7 @@ def _trusting(hook: dict[str, Any], bundle: bytes) -> dict[str, Any]:
 
 
 class MountedCertificates:
-    """Made by somebody else, in `tls.crt` and `tls.key` of a folder."""
+    """Made by another program, in `tls.crt` and `tls.key` of a folder."""
 
     def __init__(self, folder: Path, tls: Serving) -> None:
         self._folder, self._tls = folder, tls

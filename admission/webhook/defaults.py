@@ -81,14 +81,14 @@ def is_opted_in(namespace: str, lookups: Lookups) -> bool:
 
 
 def default_queue(namespace: str, lookups: Lookups) -> str | None:
-    """The queue of who names none: `default`, else the namespace's elastic quota."""
+    """The queue of a job that names none: `default`, else the namespace's elastic quota."""
     if object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
         return DEFAULT_QUEUE
     return names.ELASTIC_QUOTA if lookups.has_elastic_quota(namespace) else None
 
 
 def _hand_over(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Rules) -> None:
-    """Leave the job to the controller of other clusters where its queue says so and nobody else is named."""
+    """Leave the job to the controller of other clusters where its queue says so and the job names no other controller."""
     spec = job.get("spec") or {}
     if not rules.multikueue or spec.get("managedBy", kind.controller) != kind.controller:
         return

@@ -52,7 +52,7 @@ CREATE, UPDATE = "CREATE", "UPDATE"
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """The user that sent the request."""
 
     username: str = ""
 

@@ -1,4 +1,4 @@
-"""The pods of gangs as the webhook keeps them: who they are, and what all pods of one gang have in common."""
+"""The pods of gangs as the webhook keeps them: their identity, and what all pods of one gang have in common."""
 
 from __future__ import annotations
 

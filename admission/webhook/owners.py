@@ -1,4 +1,4 @@
-"""Owners of new pods and Jobs: who claims to be of a job that is admitted as a whole must be its.
+"""Owners of new pods and Jobs: an object that claims to be part of a job admitted as a whole must be part of it.
 
 A pod of a Job, and a Job of a JobSet, is not queued by itself, so the claim is not believed: either Kubernetes' own controller
 of Jobs creates the pod (`Rules.job_controllers`, users that nobody else can be), or the owner is read from the API server

@@ -101,7 +101,7 @@ def is_part(pod: Mapping[str, Any], rules: Rules) -> bool:
 
 
 def _is_replaced(pod: Mapping[str, Any]) -> bool:
-    """Whether a Deployment's ReplicaSet makes another pod in its place, so that nobody need keep this one."""
+    """Whether a Deployment's ReplicaSet makes another pod in its place, so that this one need not be kept."""
     return REPLICA_SET in _controllers(pod)
 
 
@@ -147,7 +147,7 @@ def _binding(pod: Mapping[str, Any], rules: Rules) -> Errors:
 
 
 def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules) -> Errors:
-    """The errors of a change. What was queued stays queued, and who the pod is stays as it was told when it was taken in."""
+    """The errors of a change. What was queued stays queued, and the pod's identity stays what it was."""
     errors = [
         *_identity(old, new),
         *_managed(new),

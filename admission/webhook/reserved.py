@@ -1,4 +1,4 @@
-"""Names of queues that nobody may write: GANG_QUEUE and SAKKARA_QUEUE are for gangs that named no queue. Pure.
+"""Names of queues that users may not write: GANG_QUEUE and SAKKARA_QUEUE are for gangs that named no queue. Pure.
 
 They count nothing, so naming them would mean to run beside every quota. A gang may name its own all the same where it would
 get it anyway: where no elastic quota, no default queue and no rule for jobs without a queue holds for its namespace. A

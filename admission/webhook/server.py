@@ -303,7 +303,7 @@ class _Face:
             await asyncio.sleep(0)
 
     async def _discard(self, request: web.BaseRequest) -> None:
-        """Reads on for a little: who finds his connection closed while he still writes does not read the answer."""
+        """Read on for a little: a client whose connection is closed while it still writes does not read the answer."""
         left = self.limits.body
         with contextlib.suppress(TimeoutError, OSError, web.RequestPayloadError):
             async with asyncio.timeout(min(_LINGER, self.limits.whole / 2)):
@@ -314,7 +314,7 @@ class _Face:
                     await self._pause()
 
     async def _send(self, request: web.BaseRequest, response: web.Response) -> None:
-        """Who does not read the answer in time is cut off, and so is who has more to say."""
+        """Cut off a client that does not read the answer in time, or that has more to say."""
         long = not isinstance(response.body, bytes) or len(response.body) > self.limits.small
         if long:
             self._sending.enter(request.protocol, address(request.transport), lambda: cut(request.transport))
@@ -421,7 +421,7 @@ class _Connection(RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """What is no HTTP is not logged, nor told to him who sent it: both would be as long as he likes."""
+        """What is no HTTP is neither logged nor sent back: both would be as long as its sender likes."""
         if status != HTTPStatus.BAD_REQUEST:
             return super().handle_error(request, status, exc, message)
         response = web.Response(status=status, text="this is no request of HTTP\n")

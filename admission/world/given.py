@@ -137,7 +137,7 @@ class Given:
                 given.append(Document("", one[1]))
 
     def imply_namespaces(self) -> None:
-        """Those that nobody describes."""
+        """Namespaces that are used and not described."""
         named = {document.object["metadata"]["name"] for document in self.of(NAMESPACES)}
         used = {
             document.object["metadata"]["namespace"]

@@ -1,4 +1,4 @@
-"""What a Workload's status says beyond what the engine takes from it: who it is to people, what its admission still lacks.
+"""What a Workload's status says beyond what the engine takes from it: its name for people, what its admission still lacks.
 
 Called by cluster.py and files.py, for whatever Workloads there are.
 """
@@ -65,7 +65,7 @@ def take_gangs(world: World, groups: Iterable[PodGroup], told: Iterable[tuple[st
 
 
 def take_states(world: World, workloads: Iterable[Workload]) -> None:
-    """Who has lost a node, and whose pods are not ready yet."""
+    """The workloads that have lost a node, and those whose pods are not ready yet."""
     for workload in workloads:
         if nodes := failed_nodes(workload):
             world.failed[workload.key] = tuple(nodes)

@@ -91,7 +91,7 @@ class World:
 
     @property
     def queues(self) -> PendingQueues:
-        """Who waits."""
+        """The workloads that wait."""
         return self.state.queues
 
     @property

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are: configuration, TLS and tokens by kubernetes-asyncio, over its aiohttp session.
+"""Where the API server is, and our identity: configuration, TLS and tokens by kubernetes-asyncio, over its aiohttp session.
 
 kubernetes-asyncio reads the kubeconfig (certificates, tokens, exec plugins, OIDC) or the mounted ServiceAccount and
 builds the TLS context and the session; its generated client is not used. A token is read again when the server says

@@ -79,7 +79,7 @@ def decoder_for(item_type: type[T] | Decoder[T]) -> Decoder[T]:
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who an object is. `uid` and `resource_version` are empty where the projected type does not carry them."""
+    """The identity of an object. `uid` and `resource_version` are empty where the projected type does not carry them."""
 
     name: str
     namespace: str

@@ -33,7 +33,7 @@ MayRead = Callable[[str, str], Awaitable[Reader]]
 
 
 async def nobody_asked(token: str, path: str) -> Reader:
-    """Anybody who reaches the port may read."""
+    """Anything that reaches the port may read."""
     return Reader.MAY
 
 

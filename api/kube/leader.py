@@ -70,7 +70,7 @@ class LeaderElection:
 
     @property
     def leader(self) -> str:
-        """Who holds the Lease as far as we have seen; empty for nobody."""
+        """The holder of the Lease as far as we have seen; empty for none."""
         return self._seen.holder if self._seen else ""
 
     def fence(self) -> None:

@@ -171,7 +171,7 @@ class ElasticQuotaController:
             await self._kube.patch(NAMESPACES, namespace, body, kind=PatchKind.MERGE, repeatable=True)
 
     async def _clear(self, namespace: str) -> float | None:
-        """Takes away what is ours there, a queue only when nobody holds quota of it."""
+        """Remove what is ours there, a queue only when no workload holds quota of it."""
         local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
         if local is not None and ELASTIC_QUOTA_LABEL in local.metadata.labels:
             await self._delete(LOCAL_QUEUES, local)
@@ -243,7 +243,7 @@ def _active(entry: Entry, holds: Entry, taken: str | None, queue: ClusterQueue |
 
 
 def _difference(there: ClusterQueue, wanted: ClusterQueue) -> dict[str, Any]:
-    """The merge patch that brings what is translated up to date; whatever else somebody set stays."""
+    """The merge patch that brings what is translated up to date; whatever other clients set stays."""
     fields = ("cohort_name", "namespace_selector", "resource_groups", "preemption")
     if all(getattr(there.spec, name) == getattr(wanted.spec, name) for name in fields):
         return {}

@@ -42,7 +42,7 @@ class Seen(Protocol):
 
 
 class OutsidePods:
-    """See the module. Reservations are summed only for the namespaces that somebody has asked for."""
+    """See the module. Reservations are summed only for the namespaces that were asked for."""
 
     def __init__(self, pods: Seen, workloads: Seen) -> None:
         self._workloads = workloads

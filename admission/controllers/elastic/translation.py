@@ -39,7 +39,7 @@ from api.topology import InlineTopology, ResourceFlavor, ResourceFlavorSpec
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 _LINUX = {"kubernetes.io/os": "linux"}
 _WITHOUT_END = "1G"
-"""Pods that nobody names: more than any cluster has."""
+"""The number of pods where no quota names one: more than any cluster has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def local_queue(namespace: str) -> LocalQueue:
 
 
 def flavor() -> ResourceFlavor:
-    """The nodes that elastic quotas are about, where nobody has said so."""
+    """The nodes that elastic quotas are about by default."""
     spec = ResourceFlavorSpec(node_labels=_LINUX, topology=InlineTopology(levels=(HOSTNAME_LABEL,)))
     return ResourceFlavor(metadata=ObjectMeta(name=ELASTIC_QUOTA), spec=spec)
 

@@ -75,7 +75,7 @@ def _own(template: Mapping[str, Any]) -> set[tuple[str, Any]]:
 
 
 def unfinished_start(running: tuple[PodSet, ...], infos: Sequence[PodSetInfo]) -> bool:
-    """Whether pods run without a node label or gate that their admission gives: somebody else unsuspended the job."""
+    """Whether pods run without a node label or gate that their admission gives: another client unsuspended the job."""
     specs = {pod_set.name: pod_set.template.get("spec") or {} for pod_set in running}
     return any(
         not info.node_selector.keys() <= (specs[info.name].get("nodeSelector") or {}).keys()

@@ -284,7 +284,7 @@ class _Planner:
         return Plan((PatchWorkload(workload, patch, (event,)),))
 
     def _admitted(self, workload: Workload) -> Plan:
-        """Started, or else running as it was started, not because somebody unsuspended it while it was being admitted.
+        """Started, or else running as it was started, not because another client unsuspended it while it was being admitted.
 
         A job whose template names a host that failed keeps its admission, and starts anew with what that says now.
         """

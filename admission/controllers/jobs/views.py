@@ -123,7 +123,7 @@ def owner_key(workload: Workload, frameworks: Mapping[tuple[str, str], str]) -> 
 
 
 def is_orphan(workload: Workload) -> bool:
-    """Whether a job once made it and nobody owns it any more. Those of sets are left to their pods (pods/plan.py)."""
+    """Whether a job once made it and it has no owner any more. Those of sets are left to their pods (pods/plan.py)."""
     meta = workload.metadata
     of_a_set = names.COMPONENT_INDEX in meta.annotations
     return names.JOB_UID_LABEL in meta.labels and not meta.owner_references and not of_a_set

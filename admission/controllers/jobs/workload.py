@@ -63,7 +63,7 @@ def is_managed(job: Job, surroundings: Surroundings) -> bool:
 
 
 def prebuilt_key(job: Job) -> str | None:
-    """The key of the Workload that somebody made for the job beforehand."""
+    """The key of the prebuilt Workload that the job names."""
     name = annotations_of(job).get(names.PREBUILT_WORKLOAD) or labels_of(job).get(names.PREBUILT_WORKLOAD)
     return object_key((job.get("metadata") or {}).get("namespace"), name) if name else None
 
@@ -86,7 +86,7 @@ def composed(job: Job, kind: JobKind, surroundings: Surroundings) -> Workload:
 
 
 def uid_label(uid: str) -> dict[str, str]:
-    """The label with the owner's uid, where that can be the value of a label: a uid of somebody's own making may not."""
+    """The label with the owner's uid, where that can be the value of a label: a uid that a client wrote may not be one."""
     return {names.JOB_UID_LABEL: uid} if _LABEL_VALUE.fullmatch(uid) else {}
 
 
@@ -197,7 +197,7 @@ def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, 
 
 
 def adopted(workload: Workload, owner: OwnerReference) -> tuple[PatchWorkload, ...]:
-    """Makes the owner the Workload's controller, unless somebody is."""
+    """Make the owner the Workload's controller, unless it has one."""
     owners = workload.metadata.owner_references
     if any(reference.controller for reference in owners):
         return ()

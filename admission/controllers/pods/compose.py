@@ -1,4 +1,4 @@
-"""The Workload of a pod or a group of pods: how it is composed, who owns it, whether it is theirs. Pure; part of `plan`.
+"""The Workload of a pod or a group of pods: how it is composed, its owners, whether it is theirs. Pure; part of `plan`.
 
 The Workload of a group bears the group's name, so that it can be told from a stranger's only by its marker or by its
 owners. Every member is an owner, none the controller: it goes when the last of them has gone. Of large groups only some

@@ -106,7 +106,7 @@ class FreeQueueController:
         await self.queue.run()
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
-        """Nobody but a gang gets them, whatever queue's name an object bears."""
+        """Only gangs get them, whatever queue's name an object bears."""
         if GANG not in change.object.annotations:
             return
         self._asked(change.object.metadata.namespace, change.object.labels.get(QUEUE_NAME_LABEL, ""))

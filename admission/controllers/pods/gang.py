@@ -1,4 +1,4 @@
-"""What holds for a gang now: its minimum, who counts toward it, who starts together with it. Pure; part of `gangs`.
+"""What holds for a gang now: its minimum, the pods that count toward it, the gangs that start with it. Pure; part of `gangs`.
 
 The pods say it (annotation GANG_TERMS, written by the webhook), and the PodGroup of the gang's name, which goes first: so an
 operator can raise and lower the minimum of pods that wait. Of a Sakkara group its ConfigMap says it (sakkara/terms.py).
@@ -32,7 +32,7 @@ DEFAULT_TIMEOUT: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`minimum` None: nobody says any; `lacking` says who should, if not a PodGroup. `timeout` in seconds from the opening of
+    """`minimum` None: none is given; `lacking` names what should, if not a PodGroup. `timeout` in seconds from the opening of
     the gates, None for none. `uid` and `since` (epoch seconds) give the gang its place in line. `placement`: what the PodGroup
     asks of the topology, as annotations; `profile`: which placement profile it names. `exact`: so many pods and no more.
     `stops`: how often too few pods were bound in time, and until when the gang stays away for that."""

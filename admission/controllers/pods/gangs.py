@@ -98,7 +98,7 @@ class _Gang:
     # ---- groups of exactly so many
 
     def _set_aside(self) -> Plan:
-        """Leaves out who is too many, and what is said about them."""
+        """Leave out the members that are too many, with what is said about them."""
         if not isinstance(self._unit, ExactUnit):
             return NOTHING
         members, spare = self._unit.members()
@@ -107,7 +107,7 @@ class _Gang:
         return told
 
     def _told(self, spare: Sequence[QueuedPod]) -> Plan:
-        """They wait, and nobody keeps those that go."""
+        """They wait, and those that are deleted are let go."""
         unit, gone = self._unit, [pod for pod in spare if not pod.lasting or pod.terminated]
         waiting = [pod for pod in spare if pod not in gone]
         result = Plan(tuple(ReleasePod(pod) for pod in gone if pod.held))
@@ -240,7 +240,7 @@ class _Gang:
             return whole
         if (overdue := self._overdue(workload, unit)) is not None:
             return overdue
-        # Nobody counts those that were deleted: they may go at once, unless they are the last.
+        # Deleted members do not count: they may go at once, unless they are the last.
         gone = [pod for pod in members if pod.deleted and not pod.running and not pod.succeeded]
         if len(gone) < len(members):
             unit = unit.only([pod for pod in members if pod not in gone])
@@ -287,7 +287,7 @@ class _Gang:
         return result
 
     def _adopted(self, workload: Workload) -> Plan | None:
-        """Late members own the gang's Workload as well: it must not go with those who were there first."""
+        """Late joiners own the gang's Workload as well: it must not be deleted with the first members."""
         adoption = () if workload.metadata.deletion_timestamp else adopt(self._unit, workload, self._joined)
         return Plan(adoption) if adoption else None
 

@@ -248,7 +248,7 @@ class _Planner:
         found = sort_out(self._unit.pods, {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
         if is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return found
-        # Nothing was let through yet: a pod that goes has never run, and nobody need remember it.
+        # Nothing was let through yet: a pod that goes has never run and need not be remembered.
         going = tuple(pod for pod in found.kept if pod.deleted and pod.gated)
         return replace(found, replaced=(*found.replaced, *going))
 

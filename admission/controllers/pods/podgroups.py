@@ -96,7 +96,7 @@ class PodGroups:
         return state if state is not None and state.count else None
 
     def minimum(self, key: str) -> int | None:
-        """How many pods a gang needs whose pods do not say it; None where nobody does."""
+        """How many pods a gang needs whose pods do not say it; None where nothing says it."""
         described = self._sakkara.of(key) if self._sakkara else None
         if described is not None:
             return described.read.group.size if described.read.group else None

@@ -38,7 +38,7 @@ def reason_of(workload: Workload | None, note: str) -> str:
 
 
 class Teller:
-    """What was told to whom, of the gangs that wait."""
+    """What the pods of waiting gangs were told."""
 
     def __init__(self) -> None:
         self._told: dict[str, dict[str, tuple[str, float]]] = {}

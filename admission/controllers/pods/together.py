@@ -1,4 +1,4 @@
-"""GangGroups between quota and start: nobody starts before all of the group have quota. Pure but for `GangGroupController`.
+"""GangGroups between quota and start: no gang starts before all of the group have quota. Pure but for `GangGroupController`.
 
 The engine gives all gangs of a group their quota in one cycle, but it is written Workload by Workload, and the writer may
 die in between. So a gang that has quota is held by a check (GANG_CHECK) until every other one has it too; the controller that
@@ -35,7 +35,7 @@ CONFLICT_RETRY: Final = 0.2
 
 
 def together(workload: Workload) -> tuple[str, ...]:
-    """The keys of the Workloads that start with it; none where it starts alone, or nobody can read with whom."""
+    """The keys of the Workloads that start with it; none where it starts alone, or where these cannot be read."""
     try:
         return msgspec.json.decode(bounded(workload.metadata.annotations.get(GANG_GROUP, "[]")), type=tuple[str, ...])
     except (msgspec.MsgspecError, ValueError):

@@ -45,7 +45,7 @@ def group_keys(pod: QueuedPod) -> Iterable[str]:
 
 
 def prebuilt_keys(pod: QueuedPod) -> Iterable[str]:
-    """The index of single pods by the Workload that somebody makes for them."""
+    """The index of single pods by the prebuilt Workload that they name."""
     name = pod.annotations.get(PREBUILT_WORKLOAD) or pod.labels.get(PREBUILT_WORKLOAD)
     return (object_key(pod.metadata.namespace, name),) if name and pod.ours and not pod.group else ()
 

@@ -121,7 +121,7 @@ class Given:
 
     @cached_property
     def living(self) -> tuple[MemberPod, ...]:
-        """The pods that nobody need come for, by name."""
+        """The pods that need no successor, by name."""
         return tuple(sorted((pod for pod in self.pods if pod.lives), key=lambda pod: pod.name))
 
     @property

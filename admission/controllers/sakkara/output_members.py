@@ -57,7 +57,7 @@ class MemberPod:
 
     @property
     def lives(self) -> bool:
-        """Whether nobody need come in its place: not failed and not going, or it has succeeded."""
+        """Whether it needs no successor: not failed and not going, or it has succeeded."""
         return self.phase == "Succeeded" or not (self.failed or self.deleted)
 
 

@@ -30,7 +30,7 @@ MASTER: Final = "master"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Seat:
-    """`taken` counts those who took it over."""
+    """`taken` counts the pods that took it over."""
 
     rank: int
     pod: str
@@ -101,7 +101,7 @@ def _followed(seat: Seat, pod: Placed | None) -> Seat:
 
 
 def _further(seats: Sequence[Seat], pods: Sequence[Placed]) -> Iterator[Seat]:
-    """Pods beyond those that there were: the ranks that nobody has, from the lowest."""
+    """Pods beyond those that there were get the free ranks, from the lowest."""
     if pods:
         master, used = Placed(seats[0].pod, seats[0].path), {seat.rank for seat in seats}
         ranks = (rank for rank in count() if rank not in used)
@@ -110,7 +110,7 @@ def _further(seats: Sequence[Seat], pods: Sequence[Placed]) -> Iterator[Seat]:
 
 
 def _matched(pods: Sequence[Placed], seats: Sequence[Seat]) -> list[tuple[Placed, Seat]]:
-    """Who takes which free seat: the nearest pairs first, of a domain's seats the lowest rank."""
+    """Which pod takes which free seat: the nearest pairs first, of a domain's seats the lowest rank."""
     waiting, pairs = list(pods), []
     left = {seat.rank: seat for seat in seats}
     for depth in range(max((len(seat.path) for seat in seats), default=0), -1, -1):

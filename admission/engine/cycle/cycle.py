@@ -1,4 +1,4 @@
-"""One admission cycle: who of the pending workloads starts now, in which flavors, on which nodes, and who has to go for it.
+"""One admission cycle: which pending workloads start now, in which flavors, on which nodes, and which victims they evict.
 
 The steps, repeated until nothing more fits or the budget is used up:
 
@@ -230,7 +230,7 @@ class _Cycle:
         return claim.level
 
     def _free_claim(self, workload: Workload) -> CapacityReservation | None:
-        """Its claim, or that of its group, if nobody whom it had evicted is still to leave."""
+        """Its claim, or that of its group, if all of its victims have left."""
         claims = self._queues.claims
         claim = next((claims[key] for key in starting_together(workload) if key in claims), None)
         return None if claim is None or claim.victims else claim
@@ -337,7 +337,7 @@ class _Cycle:
         return Admit(workload.key, admission, note, found.assignment.considered())
 
     def _taken(self, found: Nomination) -> None:
-        """Who borrows makes itself, and others of its queue, somebody whom relatives may evict."""
+        """A workload that borrows becomes, with others of its queue, a candidate for reclaim by queues of its cohort."""
         self._order.taken(found.workload.cluster_queue)
         if found.assignment.level:
             self._borrowers.add(found.workload.cluster_queue)
@@ -431,7 +431,7 @@ class _Cycle:
         return self._start(head, queue, found)
 
     def _claimed(self, head: Head, queue: ClusterQueue) -> Decision | None:
-        """It starts as well as it can now that those have left whom it had evicted, without evicting more of them."""
+        """Its victims have left: it starts as well as it can now, without evicting more."""
         if self._free_claim(head.workload) is None:
             return None
         nominator = Nominator(self._ledger, self._nobody, self._now, thorough=True)
@@ -500,7 +500,7 @@ class _Cycle:
         *,
         evicts: bool = False,
     ) -> None:
-        """It gets this once the victims have left; until then nobody behind it does. `others` start together with it.
+        """It gets this once the victims have left; until then no workload behind it does. `others` start together with it.
 
         `needs`: quota without which it cannot start while they are there. `evicts`: they leave for it, not for others.
         """
@@ -558,7 +558,7 @@ def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[
 
 
 def evicts_as(workload: Workload) -> str:
-    """The key under which it is remembered whom it had evicted: for a group the same, whichever of its gangs is its head."""
+    """The key under which its victims are remembered: for a group the same, whichever of its gangs is its head."""
     gang = workload.gang
     return min(gang.together) if gang is not None and gang.together else workload.key
 

@@ -1,4 +1,4 @@
-"""The book as it will be when those who run have ended, for one head after the other.
+"""The ledger as it will be when running workloads have ended, for one head after the other.
 
 The ends are sorted once (`Departures`), with all that each gives back as arrays, and shared by all heads of a cycle. A `Future`
 is the same with what is held for the heads that come before this one: taken at once, and given back at its own end. It stands
@@ -40,7 +40,7 @@ class Hold:
 
 
 class Departures:
-    """Who ends when, first to end first, and what each end frees."""
+    """The ends of running workloads, the first first, and what each of them frees."""
 
     def __init__(self, ledger: Ledger, steps: Sequence[Step]) -> None:
         self.keys = frozenset().union(*(ended for _, ended in steps))

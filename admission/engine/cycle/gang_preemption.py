@@ -1,4 +1,4 @@
-"""Whom to evict so that a whole GangGroup starts: nobody, unless every member then provably fits.
+"""The victims whose eviction lets a whole GangGroup start: none, unless every member then provably fits.
 
 The group evicts as its least important and youngest member would. Its members of one ClusterQueue ask for room as one workload
 of all their pod sets, so that the preemption engine chooses for all of them at once; those of further queues ask when what the
@@ -37,7 +37,7 @@ Fit = Callable[[Sequence[Workload]], Fitting | Refused]
 Part = tuple[ClusterQueue, Workload]
 """What waits in one queue, as one workload."""
 VictimGroups = dict[frozenset[str], tuple[Victim, ...]]
-"""Who goes together, by their keys."""
+"""Workloads that leave together, by their keys."""
 
 MOST_CHECKS: Final = 64
 """How often it is asked whether the group could do with fewer; each time all members are placed."""
@@ -65,7 +65,7 @@ class GangPreemptor:
         self._nominator = Nominator(ledger, preemptions, now, partial=False)
 
     def choose(self, members: Sequence[Workload], *, others_leave: bool) -> GangPreemption | None:
-        """For the members that wait; None where nobody's going would help. `others_leave`: more is free than there was."""
+        """For the members that wait; None where no eviction would help. `others_leave`: more is free than there was."""
         if others_leave and (found := self._without((), members)) is not None:
             return GangPreemption(found)
         parts = self._parts(members)
@@ -103,7 +103,8 @@ class GangPreemptor:
     # ---- chosen
 
     def _chosen(self, parts: Sequence[Part]) -> VictimGroups | None:
-        """Who has to go, and with whom. Who may not go with all of his own is sheltered, and others are looked for.
+        """The victims, each with those that leave with it. A workload that may not leave with all of these is
+        sheltered, and others are looked for.
 
         The part that finds nobody goes first in the next try, as in gangfit.py.
         """
@@ -122,7 +123,7 @@ class GangPreemptor:
             line.sort(key=lambda part: part is not found)
 
     def _all(self, parts: Sequence[Part]) -> VictimGroups | None:
-        """Everybody in the members' own queues whom they may evict: what one part took may be what another one needs."""
+        """All workloads in the members' own queues that they may evict: what one part took may be what another one needs."""
         if len(parts) < 2:
             return None
         groups: VictimGroups = {}
@@ -137,7 +138,7 @@ class GangPreemptor:
         return groups
 
     def _attempt(self, parts: Sequence[Part]) -> VictimGroups | Part | str:
-        """The parties; or the part for which nobody can go, or the key of one who is to stay."""
+        """The parties; or the part for which nothing can leave, or the key of a workload that is to stay."""
         groups: VictimGroups = {}
         with self._ledger.trial():
             for each in parts:
@@ -157,7 +158,7 @@ class GangPreemptor:
         return groups
 
     def _victim_group(self, victim: Victim, parts: Sequence[Part]) -> tuple[Victim, ...] | None:
-        """Who goes with the victim, itself first; None where one of them may not."""
+        """The workloads that leave with the victim, itself first; None where one of them may not."""
         first = self._ledger.workload(victim.workload)
         if first is None or first.gang is None or first.gang.joins:
             return (victim,)

@@ -1,4 +1,4 @@
-"""What a workload would get as things stand: flavors, domains, whom to evict for it; and with fewer pods, if it can do so.
+"""What a workload would get as things stand: flavors, domains, victims; and with fewer pods, if it can do so.
 
 1. *flavors* that fit the quota (flavors/search.py).
 2. *domains*: where they fit, the pod sets are placed. Where they do not, or the nodes do not hold them, the workload needs
@@ -173,7 +173,7 @@ class Nominator:
         requests: Sequence[PlacementRequest],
         preemption: Preemption,
     ) -> Nomination:
-        """It fits only when others leave: whom, and what it would take then."""
+        """It fits only when others leave: the victims, and what it would take then."""
         failed = _failed(found)
         empty = self._ledger.place(requests, simulate_empty=True) if requests else PlacementResult({}, {})
         if not empty.fits:
@@ -194,7 +194,7 @@ class Nominator:
 
 
 def _failed(found: FlavorAssignment) -> dict[tuple[str, str], str]:
-    """Which flavors are in vain if nobody can go; none where quota has no candidates, so that no other flavor has any."""
+    """The flavors that cannot help without victims; none where quota has no candidates, so that no other flavor has any."""
     if found.mode is Mode.NO_CANDIDATES:
         return {}
     return {

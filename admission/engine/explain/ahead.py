@@ -65,7 +65,7 @@ class Ahead(Trying):
                 held.append(holds)
                 continue
             if isinstance(own, Preempt):
-                continue  # nobody takes it, but it would still wait, for those whom it evicts
+                continue  # nothing else takes it, but the workload would still wait for its victims
             taken.append(Taken(remedy, self._others(report)))
             held += self._for_all(remedy, report, sites, family) if self.known else ()
         return held, taken
@@ -92,7 +92,7 @@ class Ahead(Trying):
         return next((found for found in decisions if found.workload == self.workload.key), None)
 
     def _others(self, report: CycleReport) -> tuple[str, ...]:
-        """Who starts instead, or else stands before it."""
+        """The workloads that start instead, or else those before it."""
         started = [one.workload for one in report.decisions if isinstance(one, Admit | Preempt)]
         names = [key for key in started if key != self.workload.key]
         return tuple(names or [one.key for one in self.competitors])[:5]
@@ -114,7 +114,7 @@ class Ahead(Trying):
             yield Remedy((more,))
 
     def _raised(self, raises: Sequence[RaiseQuota], report: CycleReport) -> Iterator[Remedy]:
-        """By what the others took besides; or by what those ask for that stand before it and let nobody pass."""
+        """By what the others took besides; or by what the workloads before it ask for, where these let none pass."""
         for _ in range(ROUNDS):
             used = _usage(one for one in report.decisions if one.workload != self.workload.key) or self._before(raises)
             more = tuple(

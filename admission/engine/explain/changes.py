@@ -99,7 +99,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class LimitTime:
-    """The workload runs for `seconds` at most: then it has ended before somebody's reservation begins."""
+    """The workload runs for `seconds` at most: then it has ended before another workload's reservation begins."""
 
     seconds: int
 

@@ -128,7 +128,7 @@ class _Waiting:
         return replace(found, complete=self._tries and not self._left.spent)
 
     def _claims(self, found: Explanation, trying: Trying) -> Explanation:
-        """The ledger would take it; somebody's claim on it, or a rule, does not."""
+        """It fits the ledger; another workload's claim, or a rule, keeps it out."""
         if found.reason is Reason.PENDING_EVALUATION:
             held = in_the_way(self._ledger, self._workload, self._now, self._scene)
             found = replace(found, behind=tuple(Behind(head.key, reservation.start) for head, reservation in held))

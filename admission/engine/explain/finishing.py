@@ -42,7 +42,7 @@ Weights = Mapping[str, int]
 
 
 def finishing(trying: Trying, sites: Sequence[Site], family: Family, short: Sequence[FlavorResource]) -> Finish | None:
-    """The least set. `short`: the quotas that are not enough; `family`: who could use them."""
+    """The least set. `short`: the quotas that are not enough; `family`: the queues that could use them."""
     holders = _holders(family, short)
     sets: list[tuple[int, int, tuple[str, ...]]] = []
     for first, others in _candidates(sites, holders):
@@ -75,7 +75,7 @@ def _lighter(trying: Trying, ordered: Sequence[str], alone: str) -> list[str]:
 
 
 def _holders(family: Family, short: Sequence[FlavorResource]) -> Weights:
-    """Who uses the quotas; of those that use equally much not more than a set may have."""
+    """The workloads that use the quotas; of those that use equally much not more than a set may have."""
     found: dict[int, list[str]] = {}
     for name, amount in family.users_of(short).items():
         found.setdefault(amount, []).append(name)
@@ -83,7 +83,7 @@ def _holders(family: Family, short: Sequence[FlavorResource]) -> Weights:
 
 
 def _candidates(sites: Sequence[Site], holders: Weights) -> Iterator[tuple[Weights, Weights]]:
-    """Workloads among which the answer may be, those to look at first, and others: who uses the quota, who stands there."""
+    """Workloads among which the answer may be, those to look at first, and others: they use the quota, or nodes there."""
     if holders:
         yield holders, {}
     for site in sites:
@@ -93,7 +93,8 @@ def _candidates(sites: Sequence[Site], holders: Weights) -> Iterator[tuple[Weigh
 
 
 def _by_domain(site: Site) -> Iterator[Weights]:
-    """Of the domains that would do if they were empty, best first as they are now: who holds how many pods' worth."""
+    """Of the domains that would do if they were empty, best first as they are now, with how many
+    pods' worth each workload holds there."""
     tree, ask, rooms = site.rooms.tree, site.ask, site.rooms
     level = ask.level if ask.required else 0
     now = Counter(tree, ask).levels()[level]

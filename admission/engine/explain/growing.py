@@ -115,7 +115,7 @@ def more_nodes(trying: Trying, sites: Sequence[Site]) -> Change | None:
 
 
 def _daemons(site: Site) -> tuple[tuple[str, int], ...]:
-    """What pods that belong to nobody take of every single node: daemons, which come to new nodes as well."""
+    """What foreign pods take of every node: daemons, which come to new nodes as well."""
     rows = site.rooms.usable(site.ask).nonzero()[0].tolist()
     books = [site.rooms.record(name) for row in rows for name in site.rooms.tree.members(row)]
     columns = site.rooms.tree.columns

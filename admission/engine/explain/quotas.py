@@ -1,4 +1,4 @@
-"""Who has and who uses the quota that a workload asks for: one view for each resource of a flavor.
+"""Which queues have and use the quota that a workload asks for: one view for each resource of a flavor.
 
 Only reads the cohort tree and the bookings. Called by explain.py.
 """

@@ -25,7 +25,7 @@ from admission.engine.topology.usage import NodeRecord
 
 
 class Rooms:
-    """One flavor's tree with who stands on it."""
+    """One flavor's tree with the workloads and pods on it."""
 
     def __init__(self, ledger: Ledger, flavor: str, tree: Tree) -> None:
         self._ledger, self._flavor, self.tree = ledger, flavor, tree
@@ -39,7 +39,7 @@ class Rooms:
 
     @property
     def takers(self) -> Takers:
-        """Who stands on the tree's rows."""
+        """The workloads and pods on the tree's rows."""
         if self._takers is None:
             self._takers = Takers(self._ledger, self.tree)
         return self._takers

@@ -1,6 +1,6 @@
-"""Who takes the room of some nodes: admitted workloads by their bookings, and bound pods that belong to none of them.
+"""What takes the capacity of some nodes: admitted workloads by their allocations, and bound pods that belong to none of them.
 
-Reads the books of one flavor's tree; built once for an explanation, since it walks over everything that is booked.
+Reads the allocations on one flavor's tree; built once for an explanation, since it walks over all of them.
 Called by rooms.py and by the search for workloads whose end would help (finishing.py).
 """
 
@@ -54,7 +54,7 @@ class Takers:
                 yield row, count
 
     def most(self, rows: Bools, resource: str) -> tuple[Taker, ...]:
-        """Who takes most of the resource on these rows."""
+        """The workloads and pods that take most of the resource on these rows."""
         column = self._ledger.capacity.columns.index.get(resource, -1)
         found = [
             Taker(TakerKind.WORKLOAD, key, amounts[column])

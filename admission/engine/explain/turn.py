@@ -28,7 +28,7 @@ _HELD = "its start is reserved"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a decision depends on besides the ledger: who waits, the rules of fair sharing, how many may start now.
+    """What a decision depends on besides the ledger: the pending workloads, the rules of fair sharing, how many may start now.
 
     `startable` as cycle.run_cycle takes it; `sharing` None: fair sharing is off.
     """
@@ -103,7 +103,7 @@ def competitors(ledger: Ledger, workload: Workload, now: float, scene: Scene, mo
 
 
 def played(ledger: Ledger, workload: Workload, now: float, scene: Scene, others: Sequence[Workload]) -> CycleReport:
-    """A whole cycle with the workload, those whose claims bind it and these others, all of whom have their turn."""
+    """A whole cycle with the workload, those whose claims bind it, and these others; each of them has its turn."""
     line = _line(ledger, workload, scene, None, others)
     with ledger.trial():
         return decide(ledger, line, now, 2 * len(line) + 1, scene.sharing, startable=scene.startable)

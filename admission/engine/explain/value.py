@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 
 class TakerKind(StrEnum):
-    """Who takes room: a pod that belongs to no admitted workload, or an admitted workload."""
+    """What takes capacity: a pod that belongs to no admitted workload, or an admitted workload."""
 
     POD = "Pod"
     WORKLOAD = "Workload"
@@ -34,7 +34,7 @@ class TakerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Taker:
-    """Who takes `amount` of a resource. `node`: where a pod stands; empty for a workload."""
+    """A workload or pod that takes `amount` of a resource. `node`: where a pod stands; empty for a workload."""
 
     kind: TakerKind
     name: str

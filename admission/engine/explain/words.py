@@ -113,7 +113,7 @@ def unanswered_text(check: UnansweredCheck) -> str:
 
 
 def level_text(view: LevelView, *, takers: bool = True) -> str:
-    """What the best domain offers and what limits it, with or without who takes the room."""
+    """What the best domain offers and what limits it, with or without the workloads that take its capacity."""
     if not view.domain:
         return f"{view.level}: no domain at all"
     limits = "; ".join(limit_texts(view, takers=takers))
@@ -135,7 +135,7 @@ def limit_texts(view: LevelView, *, takers: bool = True) -> Iterator[str]:
 
 
 def shortage_text(shortage: Shortage) -> str:
-    """A resource that is short, and who has most of it."""
+    """A resource that is short, and the workloads that have most of it."""
     free, short = (quantity(shortage.resource, amount) for amount in (shortage.free, shortage.short))
     return _taken(f"{shortage.resource}: {free} free, {short} short", shortage)
 
@@ -152,7 +152,7 @@ def _taken(text: str, shortage: Shortage) -> str:
 
 
 def taker_text(resource: str, taker: Taker) -> str:
-    """Who takes how much."""
+    """The workloads and pods that take it, with their amounts."""
     kind = "pod " if taker.kind is TakerKind.POD else ""
     return f"{kind}{taker.name} ({quantity(resource, taker.amount)})"
 
@@ -171,7 +171,7 @@ def exclusion_text(exclusion: Exclusion) -> str:
 
 
 def quota_text(view: QuotaView) -> str:
-    """Quota that is short, and who uses it."""
+    """Quota that is short, and the queues that use it."""
     asked, left, short = (quantity(view.resource, n) for n in (view.asked, max(0, view.available), view.short))
     text = f"{view.resource} quota: {asked} asked, {left} available"
     if not view.short:

@@ -52,10 +52,10 @@ class PreemptionOracle(Protocol):
 
 
 class Preemption(PreemptionOracle, Protocol):
-    """Knows also whom to evict (the preemption engine)."""
+    """Finds victims as well (the preemption engine)."""
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
-        """Whom to evict so that the workload fits, quota and placement both, in the order chosen; none if nothing helps.
+        """The victims whose eviction makes the workload fit, quota and placement both, in order; none if nothing helps.
 
         `workload` has the pod counts that `assignment` was found for. Asked where the assignment's mode is below Fit and
         above NoFit; the resources that need room are those whose pick is not Fit. Leaves the ledger as it is.
@@ -63,14 +63,14 @@ class Preemption(PreemptionOracle, Protocol):
 
 
 class Preemptions(Protocol):
-    """Whom each workload could evict, as things stand."""
+    """The victims that each workload could evict now."""
 
     def about(self, workload: Workload) -> Preemption:
         """For this one."""
 
 
 class NoPreemption:
-    """Nobody is ever evicted."""
+    """Never evicts."""
 
     def __init__(self, quota: QuotaTree) -> None:
         self._quota = quota
@@ -84,7 +84,7 @@ class NoPreemption:
         return Mode.NO_CANDIDATES, self._quota.borrowing(queue, fr, amount).level
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
-        """Nobody."""
+        """No victims."""
         return ()
 
 

@@ -32,7 +32,7 @@ class Try:
 
 
 def rank(tried: Try, policy: FungibilityPolicy) -> tuple[bool, bool, int, int]:
-    """What the policy prefers ranks higher: any fit, somebody to evict, then mode and borrowing in the chosen order."""
+    """What the policy prefers ranks higher: any fit, then victims, then mode and borrowing in the chosen order."""
     first, second = int(tried.mode), -tried.level
     if policy.preference == "PreemptionOverBorrowing":
         first, second = second, first

@@ -1,4 +1,4 @@
-"""The results of earlier evaluations that a snapshot has to keep: refusals, queueing hints, who was never evaluated.
+"""The results of earlier evaluations that a snapshot has to keep: refusals, queueing hints, what was never evaluated.
 
 Called by queues.py, whose `recall` restores them.
 """

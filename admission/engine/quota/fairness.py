@@ -1,4 +1,4 @@
-"""Who has more than a fair share: dominant resource shares in the cohort tree, weights, and what fairness allows to evict.
+"""Fair shares: dominant resource shares in the cohort tree, weights, and which evictions fairness allows.
 
 The share of a node (ClusterQueue or Cohort) is what it borrows, in thousandths of what its parent's tree can lend, of the
 resource where that is largest, divided by the node's weight. Shares are exact fractions: two that are equal on paper compare
@@ -129,7 +129,7 @@ class FairStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FairSharing:
-    """Fair sharing is on. `strategies`: tried in that order. `within_nominal`: who stays within its own quota may reclaim
+    """Fair sharing is on. `strategies`: tried in that order. `within_nominal`: a queue within its own quota may reclaim
     whatever the shares (Kueue's gate FairSharingPreemptWithinNominal).
     """
 

@@ -1,4 +1,4 @@
-"""The cohort tree by name: who may use how much of which flavor's resource, and who uses it now.
+"""The cohort tree by name: how much each queue may use of each flavor's resources, and how much it uses now.
 
 Holds quota and usage of ClusterQueues and Cohorts with nominal quota, lending and borrowing limits on any number of levels;
 a queue without a cohort is a tree of its own. Cohorts that are only named by their members exist all the same. Quota may be

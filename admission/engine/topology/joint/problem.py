@@ -181,7 +181,7 @@ class JointProblem:
             best = max(best, others + (_least(self._pods[item], pods) or 0))
         return best
 
-    # ---- who fits where together
+    # ---- which items fit where together
 
     def holds(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> bool | None:
         """Whether all of them fit into the domain, each into what it chose there; None: unknown within the budget."""
