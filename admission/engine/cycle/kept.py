@@ -55,7 +55,7 @@ def keeps(queue: ClusterQueue) -> bool:
 
 
 class KeptQuota:
-    """Of one cycle. Under fair sharing the turns are not known beforehand: it is kept from all, and no borrowed quota is kept."""
+    """Of one cycle. Under fair sharing turns are not known beforehand: it is kept from all, and no borrowed quota is kept."""
 
     def __init__(self, ledger: Ledger, queues: PendingQueues, *, fair: bool) -> None:
         self._ledger, self._queues, self._fair = ledger, queues, fair
