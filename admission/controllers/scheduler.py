@@ -1,4 +1,4 @@
-"""The loop: woken by the feed, it runs admission cycles and has what they decide written. Only the leader runs it.
+"""The loop: at each request of the feed it runs admission cycles, and has their decisions written. Only the leader runs it.
 
 A cycle books its admissions in the ledger at once; each is written (admitting.py) while the next cycle already runs. A write
 that fails takes the booking back (the feed then sees the Workload as it is); one whose outcome is unknown keeps it until the

@@ -1,4 +1,4 @@
-"""The account book: nodes, usage, workloads, kept incrementally; the only state that a decision reads.
+"""The ledger: nodes, usage, workloads, kept incrementally; the only state that a decision reads.
 
 `apply` takes what the cluster says; `place`, `replace`, `fits` and `audit` answer and change nothing; `charge` and
 `release` book an admission, inside a trial or for real. Every change can be taken back (trial.py) and costs as much as it
@@ -147,7 +147,7 @@ class Ledger:
     # ---- bookings
 
     def admission(self, key: str) -> Admission | None:
-        """What is booked for the workload."""
+        """The admission that is charged for the workload."""
         return self.admissions.get(key)
 
     def holders(self, queue: str) -> list[Allocation]:
@@ -156,7 +156,7 @@ class Ledger:
         return [self._allocations.by_workload[key] for key in keys]
 
     def workload(self, key: str) -> Workload | None:
-        """The workload that is booked under this key, with its admission."""
+        """The workload that is charged under this key, with its admission."""
         allocation = self._allocations.by_workload.get(key)
         return replace(allocation.workload, admission=allocation.admission) if allocation else None
 
@@ -165,7 +165,7 @@ class Ledger:
         return self.journal.trial()
 
     def charge(self, workload: Workload, admission: Admission) -> None:
-        """Book the admission: quota of its queue, room in its domains. What was booked for the workload is released."""
+        """Charge the admission: quota of its queue, capacity in its domains. What was charged for the workload is released."""
         self.release(workload.key)
         usage = admission.usage()
         self.quota.add(admission.cluster_queue, usage)
@@ -179,7 +179,7 @@ class Ledger:
         self.journal.add(self._held, workload.key)
 
     def shelter(self, key: str) -> None:
-        """In a trial: the workload booked under this key cannot be evicted."""
+        """In a trial: the workload charged under this key cannot be evicted."""
         self.journal.add(self._held, key)
 
     def unhold(self, key: str) -> None:
@@ -189,7 +189,7 @@ class Ledger:
         self._capacity.keep_generations(generations)
 
     def release(self, key: str) -> Admission | None:
-        """Take the workload's booking out; returns it, None where nothing was booked."""
+        """Release what the workload was charged; returns it, None where that was nothing."""
         booked = self._allocations.by_workload.get(key)
         admission = self._allocations.release(key)
         if booked is not None and admission is not None:
@@ -201,7 +201,7 @@ class Ledger:
         return admission
 
     def vacate(self, key: str) -> None:
-        """In a trial: the workload has left, its bound pods with it. Quota and room are free."""
+        """In a trial: the workload has left, its bound pods with it. Its quota and capacity are free."""
         self.release(key)
         for pod in self._allocations.pods_of(key):
             self._allocations.drop_pod(pod)
@@ -224,7 +224,7 @@ class Ledger:
                 self._away = before
 
     def simulate_removal(self, key: str) -> None:
-        """In a trial: the room of the workload and of its bound pods is free. Its quota and its booking stay."""
+        """In a trial: the capacity of the workload and of its bound pods is free. Its quota stays charged."""
         shift(self._allocations, self._capacity, key, -1)
 
     def undo_removal(self, key: str) -> None:
@@ -232,7 +232,7 @@ class Ledger:
         shift(self._allocations, self._capacity, key, +1)
 
     def footprint(self, key: str) -> Footprint:
-        """What `simulate_removal` would free of the workload that is booked under this key."""
+        """What `simulate_removal` would free of the workload that is charged under this key."""
         return footprint(self._capacity, taken(self._allocations, self._capacity, key))
 
     def claim(self, workload: Workload, admission: Admission) -> Footprint | None:
@@ -247,7 +247,7 @@ class Ledger:
     # ---- questions
 
     def placement_check(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> PlacementCheck:
-        """Asks quickly, later in a trial, whether places found by `place` still have room."""
+        """Check quickly, later in a trial, whether places found by `place` still have capacity."""
         return PlacementCheck(self._capacity, requests, found)
 
     def eviction_gains(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> EvictionGains | None:
@@ -262,7 +262,7 @@ class Ledger:
         return self._empty.place(requests) if simulate_empty else self._placer.place(requests)
 
     def assume(self, found: Placed) -> None:
-        """Take the room of places found by `place`, until the trial ends that is open."""
+        """Take the capacity of places found by `place`, until the open trial ends."""
         self._placer.assume(found)
 
     def replace(self, requests: Sequence[PlacementRequest], node: str) -> PlacementResult:
@@ -296,11 +296,11 @@ class Ledger:
         return sum(room(tree, row, vector) for row in tree.rows_of_domain(domain))
 
     def generation(self, flavor: str) -> int:
-        """Grows whenever room on the flavor's nodes may have grown; 0 for a flavor that was never seen."""
+        """Grows whenever capacity on the flavor's nodes may have grown; 0 for a flavor that was never seen."""
         return self._capacity.generation(flavor)
 
     def inputs(self) -> Iterator[Event]:
-        """Everything the book was told and still knows, by kind and name: applied to an empty one, it makes this one again.
+        """All events that the ledger still depends on, by kind and name: applied to an empty ledger, they make this one again.
 
         A workload comes with the admission that is booked for it, whatever it was told with.
         """
@@ -311,15 +311,15 @@ class Ledger:
         yield from self._allocations.inputs()
 
     def rooms(self) -> dict[Slot, dict[str, int]]:
-        """Where room is held for admitted pods that are not bound yet, by node: the one thing that depends on the past."""
+        """Where capacity is held for admitted pods that are not bound yet, by node: the one thing that depends on the past."""
         return self._allocations.rooms()
 
     def set_rooms(self, rooms: Mapping[Slot, Mapping[str, int]]) -> None:
-        """Hold that room as another ledger of the same inputs did."""
+        """Hold that capacity as another ledger of the same inputs did."""
         self._allocations.set_rooms(rooms)
 
     def audit(self) -> list[str]:
-        """Recompute everything from the kept inputs; one sentence for each difference, none when the book is right."""
+        """Recompute everything from the kept inputs; one sentence for each difference, none when the ledger is right."""
         return list(chain.from_iterable(self.auditing()))
 
     def auditing(self) -> Iterator[list[str]]:

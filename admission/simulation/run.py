@@ -80,7 +80,7 @@ class _Play:
         refused = self._world.queues.refusals()
         for workload in sorted(self._world.queues.workloads(), key=lambda w: (w.queued, w.uid, w.key)):
             run = self._enter(workload, 0.0)
-            if workload.key in refused:  # before our time; it sleeps until something changes
+            if workload.key in refused:  # before our time; it is inadmissible until something changes
                 run.reason = str(refused[workload.key][0])
         for coming in self._world.arrivals:
             at = max(0, self._ms(coming.at - self._begun))

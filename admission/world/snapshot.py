@@ -232,7 +232,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, hint=hint)
     for keeper in snapshot.kept:
         world.queues.keep(keeper.workload, Kept(keeper.admission, keeper.level))
-    for one in reversed(snapshot.promised):  # the foremost of a StrictFIFO line last: it is the one that parks it
+    for one in reversed(snapshot.promised):  # the first of a StrictFIFO queue last: it becomes the inadmissible head
         world.queues.reserve_capacity(one.workload, reservation_of(one))
     world.queues.claims.update((one.workload, reservation_of(one)) for one in snapshot.claims)
     short = {one.workload: (one.reason, hint_of(one.lack)) for one in snapshot.short}

@@ -34,7 +34,7 @@ class Outcome:
 
 
 def attempt(ledger: Ledger, workload: Workload, now: float, *, empty: bool = False, nodes: bool = True) -> Outcome:
-    """The workload (not booked) on the ledger at `now`, epoch seconds, with as many pods as can start.
+    """The workload (not charged yet) on the ledger at `now`, epoch seconds, with as many pods as can start.
 
     `empty`: nodes as if no workload were admitted, for all pods. `nodes` False: by quota alone, for all pods. The message
     counts what there is now; the condition's, what an empty cluster would hold where not even that is enough (turn.py).

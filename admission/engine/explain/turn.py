@@ -1,4 +1,4 @@
-"""What the cycle would decide on a waiting workload if its turn were now: the question that a condition answers.
+"""What the cycle would decide on a waiting workload now: what its condition says.
 
 The cycle itself answers it (cycle/deciding.py), in a trial of the ledger, on a line in which the workload stands alone with
 those whose claims bind it: who was promised room that victims are leaving, who has a reservation (backfill), and the gangs that
@@ -62,7 +62,7 @@ class Scene:
 def decided(
     ledger: Ledger, workload: Workload, now: float, scene: Scene, only: Collection[str] | None = None
 ) -> Decision | None:
-    """The decision on the workload, which is neither booked nor blocked; its backoff is taken to be over.
+    """The decision on the workload, which is neither admitted nor blocked; its backoff is taken to be over.
 
     `only`: the owners (by key) of the reservations that count, all of them where it is None. None where nothing is decided on
     the workload itself.
@@ -127,7 +127,7 @@ def _line(
     unforeseen = [] if first is None or first.key == workload.key else [first]
     heads = [*(head for head, _ in reservations), *unforeseen]
     if others is None:
-        heads = [replace(head, defect=_HELD) for head in heads]  # of a class of its own, so that it alone sleeps
+        heads = [replace(head, defect=_HELD) for head in heads]  # in a class of its own
     own = replace(workload, not_before=0.0)
     last = (one for one in (*together, *(others or ())) if one.key not in owners)
     keepers = {one.key: kept for one, kept in scene.kept(workload)}
