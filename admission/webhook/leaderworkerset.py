@@ -21,6 +21,7 @@ from admission.integrations.leaderworkerset import (
 )
 from admission.webhook import schedulers, sets
 from admission.webhook.annotations import groups
+from admission.webhook.defaults import default_queue, in_managed_namespace
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, Path, invalid, unchanged
 from admission.webhook.jobs import Job, Kind, annotations_of, queue_name
 from admission.webhook.lookups import Lookups
@@ -56,7 +57,17 @@ KIND: Final = Kind("", templates, _create, lambda *_: [])
 
 
 def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> None:
-    """Change a LeaderWorkerSet that is created or updated in place; one that names no queue stays as it is."""
+    """Change a LeaderWorkerSet that is created or updated in place; one that names no queue stays as it is.
+
+    A new one gets the namespace's own queue first, where there is one: otherwise its pods would go by that queue one by one,
+    and half a group could start.
+    """
+    is_new = not (obj.get("metadata") or {}).get("uid")
+    if is_new and not queue_name(obj) and in_managed_namespace(namespace, lookups, rules):
+        queue = default_queue(namespace, lookups)
+        if queue is not None:
+            metadata = obj.setdefault("metadata", {})
+            metadata["labels"] = {**(metadata.get("labels") or {}), names.QUEUE_NAME_LABEL: queue}
     if not sets.is_managed(obj, namespace, lookups, rules):
         return
     given = obj.setdefault("spec", {}).setdefault("leaderWorkerTemplate", {})

@@ -13,16 +13,18 @@ import pytest_asyncio
 
 from api.errors import ApiError
 from api.kube.client import PatchKind
-from api.kube.resources import ELASTIC_QUOTAS, LEADER_WORKER_SETS, NAMESPACES, PODS, WORKLOADS
+from api.kube.resources import ELASTIC_QUOTAS, LEADER_WORKER_SETS, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS
 from api.meta import find_condition, is_true
 from api.names import (
     ADMISSION_GATE,
+    ADMITTED,
     COMPONENT_INDEX,
     ELASTIC_QUOTA,
     HOSTNAME_LABEL,
     LWS_GROUP_INDEX,
     LWS_NAME,
     LWS_WORKER_INDEX,
+    MANAGED_NAMESPACE,
     PODSET_GROUP_NAME,
     PODSET_LABEL,
     QUEUE_NAME_LABEL,
@@ -141,6 +143,30 @@ async def test_each_group_is_admitted_by_itself_and_put_into_one_rack(site: Make
     assert found["0"].metadata.name.startswith("leaderworkerset-serve-0-")
     (owner,) = found["0"].metadata.owner_references
     assert (owner.kind, owner.name) == ("LeaderWorkerSet", "serve")
+
+
+async def test_one_without_a_queue_goes_by_the_namespaces_own_group_by_group(site: MakeSite) -> None:
+    """Issue 16, A2: pod by pod, half a group could start."""
+    here = site("lws-default")
+    await here.open({"b1": {"r1": 2}}, quota=4)
+    await here.kube.patch(
+        NAMESPACES, here.name, {"metadata": {"labels": {MANAGED_NAMESPACE: "true"}}}, kind=PatchKind.MERGE
+    )
+    own = {"metadata": {"name": "default", "namespace": here.name}, "spec": {"clusterQueue": here.name}}
+    await here.make(LOCAL_QUEUES, own)
+    asked = a_set(here, "serve", 2, 3)
+    del asked["metadata"]["labels"]
+
+    async def seen() -> bool:
+        probe = {"apiVersion": LEADER_WORKER_SETS.api_version, "kind": LEADER_WORKER_SETS.kind, **asked}
+        made = await here.kube.create(LEADER_WORKER_SETS, probe, dry_run=True)
+        return bool((made["metadata"].get("labels") or {}).get(QUEUE_NAME_LABEL) == "default")
+
+    await eventually("the webhook knows the namespace's queue", seen)
+    await here.make(LEADER_WORKER_SETS, asked)
+    await runs(here, "serve", *group(0, 3))
+    found = await workloads(here)
+    assert {index: is_true(w.status.conditions, ADMITTED) for index, w in found.items()} == {"0": True, "1": False}
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["apart", "one placement group"])

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from admission.webhook import leaderworkerset
+from admission.webhook.rules import Rules
 from api import names
+from tests.admission.webhook.objects import lookups
 from tests.admission.webhook.test_pod import GATES, made, refused
 from tests.admission.webhook.test_review import answer, body
 
@@ -310,3 +313,20 @@ def test_the_priority_class_may_change_but_not_go(before: str, after: str, ready
     response = answer(f"/validate{STS}", body(new, "UPDATE", old))
     assert response["allowed"] is not bool(message)
     assert message in response.get("status", {}).get("message", "")
+
+
+@pytest.mark.parametrize(
+    ("stored", "queue"),
+    [pytest.param(False, "default", id="a new one"), pytest.param(True, None, id="one that ran before")],
+)
+def test_a_leaderworkerset_without_a_queue_gets_the_namespaces_own_when_it_is_made(
+    stored: bool, queue: str | None
+) -> None:
+    """Issue 16, A2: its pods would go by that queue one by one."""
+    asked = a_group_set(queue="")
+    if stored:
+        asked["metadata"]["uid"] = "u"
+    leaderworkerset.set_defaults(asked, "ns", lookups(default_queue=True), Rules())
+    assert asked["metadata"]["labels"].get(names.QUEUE_NAME_LABEL) == queue
+    template = asked["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]
+    assert template["labels"].get(names.QUEUE_NAME_LABEL) == queue
