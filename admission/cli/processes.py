@@ -29,6 +29,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 _GRACE = 15.0
 _POLL = 0.05
 _LOG_TAIL = 4000
+_MOST = 3
+"""Times the seconds without progress within which a process has to be ready in any case."""
 
 
 class ProcessFailed(RuntimeError):
@@ -56,21 +58,25 @@ class Child:
         self._told_to_end = False  # not before: until now it is the one that was ended
 
     async def ready(self, seconds: float) -> None:
-        """Waits until /readyz answers 200. Raises ProcessFailed with the end of the log."""
+        """Wait until /readyz answers 200; `seconds` without progress. Raises ProcessFailed with the end of the log."""
         url = f"http://127.0.0.1:{self.health_port}/readyz"
         said = "no answer"
         try:
-            async with asyncio.timeout(seconds), aiohttp.ClientSession() as session:
+            async with asyncio.timeout(seconds) as limit, aiohttp.ClientSession() as session:
+                latest = asyncio.get_running_loop().time() + _MOST * seconds
                 while True:
                     if self.process is None or self.process.returncode is not None:
                         raise ProcessFailed(self.failure() or f"{self.name} was ended")
                     try:
                         async with session.get(url) as answer:
-                            said = await answer.text()
+                            now = await answer.text()
                             if answer.status == 200:
                                 return
                     except aiohttp.ClientError as error:
-                        said = str(error)
+                        now = str(error)
+                    if now != said:  # it gets on, however slowly a loaded machine lets it
+                        said = now
+                        limit.reschedule(min(latest, asyncio.get_running_loop().time() + seconds))
                     await asyncio.sleep(_POLL)
         except TimeoutError:
             raise ProcessFailed(f"{self.name} not ready within {seconds} s: {said}\n{self.tail()}") from None
