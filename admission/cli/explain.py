@@ -21,6 +21,7 @@ from admission.engine.explain.turn import Scene
 from admission.engine.explain.value import Explanation, Verdict
 from admission.engine.explain.wire import to_wire
 from admission.engine.model import Workload
+from admission.integrations.owners import managed_kinds
 from admission.world.cluster import from_cluster
 from admission.world.files import from_files
 from admission.world.rules import WorldRules
@@ -107,7 +108,10 @@ def found(world: World, name: str) -> tuple[str, list[str]]:
         raise Unknown(f"{name!r} was not taken in: {'; '.join(faults)}")
     if keys:
         raise Unknown(f"{name!r} is neither waiting nor admitted: its Workload {keys[0]} is finished")
-    raise Unknown(f"{name!r} is not known: neither a Workload nor a job with a queue name is called so")
+    raise Unknown(
+        f"{name!r} is not known: neither a Workload nor a job with a queue name is called so. Managed are "
+        f"{', '.join(managed_kinds())}; a JobKind declares any other kind"
+    )
 
 
 def explained(world: World, key: str) -> Explanation:

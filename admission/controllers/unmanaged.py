@@ -52,7 +52,8 @@ class UnmanagedKinds:
             return
         text = (
             f"{resource.kind} names the queue {_queue(found)}, and Stowage does not manage this kind: it does not wait for "
-            f"quota. Managed are {', '.join(managed_kinds())}; its pods wait one by one if their template names the queue"
+            f"quota. Managed are {', '.join(managed_kinds())}; its pods wait one by one if their template names the queue. "
+            "A JobKind can declare it"
         )
         self._recorder.record(ref_to(resource, found), WARNING, REASON, text)
 
