@@ -8,6 +8,7 @@ import gc
 import resource
 import sys
 from asyncio.sslproto import SSLProtocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from admission.job_kinds import JobKinds
@@ -60,47 +61,12 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
     _bound_memory()
     sys.setswitchinterval(0.001)
     async with await Kube.connect(settings.client_settings(WEBHOOK)) as kube:
-        local_queues = Informer(kube, LOCAL_QUEUES, LocalQueue)
-        cluster_queues = Informer(kube, CLUSTER_QUEUES, ClusterQueue)
-        flavors = Informer(kube, RESOURCE_FLAVORS, ResourceFlavor)
-        topologies = Informer(kube, TOPOLOGIES, Topology)
-        checks = Informer(kube, ADMISSION_CHECKS, AdmissionCheck)
-        classes = Informer(kube, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass)
-        namespaces = Informer(kube, NAMESPACES, Namespace)
-        elastic = Informer(kube, ELASTIC_QUOTAS, ElasticQuota), Informer(kube, SIGS_ELASTIC_QUOTAS, SigsElasticQuota)
-        members = Informer(kube, PODS, read_member, label_selector=f"{GANG_MEMBER}=true")
-        members.add_index(_BY_GANG, gang_keys)
+        lookups, informers = _lookups(kube)
         kinds = JobKinds(kube)
         declared = DeclaredRules(
             kube, settings.webhook.mutating_configuration, settings.webhook.validating_configuration
         )
         kinds.on_change(declared.changed.set)
-        informers = (local_queues, cluster_queues, flavors, topologies, checks, classes, namespaces, *elastic, members)
-        for quotas in elastic:
-            quotas.add_index(_BY_NAMESPACE, lambda quota: [quota.metadata.namespace or ""])
-
-        def labels_of(namespace: str) -> dict[str, str] | None:
-            found = namespaces.objects.get(namespace)
-            return found.metadata.labels if found else None
-
-        def quotas_of(namespace: str) -> list[tuple[str, str]]:
-            return [
-                (each.resource.group, quota.metadata.name)
-                for each in elastic
-                for quota in each.by_index(_BY_NAMESPACE, namespace)
-            ]
-
-        lookups = Lookups(
-            local_queues=local_queues.objects,
-            cluster_queues=cluster_queues.objects,
-            flavors=flavors.objects,
-            topologies=topologies.objects,
-            admission_checks=checks.objects,
-            workload_priority_classes=classes.objects,
-            namespace_labels=labels_of,
-            elastic_quotas=quotas_of,
-            gang_pods=lambda key: members.filed(_BY_GANG, key),
-        )
         tls, loaded, listening = Serving(settings.webhook.client_ca_file), asyncio.Event(), asyncio.Event()
         certificates = _certificates(kube, settings, tls)
 
@@ -138,6 +104,46 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             group.create_task(kept, name="certificates")
             group.create_task(serve(), name="server")
             group.create_task(declared.run(), name="rules of declared kinds")
+
+
+def _lookups(kube: Kube) -> tuple[Lookups, tuple[Informer[Any], ...]]:
+    """What reviews look up, and the informers that keep it."""
+    local_queues = Informer(kube, LOCAL_QUEUES, LocalQueue)
+    cluster_queues = Informer(kube, CLUSTER_QUEUES, ClusterQueue)
+    flavors = Informer(kube, RESOURCE_FLAVORS, ResourceFlavor)
+    topologies = Informer(kube, TOPOLOGIES, Topology)
+    checks = Informer(kube, ADMISSION_CHECKS, AdmissionCheck)
+    classes = Informer(kube, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass)
+    namespaces = Informer(kube, NAMESPACES, Namespace)
+    elastic = Informer(kube, ELASTIC_QUOTAS, ElasticQuota), Informer(kube, SIGS_ELASTIC_QUOTAS, SigsElasticQuota)
+    members = Informer(kube, PODS, read_member, label_selector=f"{GANG_MEMBER}=true")
+    members.add_index(_BY_GANG, gang_keys)
+    for quotas in elastic:
+        quotas.add_index(_BY_NAMESPACE, lambda quota: [quota.metadata.namespace or ""])
+
+    def labels_of(namespace: str) -> dict[str, str] | None:
+        found = namespaces.objects.get(namespace)
+        return found.metadata.labels if found else None
+
+    def quotas_of(namespace: str) -> list[tuple[str, str]]:
+        return [
+            (each.resource.group, quota.metadata.name)
+            for each in elastic
+            for quota in each.by_index(_BY_NAMESPACE, namespace)
+        ]
+
+    lookups = Lookups(
+        local_queues=local_queues.objects,
+        cluster_queues=cluster_queues.objects,
+        flavors=flavors.objects,
+        topologies=topologies.objects,
+        admission_checks=checks.objects,
+        workload_priority_classes=classes.objects,
+        namespace_labels=labels_of,
+        elastic_quotas=quotas_of,
+        gang_pods=lambda key: members.filed(_BY_GANG, key),
+    )
+    return lookups, (local_queues, cluster_queues, flavors, topologies, checks, classes, namespaces, *elastic, members)
 
 
 def _open_files() -> None:
