@@ -19,7 +19,7 @@ from admission.controllers.activity import Activity
 from admission.controllers.tally import NO_RESERVATION, Tally, Why
 from admission.engine.decision import Reason
 from admission.engine.queue.pending_counts import PendingCounts
-from admission.engine.quota.cohorts import Node
+from admission.engine.quota.cohorts import QuotaNode
 from api.quantity import CPU, to_int
 from api.queues import ClusterQueue, LocalQueue, ResourceQuota
 
@@ -157,7 +157,7 @@ def of_local_queue(queue: LocalQueue, activity: Activity, tally: Tally) -> Table
 
 
 def of_cohort(
-    name: str, above: Sequence[str], node: Node | None, tallies: Mapping[str, Tally], share: int | None
+    name: str, above: Sequence[str], node: QuotaNode | None, tallies: Mapping[str, Tally], share: int | None
 ) -> Table:
     """All series of a cohort. `above`: from itself to the root; `tallies`: of the ClusterQueues below it."""
     made: Table = {

@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from admission.engine.flavors.assign import FlavorAssignment, Mode, PodSetFlavors
 from admission.engine.model import FlavorResource, Workload
 from admission.engine.quota import cohorts
-from admission.engine.quota.cohorts import Node
+from admission.engine.quota.cohorts import QuotaNode
 
 
 def settled(workload: Workload, found: FlavorAssignment) -> bool:
@@ -43,9 +43,9 @@ class Borrowers:
     taken: int = 0
     _since: dict[str, int] = field(default_factory=dict)
     _unsettled: set[str] = field(default_factory=set)
-    _needs: dict[Node, dict[FlavorResource, list[tuple[int, int, str]]]] = field(default_factory=dict)
+    _needs: dict[QuotaNode, dict[FlavorResource, list[tuple[int, int, str]]]] = field(default_factory=dict)
 
-    def add(self, queue: Node, workload: Workload, found: FlavorAssignment | None) -> None:
+    def add(self, queue: QuotaNode, workload: Workload, found: FlavorAssignment | None) -> None:
         """The head of the queue borrows, with these flavors."""
         self.discard(queue.name)
         if found is None or queue.parent is None or not settled(workload, found):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from admission.engine.cycle.nominate import Nomination
 from admission.engine.ledger import Ledger
 from admission.engine.queue.line import Order, order_of
-from admission.engine.quota.cohorts import Node
+from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.quota.fairness import Share, dominant_share
 
 Score = tuple[bool, Share, Order]
@@ -36,10 +36,10 @@ def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool =
     return found or left[first]
 
 
-def _scores(queue: Node, candidate: Nomination, ledger: Ledger) -> Iterator[tuple[Node, Score]]:
+def _scores(queue: QuotaNode, candidate: Nomination, ledger: Ledger) -> Iterator[tuple[QuotaNode, Score]]:
     """The candidate's standing in each cohort above its queue, its usage added."""
     usage, order = candidate.assignment.usage, order_of(candidate.workload)
-    found: list[tuple[Node, Score]] = []
+    found: list[tuple[QuotaNode, Score]] = []
     with ledger.trial():
         ledger.quota.add(queue.name, usage)
         node = queue
@@ -50,7 +50,9 @@ def _scores(queue: Node, candidate: Nomination, ledger: Ledger) -> Iterator[tupl
     yield from found
 
 
-def _best(cohort: Node, left: Mapping[str, Nomination], scores: Mapping[tuple[str, str], Score]) -> Nomination | None:
+def _best(
+    cohort: QuotaNode, left: Mapping[str, Nomination], scores: Mapping[tuple[str, str], Score]
+) -> Nomination | None:
     below = [_best(child, left, scores) for child in sorted(cohort.cohorts, key=lambda node: node.name)]
     queues = [left[node.name] for node in sorted(cohort.queues, key=lambda node: node.name) if node.name in left]
     candidates = [each for each in below if each is not None] + queues

@@ -15,7 +15,7 @@ from admission.engine.decision import Claim
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, PlacementRequest, PreemptionPolicy, Workload
 from admission.engine.quota import cohorts
-from admission.engine.quota.cohorts import Node
+from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.topology.allocation.entries import Allocation
 
 Needed = frozenset[FlavorResource]
@@ -31,7 +31,7 @@ class PreemptionContext:
 
     workload: Workload
     queue: ClusterQueue
-    node: Node
+    node: QuotaNode
     usage: Mapping[FlavorResource, int]
     needed: Needed
     requests: Sequence[PlacementRequest]
@@ -75,10 +75,10 @@ class Candidate:
 
     key: str
     workload: Workload
-    node: Node
+    node: QuotaNode
     usage: Mapping[FlavorResource, int]
     variant: PreemptionVariant
-    top: Node | None = None
+    top: QuotaNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,30 +149,32 @@ def of_own_queue(ledger: Ledger, context: PreemptionContext) -> Iterator[Candida
                 yield _candidate(allocation, context.node, PreemptionVariant.WITHIN_CLUSTER_QUEUE)
 
 
-def _candidate(allocation: Allocation, node: Node, variant: PreemptionVariant, top: Node | None = None) -> Candidate:
+def _candidate(
+    allocation: Allocation, node: QuotaNode, variant: PreemptionVariant, top: QuotaNode | None = None
+) -> Candidate:
     return Candidate(allocation.workload.key, allocation.workload, node, allocation.admission.usage(), variant, top)
 
 
-def within_nominal(node: Node, needed: Iterable[FlavorResource]) -> bool:
+def within_nominal(node: QuotaNode, needed: Iterable[FlavorResource]) -> bool:
     """Whether the node uses no more than its quota of each of these."""
     return all(node.usage.get(fr, 0) <= node.subtree.get(fr, 0) for fr in needed)
 
 
-def _rings(context: PreemptionContext) -> Iterator[tuple[Node, Node | None, bool]]:
+def _rings(context: PreemptionContext) -> Iterator[tuple[QuotaNode, QuotaNode | None, bool]]:
     """Each ancestor of the queue, the ancestor below it, and whether the preemptor has a hierarchical advantage there.
 
     It has the advantage if its request fits the unused quota of its queue or of a lower cohort.
     """
     left = dict(context.usage)
     advantage = _covers(context.node, left)
-    below: Node | None = None
+    below: QuotaNode | None = None
     for top in context.node.ancestors():
         yield top, below, advantage
         advantage = _covers(top, left) or advantage
         below = top
 
 
-def _covers(node: Node, left: dict[FlavorResource, int]) -> bool:
+def _covers(node: QuotaNode, left: dict[FlavorResource, int]) -> bool:
     """Whether the node's quota covers the requests. Subtracts the part that the node covers from quota it lends to
     nobody.
     """
@@ -183,7 +185,7 @@ def _covers(node: Node, left: dict[FlavorResource, int]) -> bool:
 
 
 def _of_relatives(
-    ledger: Ledger, context: PreemptionContext, top: Node, below: Node | None, advantage: bool
+    ledger: Ledger, context: PreemptionContext, top: QuotaNode, below: QuotaNode | None, advantage: bool
 ) -> Iterator[Candidate]:
     for node in _beyond_nominal(context, top, below):
         for allocation in ledger.holders(node.name):
@@ -191,7 +193,7 @@ def _of_relatives(
                 yield _candidate(allocation, node, variant, top)
 
 
-def _beyond_nominal(context: PreemptionContext, cohort: Node, skip: Node | None) -> Iterator[Node]:
+def _beyond_nominal(context: PreemptionContext, cohort: QuotaNode, skip: QuotaNode | None) -> Iterator[QuotaNode]:
     """The queues below the cohort that exceed their quota, reached through cohorts that exceed theirs."""
     for child in cohort.cohorts:
         if child is not skip and not within_nominal(child, context.needed):
@@ -215,7 +217,7 @@ def _variant(context: PreemptionContext, allocation: Allocation, advantage: bool
 
 
 def _of_queue(
-    ledger: Ledger, context: PreemptionContext, node: Node, variant: PreemptionVariant, top: Node
+    ledger: Ledger, context: PreemptionContext, node: QuotaNode, variant: PreemptionVariant, top: QuotaNode
 ) -> Iterator[Candidate]:
     for allocation in ledger.holders(node.name):
         may_evict = allowed(context.workload, allocation.workload, context.policy.reclaim_within_cohort)

@@ -22,7 +22,7 @@ from admission.engine.preemption.candidates import (
     rank,
 )
 from admission.engine.preemption.removal import Removal, Target, gains_of
-from admission.engine.quota.cohorts import Node
+from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.quota.fairness import FairSharing, FairStrategy, Share, Shares
 
 
@@ -143,7 +143,7 @@ class _Fair:
         second = (FairStrategy.INITIAL_SHARE,) if len(self._sharing.strategies) > 1 else ()
         return any(one.allows(preemptor, before, after) for one in (self._sharing.strategies[0], *second))
 
-    def _share_without(self, candidate: Candidate, node: Node) -> Share:
+    def _share_without(self, candidate: Candidate, node: QuotaNode) -> Share:
         self._removal.remove(candidate)
         self._shares.changed(candidate.node)
         share = self._shares.of(node)
@@ -151,7 +151,7 @@ class _Fair:
         self._shares.changed(candidate.node)
         return share
 
-    def _meeting(self, target: Node) -> tuple[Node, Node]:
+    def _meeting(self, target: QuotaNode) -> tuple[QuotaNode, QuotaNode]:
         """The two children of the lowest common cohort that contain the preemptor and the target."""
         theirs = target
         while theirs.parent is not None and theirs.parent not in self._path:
@@ -166,23 +166,23 @@ class _Targets:
     def __init__(self, context: PreemptionContext, candidates: Iterable[Candidate], shares: Shares) -> None:
         self._context, self._shares = context, shares
         self._path = (context.node, *context.node.ancestors())
-        self._left: dict[Node, list[Candidate]] = {}
-        self._pruned: set[Node] = set()
+        self._left: dict[QuotaNode, list[Candidate]] = {}
+        self._pruned: set[QuotaNode] = set()
         for candidate in candidates:
             self._left.setdefault(candidate.node, []).append(candidate)
         for some in self._left.values():
             some.reverse()
 
-    def waiting(self, node: Node) -> bool:
+    def waiting(self, node: QuotaNode) -> bool:
         return bool(self._left.get(node))
 
-    def pop(self, node: Node) -> Candidate:
+    def pop(self, node: QuotaNode) -> Candidate:
         return self._left[node].pop()
 
-    def drop(self, node: Node) -> None:
+    def drop(self, node: QuotaNode) -> None:
         self._pruned.add(node)
 
-    def __iter__(self) -> Iterator[Node]:
+    def __iter__(self) -> Iterator[QuotaNode]:
         own = self._context.node
         if own.parent is None:
             while self.waiting(own):
@@ -193,7 +193,7 @@ class _Targets:
             if (node := self._next(root)) is not None:
                 yield node
 
-    def _next(self, cohort: Node) -> Node | None:
+    def _next(self, cohort: QuotaNode) -> QuotaNode | None:
         queue = self._largest(child for child in cohort.queues if self._eligible_queue(child))
         below = self._largest(child for child in cohort.cohorts if self._eligible_cohort(child))
         if queue is None and below is None:
@@ -203,7 +203,7 @@ class _Targets:
             return self._next(below)
         return queue
 
-    def _eligible_queue(self, node: Node) -> bool:
+    def _eligible_queue(self, node: QuotaNode) -> bool:
         if node in self._pruned:
             return False
         if self.waiting(node) and (node is self._context.node or self._shares.of(node).borrowing):
@@ -211,7 +211,7 @@ class _Targets:
         self._pruned.add(node)
         return False
 
-    def _eligible_cohort(self, node: Node) -> bool:
+    def _eligible_cohort(self, node: QuotaNode) -> bool:
         if node in self._pruned:
             return False
         if node in self._path or self._shares.of(node).borrowing:
@@ -219,11 +219,11 @@ class _Targets:
         self._pruned.add(node)
         return False
 
-    def _largest(self, nodes: Iterable[Node]) -> Node | None:
+    def _largest(self, nodes: Iterable[QuotaNode]) -> QuotaNode | None:
         """The node with the largest share. Ties: the queue with the first candidate; among cohorts the last by name."""
         return max(nodes, key=cmp_to_key(self._compare), default=None)
 
-    def _compare(self, one: Node, other: Node) -> int:
+    def _compare(self, one: QuotaNode, other: QuotaNode) -> int:
         mine, theirs = self._shares.of(one), self._shares.of(other)
         if mine != theirs:
             return 1 if mine > theirs else -1

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import LARGEST, ClusterQueue, FlavorResource
-from admission.engine.quota.cohorts import Node
+from admission.engine.quota.cohorts import QuotaNode
 
 
 def reclaimable_bound(ledger: Ledger, queue: str, fr: FlavorResource, priority: int | None) -> int:
@@ -39,7 +39,7 @@ def reclaimable_bound(ledger: Ledger, queue: str, fr: FlavorResource, priority: 
     return max(free, node.quota(fr).nominal - node.usage.get(fr, 0)) + own
 
 
-def _uncounted(spec: ClusterQueue, node: Node) -> bool:
+def _uncounted(spec: ClusterQueue, node: QuotaNode) -> bool:
     policy = spec.preemption
     if policy.elastic:
         return True

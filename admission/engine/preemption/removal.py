@@ -23,7 +23,7 @@ from admission.engine.decision import Claim, Victim
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, PreemptionContext
-from admission.engine.quota.cohorts import Node, use
+from admission.engine.quota.cohorts import QuotaNode, use
 from admission.engine.topology.allocation.simulated_removal import PlacementCheck
 from admission.engine.topology.eviction_gains import CandidateDomain, EvictionGains
 
@@ -243,13 +243,13 @@ def gains_of(ledger: Ledger, context: PreemptionContext, candidates: Iterable[Ca
     return ledger.eviction_gains(context.requests, [c.key for c in candidates]) if context.requests else None
 
 
-def _charge(node: Node, usage: Mapping[FlavorResource, int], sign: int) -> None:
+def _charge(node: QuotaNode, usage: Mapping[FlavorResource, int], sign: int) -> None:
     """Not journaled: the caller undoes it, and a search does it tens of thousands of times."""
     for fr, amount in usage.items():
         use(node, fr, sign * amount)
 
 
-def _beyond(node: Node, fr: FlavorResource, amount: int) -> int:
+def _beyond(node: QuotaNode, fr: FlavorResource, amount: int) -> int:
     """By how much the queue would exceed its own quota."""
     return node.usage.get(fr, 0) + amount - node.quota(fr).nominal
 

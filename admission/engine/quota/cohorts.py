@@ -21,7 +21,7 @@ NO_QUOTA = Quota(0)
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class QuotaNode:
     """A ClusterQueue or Cohort. `declared`: an object of that name exists; else it is implied by its members or usage.
 
     `wants` is the name of the parent cohort as declared; `parent` the link in force (None at a root, and on a cycle).
@@ -30,26 +30,26 @@ class Node:
     name: str
     declared: bool = False
     wants: str | None = None
-    parent: Node | None = None
+    parent: QuotaNode | None = None
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
     weight_milli: int = 1000
     subtree: Sums = field(default_factory=dict)
     usage: Sums = field(default_factory=dict)
-    queues: set[Node] = field(default_factory=set)
-    cohorts: set[Node] = field(default_factory=set)
+    queues: set[QuotaNode] = field(default_factory=set)
+    cohorts: set[QuotaNode] = field(default_factory=set)
 
     def quota(self, fr: FlavorResource) -> Quota:
         """Its own quota of the flavor's resource."""
         return self.quotas.get(fr, NO_QUOTA)
 
-    def ancestors(self) -> Iterator[Node]:
+    def ancestors(self) -> Iterator[QuotaNode]:
         """Parent first, root last."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
-    def root(self) -> Node:
+    def root(self) -> QuotaNode:
         """The top of its tree (itself without a cohort)."""
         node = self
         while node.parent is not None:
@@ -62,25 +62,25 @@ class Node:
             return 0
         return 1 + max((child.height() for child in self.cohorts), default=0)
 
-    def members(self) -> Iterator[Node]:
+    def members(self) -> Iterator[QuotaNode]:
         """All queues below it."""
         yield from self.queues
         for child in self.cohorts:
             yield from child.members()
 
 
-def held_back(node: Node, fr: FlavorResource) -> int:
+def held_back(node: QuotaNode, fr: FlavorResource) -> int:
     """localQuota: what the lending limit keeps from the relatives."""
     limit = node.quota(fr).lending_limit
     return 0 if limit is None else max(0, node.subtree.get(fr, 0) - limit)
 
 
-def local_available(node: Node, fr: FlavorResource) -> int:
+def local_available(node: QuotaNode, fr: FlavorResource) -> int:
     """What is still free of the held-back part."""
     return max(0, held_back(node, fr) - node.usage.get(fr, 0))
 
 
-def contribution(node: Node, fr: FlavorResource) -> tuple[int, int]:
+def contribution(node: QuotaNode, fr: FlavorResource) -> tuple[int, int]:
     """(quota, usage) that the node adds to its parent's sums."""
     kept = held_back(node, fr)
     return node.subtree.get(fr, 0) - kept, max(0, node.usage.get(fr, 0) - kept)
@@ -95,7 +95,7 @@ def bump(sums: Sums, fr: FlavorResource, by: int) -> None:
         sums.pop(fr, None)
 
 
-def change(node: Node | None, fr: FlavorResource, *, quota: int = 0, usage: int = 0) -> None:
+def change(node: QuotaNode | None, fr: FlavorResource, *, quota: int = 0, usage: int = 0) -> None:
     """Shift the node's sums, and those of its ancestors by as much as reaches them."""
     if not quota:
         use(node, fr, usage)
@@ -109,7 +109,7 @@ def change(node: Node | None, fr: FlavorResource, *, quota: int = 0, usage: int 
         node = node.parent
 
 
-def use(node: Node | None, fr: FlavorResource, amount: int) -> None:
+def use(node: QuotaNode | None, fr: FlavorResource, amount: int) -> None:
     """The same for usage alone: searches for victims do this tens of thousands of times."""
     while node is not None and amount:
         usage = node.usage
@@ -126,13 +126,13 @@ def use(node: Node | None, fr: FlavorResource, amount: int) -> None:
         node = node.parent
 
 
-def _pass_up(node: Node, sign: int) -> None:
+def _pass_up(node: QuotaNode, sign: int) -> None:
     for fr in node.subtree.keys() | node.usage.keys():
         quota, usage = contribution(node, fr)
         change(node.parent, fr, quota=sign * quota, usage=sign * usage)
 
 
-def set_quotas(node: Node, quotas: Mapping[FlavorResource, Quota]) -> None:
+def set_quotas(node: QuotaNode, quotas: Mapping[FlavorResource, Quota]) -> None:
     """Replace the node's own quota and limits; usage stays."""
     old = node.quotas
     _pass_up(node, -1)
@@ -142,14 +142,14 @@ def set_quotas(node: Node, quotas: Mapping[FlavorResource, Quota]) -> None:
     _pass_up(node, +1)
 
 
-def set_parent(node: Node, parent: Node | None) -> None:
+def set_parent(node: QuotaNode, parent: QuotaNode | None) -> None:
     """Move the node with all below it. The caller keeps the parents' sets of children."""
     _pass_up(node, -1)
     node.parent = parent
     _pass_up(node, +1)
 
 
-def available(node: Node, fr: FlavorResource) -> int:
+def available(node: QuotaNode, fr: FlavorResource) -> int:
     """What may still be used here, borrowing included; negative where more is used than there is."""
     free = node.subtree.get(fr, 0) - node.usage.get(fr, 0)
     if node.parent is None:
@@ -161,7 +161,7 @@ def available(node: Node, fr: FlavorResource) -> int:
     return local_available(node, fr) + from_above
 
 
-def potential(node: Node, fr: FlavorResource) -> int:
+def potential(node: QuotaNode, fr: FlavorResource) -> int:
     """The most that could ever be used here, if nobody else used anything."""
     total = node.subtree.get(fr, 0)
     if node.parent is None:
@@ -171,7 +171,7 @@ def potential(node: Node, fr: FlavorResource) -> int:
     return reach if limit is None else min(reach, total + limit)
 
 
-def expected_sums(node: Node) -> tuple[Sums, Sums]:
+def expected_sums(node: QuotaNode) -> tuple[Sums, Sums]:
     """(subtree, usage) of a cohort, added up anew from its own quota and its children."""
     subtree: Sums = {}
     usage: Sums = {}

@@ -17,7 +17,7 @@ from fractions import Fraction
 from math import ceil
 
 from admission.engine.model import FlavorResource
-from admission.engine.quota.cohorts import Node, potential
+from admission.engine.quota.cohorts import QuotaNode, potential
 
 UNBOUNDED = 2**63 - 1
 """The status value of a share beyond all others."""
@@ -47,7 +47,7 @@ class Share:
 NO_SHARE = Share()
 
 
-def lendable(parent: Node) -> dict[str, int]:
+def lendable(parent: QuotaNode) -> dict[str, int]:
     """By resource, the most that could be used below the node if nobody used anything."""
     pairs = set(parent.subtree).union(*(ancestor.subtree for ancestor in parent.ancestors()))
     total: dict[str, int] = {}
@@ -57,7 +57,7 @@ def lendable(parent: Node) -> dict[str, int]:
 
 
 def dominant_share(
-    node: Node, extra: Mapping[FlavorResource, int] = _NOTHING, lending: Mapping[str, int] | None = None
+    node: QuotaNode, extra: Mapping[FlavorResource, int] = _NOTHING, lending: Mapping[str, int] | None = None
 ) -> Share:
     """The node's share, with `extra` used beside what it uses. `lending`: `lendable` of its parent, where it is known."""
     if node.parent is None:
@@ -91,23 +91,23 @@ class Shares:
     """Shares of many nodes while usage changes: each is computed once until something below it changes."""
 
     def __init__(self) -> None:
-        self._lending: dict[Node, dict[str, int]] = {}
-        self._known: dict[Node, Share] = {}
+        self._lending: dict[QuotaNode, dict[str, int]] = {}
+        self._known: dict[QuotaNode, Share] = {}
 
-    def of(self, node: Node) -> Share:
+    def of(self, node: QuotaNode) -> Share:
         """The node's share now."""
         share = self._known.get(node)
         if share is None:
             share = self._known[node] = dominant_share(node, lending=self._lending_of(node.parent))
         return share
 
-    def changed(self, queue: Node) -> None:
+    def changed(self, queue: QuotaNode) -> None:
         """The queue's usage has changed."""
         self._known.pop(queue, None)
         for node in queue.ancestors():
             self._known.pop(node, None)
 
-    def _lending_of(self, parent: Node | None) -> Mapping[str, int] | None:
+    def _lending_of(self, parent: QuotaNode | None) -> Mapping[str, int] | None:
         if parent is None:
             return None
         found = self._lending.get(parent)

@@ -17,7 +17,7 @@ from functools import partial
 
 from admission.engine.model import ClusterQueue, Cohort, FlavorResource, Quota
 from admission.engine.quota import cohorts
-from admission.engine.quota.cohorts import Node
+from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.trial import Journal
 
 Usage = Mapping[FlavorResource, int]
@@ -39,8 +39,8 @@ class QuotaTree:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._queues: dict[str, Node] = {}
-        self._cohorts: dict[str, Node] = {}
+        self._queues: dict[str, QuotaNode] = {}
+        self._cohorts: dict[str, QuotaNode] = {}
         self._specs: dict[str, ClusterQueue] = {}
         self._cohort_specs: dict[str, Cohort] = {}
         self._on_cycle: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ class QuotaTree:
         before = self._specs.pop(name, None)
         if spec is not None:
             self._specs[name] = spec
-        node = self._queues.setdefault(name, Node(name))
+        node = self._queues.setdefault(name, QuotaNode(name))
         _use_outside(node, before, -1)
         self._move(node, spec.cohort if spec else None)
         node.declared, node.weight_milli = spec is not None, spec.weight_milli if spec else 1000
@@ -96,10 +96,10 @@ class QuotaTree:
         if old is not None and old in self._cohorts:
             self._forget_unused(self._cohorts[old])
 
-    def _cohort(self, name: str) -> Node:
-        return self._cohorts.setdefault(name, Node(name))
+    def _cohort(self, name: str) -> QuotaNode:
+        return self._cohorts.setdefault(name, QuotaNode(name))
 
-    def _move(self, queue: Node, cohort: str | None) -> None:
+    def _move(self, queue: QuotaNode, cohort: str | None) -> None:
         old = queue.parent
         if (old.name if old else None) == cohort:
             return
@@ -124,7 +124,7 @@ class QuotaTree:
             if node.parent is not parent:
                 self._link(node, parent)
 
-    def _link(self, node: Node, parent: Node | None) -> None:
+    def _link(self, node: QuotaNode, parent: QuotaNode | None) -> None:
         if node.parent is not None:
             node.parent.cohorts.discard(node)
         cohorts.set_parent(node, parent)
@@ -141,12 +141,12 @@ class QuotaTree:
             at = self._cohorts[at].wants if at in self._cohorts else None
         return False
 
-    def _forget_unused(self, cohort: Node) -> None:
+    def _forget_unused(self, cohort: QuotaNode) -> None:
         if cohort.declared or cohort.queues or any(node.wants == cohort.name for node in self._cohorts.values()):
             return
         self._cohorts.pop(cohort.name, None)
 
-    def _forget_if_idle(self, queue: Node) -> None:
+    def _forget_if_idle(self, queue: QuotaNode) -> None:
         if not queue.declared and not queue.usage:
             self._queues.pop(queue.name, None)
 
@@ -163,7 +163,7 @@ class QuotaTree:
         self._charge(queue, usage, -1)
 
     def _charge(self, queue: str, usage: Usage, sign: int) -> None:
-        node = self._queues.setdefault(queue, Node(queue))
+        node = self._queues.setdefault(queue, QuotaNode(queue))
         for fr, amount in usage.items():
             cohorts.change(node, fr, usage=sign * amount)
         self._forget_if_idle(node)
@@ -175,11 +175,11 @@ class QuotaTree:
         yield from (self._cohort_specs[name] for name in sorted(self._cohort_specs))
         yield from (self._specs[name] for name in sorted(self._specs))
 
-    def node(self, queue: str) -> Node | None:
+    def node(self, queue: str) -> QuotaNode | None:
         """The queue's node in the tree, to be read only."""
         return self._queues.get(queue)
 
-    def cohort(self, name: str) -> Node | None:
+    def cohort(self, name: str) -> QuotaNode | None:
         """The cohort's node in the tree, to be read only."""
         return self._cohorts.get(name)
 
@@ -299,16 +299,16 @@ def outside_usage(queue: ClusterQueue | None) -> dict[FlavorResource, int]:
     return found
 
 
-def _use_outside(node: Node, queue: ClusterQueue | None, sign: int) -> None:
+def _use_outside(node: QuotaNode, queue: ClusterQueue | None, sign: int) -> None:
     for fr, amount in outside_usage(queue).items():
         cohorts.change(node, fr, usage=sign * amount)
 
 
-def _exceeds(node: Node, fr: FlavorResource, amount: int) -> bool:
+def _exceeds(node: QuotaNode, fr: FlavorResource, amount: int) -> bool:
     return node.subtree.get(fr, 0) < node.usage.get(fr, 0) + amount
 
 
-def _disagreements(cohort: Node) -> Iterator[str]:
+def _disagreements(cohort: QuotaNode) -> Iterator[str]:
     subtree, usage = cohorts.expected_sums(cohort)
     if subtree != cohort.subtree:
         yield f"cohort {cohort.name}: quota is {cohort.subtree}, its parts add up to {subtree}"

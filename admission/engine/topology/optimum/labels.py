@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from admission.engine.topology.budget import BudgetSpent
 from admission.engine.topology.optimum.objective import Problem, Scale
 from admission.engine.topology.optimum.subset_sum import Top
 from admission.engine.topology.optimum.trees import Choice, families, leaves
@@ -29,10 +30,6 @@ Label = tuple[int, int, "Choice | int"]
 """(slices held, cost, the chosen domains of the last level as a tree of pairs)"""
 
 _EMPTY: Label = (0, 0, None)
-
-
-class BudgetSpent(Exception):
-    pass
 
 
 class Labels:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from admission.engine.topology.budget import BudgetSpent
 from admission.engine.topology.optimum.objective import Problem, Scale
 from admission.engine.topology.optimum.parent_table import ParentTable
 from admission.engine.topology.optimum.subset_sum import Top
@@ -82,10 +83,6 @@ def _rent(worth: Ints, parents: int) -> int:
     at = len(worth) - parents
     ordered = np.partition(worth, (max(at - 1, 0), at))
     return (int(ordered[at]) + int(ordered[at - 1])) // 2 if at else 0
-
-
-class BudgetSpent(Exception):
-    pass
 
 
 def costs(scale: Scale, asked: int, slots: Ints, capacity: Ints, below: Sequence[Ints]) -> dict[int, int]:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from admission.engine.topology.budget import BudgetSpent
 from admission.engine.topology.shapes.domain_kinds import DomainKind, runs
 from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.tree.level import Ints
@@ -32,10 +33,6 @@ CELLS = 256
 AT_ONCE = 1 << 20
 FEW = 8
 """Up to this many shares are faster one by one than all at once."""
-
-
-class BudgetSpent(Exception):
-    """The budget is used up."""
 
 
 class StateBudget:

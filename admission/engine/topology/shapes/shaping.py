@@ -38,12 +38,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from admission.engine.decision import Certificate, Proof, Proven
+from admission.engine.topology.budget import BudgetSpent
 from admission.engine.topology.compatible.tree_search import Found, NoDomains, NoFit, Solved
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.shapes.domain_kinds import DomainKind, DomainKinds
 from admission.engine.topology.shapes.level_rule import LevelRule, rules_of
-from admission.engine.topology.shapes.plans import BudgetSpent, StateBudget
+from admission.engine.topology.shapes.plans import StateBudget
 from admission.engine.topology.shapes.rough import rough
 from admission.engine.topology.shapes.split import Splitter
 from admission.engine.topology.tree.tree import Tree

@@ -32,7 +32,7 @@ from admission.engine.model import (
 )
 from admission.engine.preemption.candidates import Candidate, PreemptionContext, PreemptionVariant, find
 from admission.engine.preemption.preemptor import needed
-from admission.engine.quota.cohorts import Node as QuotaNode
+from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.requests import placement_requests
 from admission.engine.topology.allocation.entries import Allocation
 from tests.admission.engine.making import CPU, HOST, RACK, group, host, racks

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.model import ClusterQueue, Cohort, Quota
-from admission.engine.quota.cohorts import Node
+from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.quota.fairness import NO_SHARE, UNBOUNDED, FairStrategy, Share, Shares, dominant_share, lendable
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.trial import Journal
@@ -34,7 +34,7 @@ def queue(
     return ClusterQueue(name, (group({"f": {"cpu": cpu, "gpu": gpu}}),), cohort, weight_milli=weight)
 
 
-def node(made: QuotaTree, name: str) -> Node:
+def node(made: QuotaTree, name: str) -> QuotaNode:
     found = made.node(name)
     assert found is not None
     return found
