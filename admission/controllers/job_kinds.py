@@ -48,10 +48,16 @@ class JobKindController:
         kinds.informer.add_handler(lambda change: self._reconciler.add(change.key))
 
     async def run(self) -> None:
-        """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            await self._reconciler.run()
+        """Until cancelled; again when we lead again: then the kinds are watched anew."""
+        for name in self._kinds.informer.objects:
+            self._reconciler.add(name)
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                await self._reconciler.run()
+        finally:
+            for name, watched in tuple(self._watched.items()):
+                self._forget(name, watched)
 
     async def _reconcile(self, name: str) -> float | None:
         adapter = self._kinds.adapters.get(name)

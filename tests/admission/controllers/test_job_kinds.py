@@ -1,0 +1,89 @@
+"""The controller of JobKinds: which jobs are watched, and what a JobKind's condition says (issue 18)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from admission.controllers.job_kinds import JobKindController
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.job_kind_errors import read
+from admission.integrations.registry import KINDS
+from admission.job_kinds import JobKinds
+from api.errors import NotFound
+from api.job_kinds import JobKind
+from api.kube.resources import CRDS, JOB_KINDS, WORKLOADS
+from api.meta import find_condition
+from api.names import QUEUE_NAME_LABEL
+from tests.admission.controllers.jobs.world import CONFIG, World, embedded, eventually
+from tests.admission.integrations.test_job_kind_errors import GOOD, crane
+from tests.crds import crd_of
+
+CRANES = DeclaredJob(read(GOOD).spec).resource
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[World]:
+    async with embedded(tmp_path) as made:
+        await made.kube.create(CRDS, yaml.safe_load((CONFIG / "stowage.dev_jobkinds.yaml").read_text()))
+        await eventually(lambda: _made(made, JOB_KINDS, GOOD))
+        yield made
+        KINDS.withdraw((CRANES.group, CRANES.kind))
+
+
+async def _made(here: World, resource: Any, obj: dict[str, Any]) -> bool:
+    try:
+        await here.kube.create(resource, obj)
+    except NotFound:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def running(*runs: Any) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(run()) for run in runs]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def says(here: World, reason: str) -> bool:
+    found = JobKind.from_wire(await here.kube.get(JOB_KINDS, GOOD["metadata"]["name"]))
+    said = find_condition(found.status.conditions, "Active")
+    return said is not None and said.reason == reason
+
+
+async def queued(here: World, name: str) -> bool:
+    owners = [w["metadata"]["ownerReferences"][0]["name"] for w in (await here.kube.list(WORKLOADS, "ns")).items]
+    return name in owners
+
+
+async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_lease(here: World) -> None:
+    kinds = JobKinds(here.kube)
+    controller = JobKindController(here.kube, kinds, here.controller, QUEUE_NAME_LABEL, time.time)
+
+    def job(name: str) -> dict[str, Any]:
+        meta = {"name": name, "namespace": "ns", "labels": {QUEUE_NAME_LABEL: "q"}}
+        return {"apiVersion": CRANES.api_version, "kind": CRANES.kind, **crane(), "metadata": meta}
+
+    async with running(kinds.informer.run):
+        async with running(controller.run):
+            await eventually(lambda: says(here, "NotServed"))
+            await here.kube.create(CRDS, crd_of(CRANES))
+            await eventually(lambda: says(here, "Managed"))
+            await here.kube.create(CRANES, job("first"))
+            await eventually(lambda: queued(here, "first"))
+        # the Lease was lost meanwhile
+        await here.kube.create(CRANES, job("second"))
+        async with running(controller.run):
+            await eventually(lambda: queued(here, "second"))
