@@ -14,7 +14,7 @@ from functools import partial
 from admission.engine.cycle.admission_attempt import Outcome
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Preempt
-from admission.engine.explain.changes import AddNodes, Change, Finish, LetEvict, RaiseQuota, Remedy
+from admission.engine.explain.changes import AddNodes, Change, Finish, LetEvict, LetReclaim, RaiseQuota, Remedy
 from admission.engine.explain.finishing import Site, finishing
 from admission.engine.explain.growing import MOST_NODES
 from admission.engine.explain.quotas import Family, asked_of
@@ -26,7 +26,7 @@ from admission.engine.model import FlavorResource, Workload
 ROUNDS = 5
 """So often quota is raised by what others took of it."""
 
-_ROOM = (Finish, RaiseQuota, AddNodes, LetEvict)
+_ROOM = (Finish, RaiseQuota, AddNodes, LetEvict, LetReclaim)
 """Changes that others can use as well; all other changes are the workload's own."""
 
 

@@ -20,6 +20,7 @@ from admission.engine.explain.changes import (
     FewerPods,
     Finish,
     LetEvict,
+    LetReclaim,
     LimitTime,
     LowerMinimum,
     LowerRequest,
@@ -67,6 +68,10 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
             spec = ledger.quota.spec(change.cluster_queue)
             if spec is not None:
                 ledger.apply(with_policy(spec, change))
+        case LetReclaim():
+            spec = ledger.quota.spec(change.cluster_queue)
+            if spec is not None:
+                ledger.apply(reclaiming(spec))
         case AddNodes():
             like = ledger.capacity.nodes[change.like].node
             if like is not None:
@@ -127,6 +132,11 @@ def with_policy(queue: ClusterQueue, change: LetEvict) -> ClusterQueue:
     if change.field == "withinClusterQueue":
         return replace(queue, preemption=replace(policy, within_cluster_queue=change.value))
     return replace(queue, preemption=replace(policy, reclaim_within_cohort=change.value))
+
+
+def reclaiming(queue: ClusterQueue) -> ClusterQueue:
+    """The queue which may reclaim from every borrower."""
+    return replace(queue, preemption=replace(queue.preemption, reclaim_within_cohort="Any"))
 
 
 def quota_of(queue: ClusterQueue, flavor: str, resource: str) -> Quota | None:

@@ -115,6 +115,14 @@ class LetEvict:
 
 
 @dataclass(frozen=True, slots=True)
+class LetReclaim:
+    """The queue may take back whatever it lends, so nothing is kept for its refused head: reclaimWithinCohort becomes `Any`."""
+
+    cluster_queue: str
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
 class RaiseQuota:
     """The queue's nominal quota becomes `nominal`, `by` more."""
 
@@ -185,6 +193,7 @@ Change = (
     | Finish
     | LimitTime
     | LetEvict
+    | LetReclaim
     | RaiseQuota
     | AnswerCheck
     | DropCheck

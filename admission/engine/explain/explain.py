@@ -14,7 +14,7 @@ from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
 from admission.engine.cycle.backfill import moment
 from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
 from admission.engine.explain.ahead import Ahead
-from admission.engine.explain.changes import LetEvict, LimitTime, Remedy
+from admission.engine.explain.changes import LetEvict, LetReclaim, LimitTime, Remedy
 from admission.engine.explain.finishing import Site
 from admission.engine.explain.growing import raised
 from admission.engine.explain.proving import proofs
@@ -133,31 +133,43 @@ class _Waiting:
             held = in_the_way(self._ledger, self._workload, self._now, self._scene)
             found = replace(found, behind=tuple(Behind(head.key, reservation.start) for head, reservation in held))
         if not found.behind and found.reason is Reason.WAITING_FOR_QUOTA and (keepers := self._keepers()):
-            heads = ", ".join(keepers[:_NAMED])
+            heads = ", ".join(head.key for head in keepers[:_NAMED])
             found = replace(found, cause=f"quota is kept for {heads}, the refused head of a StrictFIFO queue")
-            return self._beside_kept(found, trying) if self._tries else found
+            return self._beside_kept(found, trying, keepers) if self._tries else found
         if not found.behind or not self._tries:
             return found
         seconds = floor(min(one.start for one in found.behind) - self._now)
         limit = Remedy((LimitTime(seconds),))
         return replace(found, remedies=(limit,)) if seconds > 0 and self._admitted_after(trying, limit) else found
 
-    def _keepers(self) -> list[str]:
+    def _keepers(self) -> list[Workload]:
         """The refused heads of other queues for which quota is kept that the workload would use (cycle/kept.py)."""
         wanted = attempt(self._ledger, self._workload, self._now).usage.keys()
         tree = self._ledger.quota.tree_of(self._workload.cluster_queue)
-        return sorted(
-            head.key
+        heads = (
+            head
             for head, kept in self._scene.kept(self._workload)
             if self._ledger.quota.tree_of(head.cluster_queue) == tree and kept.admission.usage().keys() & wanted
         )
+        return sorted(heads, key=lambda head: head.key)
 
-    def _beside_kept(self, found: Explanation, trying: Trying) -> Explanation:
-        """With the least quota more that admits the workload beside what is kept for others."""
+    def _beside_kept(self, found: Explanation, trying: Trying, keepers: Sequence[Workload]) -> Explanation:
+        """With what admits the workload beside those heads: queues that may reclaim keep nothing, or the least quota more."""
+        lending = Remedy(tuple(LetReclaim(head.cluster_queue, head.key) for head in keepers))
+        remedies = [lending] if self._admitted_after(trying, lending) else []
+        remedies += self._raised_beside_kept(trying)
+        ahead = Ahead(trying, self._scene, self._budget)
+        held, taken = ahead.sifted(remedies, (), Family(self._ledger, trying.queue.name))
+        if ahead.budget.spent:
+            self._left.left = 0
+        return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
+
+    def _raised_beside_kept(self, trying: Trying) -> list[Remedy]:
+        """The least quota more that admits the workload beside what is kept for others."""
         needed = attempt(self._ledger, self._workload, self._now).usage
         by = {fr: amount for fr, amount in needed.items() if amount > 0}
         if not by or not self._admitted_after(trying, Remedy(raised(trying, by))):
-            return found
+            return []
         for fr, most in sorted(by.items()):
             low, high = -1, most  # what admits and what does not
             while high - low > 1:
@@ -166,12 +178,7 @@ class _Waiting:
                 low, high = (low, middle) if enough else (middle, high)
             by[fr] = high
         changes = raised(trying, {fr: amount for fr, amount in by.items() if amount})
-        remedies = [Remedy(changes)] if changes and self._admitted_after(trying, Remedy(changes)) else []
-        ahead = Ahead(trying, self._scene, self._budget)
-        held, taken = ahead.sifted(remedies, (), Family(self._ledger, trying.queue.name))
-        if ahead.budget.spent:
-            self._left.left = 0
-        return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
+        return [Remedy(changes)] if changes and self._admitted_after(trying, Remedy(changes)) else []
 
     def _shortage(self, found: Explanation, trying: Trying) -> Explanation:
         never = cannot_run(self._ledger, self._workload) is not None

@@ -21,6 +21,7 @@ from admission.engine.explain.changes import (
     FewerPods,
     Finish,
     LetEvict,
+    LetReclaim,
     LimitTime,
     LowerMinimum,
     LowerRequest,
@@ -226,6 +227,8 @@ def change_text(change: Change) -> str:
             return f"it ran for {seconds} s at most"
         case LetEvict(queue, field, value, evicts):
             return f"ClusterQueue {queue} let it evict {_several(evicts)} (preemption.{field}: {value})"
+        case LetReclaim(queue, head):
+            return f"ClusterQueue {queue} kept nothing for {head}, since it may reclaim (preemption.reclaimWithinCohort: Any)"
         case RaiseQuota(queue, flavor, resource, by, nominal):
             more, total = quantity(resource, by), quantity(resource, nominal)
             return f"ClusterQueue {queue} had {more} more {resource} of flavor {flavor} (nominalQuota {total})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admission.engine.decision import Preempt, Reason
-from admission.engine.explain.changes import RaiseQuota
+from admission.engine.explain.changes import LetReclaim, RaiseQuota
 from admission.engine.explain.explain import explain
 from admission.engine.explain.turn import Scene
 from admission.engine.explain.value import Verdict
@@ -105,8 +105,9 @@ def test_the_explanation_says_for_whom_and_which_quota_would_do(borrows: int, ra
     assert waits_for is not None
     found = explain(cluster.ledger, waits_for, 0.0, scene=Scene(cluster.queues))
     assert "quota is kept for head" in headline(found)
-    (remedy,) = found.remedies
-    (change,) = remedy.changes
+    lending, quota = found.remedies
+    assert lending.changes == (LetReclaim("ours", "head"),)
+    (change,) = quota.changes
     assert isinstance(change, RaiseQuota)
     assert (change.cluster_queue, change.by) == ("theirs", raised)
     cluster.tell(queue("theirs", cohort="all", any=1 + raised // 1000))

@@ -19,6 +19,7 @@ from admission.engine.explain.changes import (
     FewerPods,
     Finish,
     LetEvict,
+    LetReclaim,
     LimitTime,
     LowerMinimum,
     LowerRequest,
@@ -90,6 +91,10 @@ def apply(cluster: Cluster, workload: Workload, change: Change) -> Workload:
             reclaim = value if field == "reclaimWithinCohort" else queue.preemption.reclaim_within_cohort
             policy = replace(queue.preemption, within_cluster_queue=within, reclaim_within_cohort=reclaim)
             cluster.tell(replace(queue, preemption=policy))
+        case LetReclaim(name, _):
+            queue = cluster.ledger.quota.spec(name)
+            assert queue is not None
+            cluster.tell(replace(queue, preemption=replace(queue.preemption, reclaim_within_cohort="Any")))
         case LimitTime(seconds):
             return replace(workload, time_limit=float(seconds))
         case AddNodes():
