@@ -6,6 +6,7 @@ On the embedded stage a stand-in plays their controller (standins.py); on the re
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -145,6 +146,13 @@ async def test_each_group_is_admitted_by_itself_and_put_into_one_rack(site: Make
     assert (owner.kind, owner.name) == ("LeaderWorkerSet", "serve")
 
 
+async def _queued_at_creation(here: Site, asked: dict[str, Any], queue: str) -> bool:
+    """Whether the set would be created with this queue."""
+    probe = {"apiVersion": LEADER_WORKER_SETS.api_version, "kind": LEADER_WORKER_SETS.kind, **asked}
+    made = await here.kube.create(LEADER_WORKER_SETS, probe, dry_run=True)
+    return bool((made["metadata"].get("labels") or {}).get(QUEUE_NAME_LABEL) == queue)
+
+
 async def test_one_without_a_queue_goes_by_the_namespaces_own_group_by_group(site: MakeSite) -> None:
     """Issue 16, A2: pod by pod, half a group could start."""
     here = site("lws-default")
@@ -156,13 +164,7 @@ async def test_one_without_a_queue_goes_by_the_namespaces_own_group_by_group(sit
     await here.make(LOCAL_QUEUES, own)
     asked = a_set(here, "serve", 2, 3)
     del asked["metadata"]["labels"]
-
-    async def seen() -> bool:
-        probe = {"apiVersion": LEADER_WORKER_SETS.api_version, "kind": LEADER_WORKER_SETS.kind, **asked}
-        made = await here.kube.create(LEADER_WORKER_SETS, probe, dry_run=True)
-        return bool((made["metadata"].get("labels") or {}).get(QUEUE_NAME_LABEL) == "default")
-
-    await eventually("the webhook knows the namespace's queue", seen)
+    await eventually("the webhook knows the namespace's queue", partial(_queued_at_creation, here, asked, "default"))
     await here.make(LEADER_WORKER_SETS, asked)
     await runs(here, "serve", *group(0, 3))
     found = await workloads(here)
@@ -354,9 +356,10 @@ async def test_a_malformed_one_is_refused(
     assert message in str(refused.value)
 
 
-async def test_groups_go_by_the_elastic_quota_of_their_namespace_whole(site: MakeSite) -> None:
-    """Issue 16, A2: a set that names the quota's queue; three GPUs hold one group of two, and no half of another."""
-    here = site("lws-elastic")
+@pytest.mark.parametrize("labels", [{QUEUE_NAME_LABEL: ELASTIC_QUOTA}, {}], ids=["queued", "unlabelled"])
+async def test_groups_go_by_the_elastic_quota_of_their_namespace_whole(site: MakeSite, labels: dict[str, str]) -> None:
+    """Issue 16, A2: queue named or not, three GPUs hold one group of two, and no half of another."""
+    here = site("lws-queued" if labels else "lws-unlabelled")
     await here.make(NAMESPACES, {"metadata": {"name": here.name}})
     await here.add_nodes({"b1": {"r1": 1}})
     spec = {"min": {GPU: "3"}, "max": {GPU: "3"}}
@@ -368,7 +371,8 @@ async def test_groups_go_by_the_elastic_quota_of_their_namespace_whole(site: Mak
 
     await eventually("the quota is in force", in_force)
     asked = a_set(here, "serve", 2, 2)
-    asked["metadata"]["labels"] = {QUEUE_NAME_LABEL: ELASTIC_QUOTA}
+    asked["metadata"]["labels"] = labels
+    await eventually("the webhook knows the quota", partial(_queued_at_creation, here, asked, ELASTIC_QUOTA))
     await here.make(LEADER_WORKER_SETS, asked)
 
     async def one_whole() -> bool:
