@@ -1,7 +1,7 @@
 """Would the ledger as it stands admit this workload, if it were its turn? The question behind every claim of an explanation.
 
-The same steps as the cycle's (flavors, quota, place, the next flavor where a placement fails, fewer pods where it can start
-with fewer), for one workload and without booking anything. Ask inside a trial to learn what a change would do. No queue is
+The same steps as the cycle's (solve.py, and fewer pods where it can start with fewer), for one workload and without booking
+anything. Ask inside a trial to learn what a change would do. No queue is
 looked at: whether others come first is not the question here. Called by explain.py, trying.py and growing.py; `cannot_run`
 also by cycle/cycle.py, with the decision that it makes.
 """
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from admission.engine.cycle.nominate import Nominator
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.solve import Nodes, Unsolved, solve
 from admission.engine.decision import Reason
-from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption
-from admission.engine.flavors.search import FlavorSearch, Scope
+from admission.engine.flavors.assign import NoPreemption
 from admission.engine.ledger import Ledger
-from admission.engine.model import ClusterQueue, FlavorResource, StopPolicy, Workload
-from admission.engine.requests import placement_requests
+from admission.engine.model import FlavorResource, StopPolicy, Workload
 
 FOREVER = 10.0**12
 """Seconds after which every required level that gives way with time has done so."""
@@ -46,41 +46,19 @@ def attempt(ledger: Ledger, workload: Workload, now: float, *, empty: bool = Fal
         return Outcome(False, Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped")
     if queue.inactive is not None or ledger.quota.cyclic(queue.name):
         return Outcome(False, Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive")
-    found = _whole(ledger, workload, queue, now, empty=empty, nodes=nodes)
-    if found.fits or empty or not nodes or fewest(workload) == workload:
-        return found
-    some = Nominator(ledger, NoPreemption(ledger.quota), now, thorough=True).fewer(workload, queue)
-    return found if some is None else Outcome(True, message=some.assignment.message(), usage=some.assignment.usage)
+    which = Nodes.EMPTY if empty else Nodes.AS_THEY_ARE if nodes else Nodes.IGNORED
+    found = solve(ledger, (workload,), now, nodes=which)
+    if not isinstance(found, Unsolved):
+        return _fits(found[0])
+    if which is Nodes.AS_THEY_ARE and fewest(workload) != workload:
+        some = Nominator(ledger, NoPreemption(ledger.quota), now, thorough=True).fewer(workload, queue)
+        if some is not None:
+            return _fits(some)
+    return Outcome(False, found.reason, found.message, {} if found.assignment is None else found.assignment.usage)
 
 
-def _whole(ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float, *, empty: bool, nodes: bool) -> Outcome:
-    """With all pods."""
-    refused: dict[tuple[str, str], str] = {}
-    while True:
-        search = FlavorSearch(queue, ledger.flavors, ledger.quota, NoPreemption(ledger.quota), Scope(refused))
-        found = search.assign(workload)
-        if found.mode < Mode.FIT:
-            return Outcome(False, found.reason, found.message(), found.usage)
-        failed = _failed(ledger, workload, found, now, empty=empty) if nodes else {}
-        if not failed:
-            return Outcome(True, message=found.message(), usage=found.usage)
-        refused.update(failed)
-
-
-def _failed(
-    ledger: Ledger, workload: Workload, found: FlavorAssignment, now: float, *, empty: bool
-) -> dict[tuple[str, str], str]:
-    """(pod set, flavor) that found no place, with the message."""
-    queue = ledger.quota.spec(workload.cluster_queue)
-    requests = [] if queue is None else placement_requests(workload, queue, found, ledger.flavors, now)
-    if not requests:
-        return {}
-    failures = ledger.place(requests, simulate_empty=empty).failures
-    return {
-        (request.pod_set.name, request.flavor): failures[request.pod_set.name].message
-        for request in requests
-        if request.pod_set.name in failures
-    }
+def _fits(found: Nomination) -> Outcome:
+    return Outcome(True, message=found.assignment.message(), usage=found.assignment.usage)
 
 
 def cannot_run(ledger: Ledger, workload: Workload) -> Outcome | None:

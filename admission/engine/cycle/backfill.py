@@ -42,16 +42,14 @@ from math import ceil
 
 from admission.engine.cycle.future import Departures, Future, Hold, Step
 from admission.engine.cycle.gangs import is_grouped
-from admission.engine.cycle.nominate import Nomination
-from admission.engine.decision import PlacementResult, Reason
-from admission.engine.flavors.assign import Mode, NoPreemption
-from admission.engine.flavors.search import FlavorSearch, Scope
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.solve import Unsolved, solve
+from admission.engine.decision import Reason
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
 from admission.engine.queue.line import order_of, shape_of
 from admission.engine.queue.pending import StartReservation
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.requests import placement_requests
 from admission.engine.topology.allocation.footprint import Footprint
 
 BEHIND = Reason.PENDING_EVALUATION
@@ -168,7 +166,7 @@ class Backfill:
     def _earliest(self, workload: Workload, queue: ClusterQueue, level: int) -> tuple[float, Nomination] | None:
         """The first end (epoch seconds) after which the workload fits, and what it gets then."""
         with self._future(workload, level) as future:
-            search = _Search(future, lambda position: self._fit(workload, queue, future.time(position)))
+            search = _Search(future, lambda position: self._fit(workload, future.time(position)))
             shape = shape_of(workload)
             last, stride = self._guesses.get(shape, (self._last, 1))
             before = future.position(last)
@@ -224,7 +222,7 @@ class Backfill:
             self._ledger.charge(found.workload, admission)
             with self._future(head, reservation.level, besides=found.workload.key) as future:
                 future.go(future.position(reservation.start))
-                other = self._fit(head, target, reservation.start)
+                other = self._fit(head, reservation.start)
         if other is None:
             return False
         self._queues.reserve_start(head.key, replace(reservation, admission=other.admission(), firm=True))
@@ -300,23 +298,10 @@ class Backfill:
                     usage[fr] = usage.get(fr, 0) + amount
         return total
 
-    def _fit(self, workload: Workload, queue: ClusterQueue, at: float) -> Nomination | None:
-        """What the workload would get in the ledger as it is, without preemption; as cycle.py computes it."""
-        refused: dict[tuple[str, str], str] = {}
-        nobody = NoPreemption(self._ledger.quota)
-        while True:
-            scope = Scope(dict(refused), fair=self._fair)
-            found = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, nobody, scope).assign(workload)
-            if found.mode is not Mode.FIT:
-                return None
-            requests = placement_requests(workload, queue, found, self._ledger.flavors, at)
-            result = self._ledger.place(requests) if requests else PlacementResult({}, {})
-            if result.fits:
-                return Nomination(workload, found, result.assignments)
-            more = {(r.pod_set.name, r.flavor): "" for r in requests if r.pod_set.name in result.failures}
-            if more.keys() <= refused.keys():
-                return None
-            refused |= more
+    def _fit(self, workload: Workload, at: float) -> Nomination | None:
+        """What the workload would get in the ledger as it is, without preemption."""
+        found = solve(self._ledger, (workload,), at, fair=self._fair)
+        return None if isinstance(found, Unsolved) else found[0]
 
 
 class _Search:

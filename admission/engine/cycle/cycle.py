@@ -4,8 +4,8 @@ The steps, repeated until nothing more fits or the budget is used up:
 
 1. *heads*: the foremost workload of each queue that is worth considering (queue/).
 2. *order*: the head that borrows least, then has the highest priority, then is the oldest; or by fair shares (head_order.py).
-3. *flavors* and *quota*: flavors/search.py. No fit: step 6.
-4. *place*: domains for its pod sets (ledger.place). No place: the flavor that failed is refused and step 3 tries the next
+3. *flavors* and *quota*: solve.py. No fit: step 6.
+4. *place*: domains for its pod sets (solve.py). No place: the flavor that failed is refused and step 3 tries the next
    one. Where even an empty cluster would not hold it, the message counts what an empty cluster would.
 5. *admit*: charged to the ledger at once, and the next workload of that queue is a head. Workloads that start together with
    others (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py).
@@ -18,14 +18,14 @@ The steps, repeated until nothing more fits or the budget is used up:
      its head is told when it will start, and nobody behind it starts who would delay that (backfill.py).
 
 Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
-moment. Usage only grows during a cycle, so who does not fit now will not fit later in it. The shell writes the decisions;
-if that fails it calls `ledger.release` and puts the workload back into the queues. Kueue's own cycle is round.py.
+moment. Usage only grows during a cycle, so what does not fit now will not fit later in it. The shell writes the decisions;
+if that fails it calls `ledger.release` and puts the workload back into the queues.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,23 +39,24 @@ from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
 from admission.engine.cycle.kept import KeptQuota, keeps
 from admission.engine.cycle.late_joiners import beside_its_gang
-from admission.engine.cycle.nominate import DEFERRED, Nomination, Nominator
+from admission.engine.cycle.nominate import DEFERRED, Nominator
+from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.reservations import Reservations
+from admission.engine.cycle.solve import flavors_of, place, refusals
 from admission.engine.decision import (
     PREEMPTION_GATED,
     Admit,
     Decision,
     Evict,
-    PlacementResult,
     Preempt,
     Reason,
     Victim,
     Wait,
 )
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
-from admission.engine.flavors.search import FlavorSearch, Scope, total_requests
+from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
-from admission.engine.model import Assignment, ClusterQueue, StopPolicy, Workload
+from admission.engine.model import ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.evictions import TIMES
 from admission.engine.queue.pending import CapacityReservation
@@ -286,35 +287,26 @@ class _Cycle:
         """Its flavors in the ledger as it stands. Kept until its turn comes or `HeadOrder.taken` drops it."""
         if head.assignment is None:
             oracle = self._preemptions.about(head.workload) if _evicts(queue) else self._nobody
-            search = FlavorSearch(
-                queue, self._ledger.flavors, self._ledger.quota, oracle, Scope(head.refused, fair=self._fair)
-            )
-            head.assignment = search.assign(head.workload)
+            scope = Scope(head.refused, fair=self._fair)
+            head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle)
         return head.assignment
 
     # ---- step 4: place
 
     def _place(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
         requests = placement_requests(head.workload, queue, assignment, self._ledger.flavors, self._now)
-        result = self._ledger.place(requests) if requests else PlacementResult({}, {})
+        result = place(self._ledger, requests)
         if result.fits:
-            return self._admit(head, queue, assignment, result.assignments)
-        empty = self._ledger.place(requests, simulate_empty=True)
+            return self._start(head, queue, Nomination(head.workload, assignment, result.assignments))
+        empty = place(self._ledger, requests, empty=True)
         head.hopeless &= not empty.fits
-        for request in requests:
-            name = request.pod_set.name
-            if (failure := result.failures.get(name)) is not None:
-                head.refused[name, request.flavor] = empty.failures.get(name, failure).message
+        lasting = {name: empty.failures.get(name, failure) for name, failure in result.failures.items()}
+        head.refused.update(refusals(requests, lasting))
         head.assignment = None
         self._order.again(head)
         return None
 
     # ---- step 5: admit
-
-    def _admit(
-        self, head: Head, queue: ClusterQueue, flavors: FlavorAssignment, places: Mapping[str, Assignment]
-    ) -> Decision:
-        return self._start(head, queue, Nomination(head.workload, flavors, places))
 
     def _start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:
@@ -453,8 +445,7 @@ class _Cycle:
             return assignment
         if head.hopeless:
             return None
-        search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, self._nobody, Scope(fair=self._fair))
-        return search.assign(head.workload)
+        return flavors_of(self._ledger, head.workload, queue, Scope(fair=self._fair))
 
     def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import partial
 
 from admission.engine.cycle.reservations import Reservations
+from admission.engine.cycle.solve import flavors_of
 from admission.engine.flavors.assign import FlavorAssignment, Mode, Preemptions
-from admission.engine.flavors.search import FlavorSearch, Scope
+from admission.engine.flavors.search import Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, Workload
 from admission.engine.preemption.reclaimable import reclaimable_bound
@@ -55,7 +56,7 @@ class HeadHints:
         with self._reservations.afterwards(queue.name, nodes=False):
             if self._reservations:
                 about, scope = self._preemptions.about(workload), Scope(fair=self._fair)
-                found = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, about, scope).assign(workload)
+                found = flavors_of(self._ledger, workload, queue, scope, about)
             hint = self.of(workload, queue, found)
             return found, hint is not None and not hint.satisfied_by(
                 partial(reclaimable_bound, self._ledger, queue.name)

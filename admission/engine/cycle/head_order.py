@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from admission.engine.cycle.borrowers import Borrowers
-from admission.engine.cycle.nominate import Nomination
+from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.tournament import winner
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger

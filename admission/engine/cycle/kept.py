@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from admission.engine.cycle.nominate import Nomination
+from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, QueueingStrategy, Workload

@@ -1,6 +1,6 @@
 """What a workload would get as things stand: flavors, domains, victims; and with fewer pods, if it can do so.
 
-1. *flavors* that fit the quota (flavors/search.py).
+1. *flavors* that fit the quota (solve.py).
 2. *domains*: where they fit, the pod sets are placed. Where they do not, or the nodes do not hold them, the workload needs
    others to leave; if not even a cluster without admitted workloads would hold it, it fits nowhere.
 3. *victims*: whom the preemption engine would evict; and the domains that the workload would take then. Where nobody can be
@@ -10,75 +10,30 @@
 5. *fewer pods*: where none of it helped, pod sets with a `minCount` give pods up, evenly, the fewest that suffice, found by
    bisection (cycle.md 4.7).
 
-Nothing is changed: cycle.py and round.py book what they take. Source: cycle.md 4.2, 4.5, 4.7.
+Nothing is changed: cycle.py charges what it takes. Source: cycle.md 4.2, 4.5, 4.7.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from admission.engine.decision import NoPlacement, PlacementResult, Reason, Victim
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.solve import flavors_of, place
+from admission.engine.decision import NoPlacement, Reason, Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode, PodSetFlavors, Preemption, Preemptions
-from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, Scope
+from admission.engine.flavors.search import EVERYWHERE, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
-    Admission,
     Assignment,
     ClusterQueue,
     PlacementRequest,
-    PodSetAdmission,
     Workload,
 )
 from admission.engine.requests import placement_requests
 
 OVERLAP = "Workload has overlapping preemption targets with another workload"
 DEFERRED = f"{OVERLAP}, but will fit after these preemptions complete"
-
-
-@dataclass(frozen=True, slots=True)
-class Nomination:
-    """What a workload would get. `workload` has the pod counts that this is for; `victims` have to leave first.
-
-    `places`: domains by pod set; of a nomination that is no Fit, those that it would take once others have left.
-    `homeless`: not even nodes without any workload hold it. `failed`: by pod set and flavor, why that is in vain if nobody can
-    go, where quota might have done.
-    """
-
-    workload: Workload
-    assignment: FlavorAssignment
-    places: Mapping[str, Assignment] = field(default_factory=dict)
-    victims: tuple[Victim, ...] = ()
-    homeless: bool = False
-    failed: Mapping[tuple[str, str], str] = field(default_factory=dict)
-
-    @property
-    def mode(self) -> Mode:
-        """How well it fits."""
-        return self.assignment.mode
-
-    @property
-    def starts(self) -> bool:
-        """Whether it can start, at once or after its victims."""
-        return self.mode is Mode.FIT or bool(self.victims)
-
-    def admission(self) -> Admission:
-        """As a booking."""
-        got = {pod_set.name: pod_set for pod_set in self.assignment.pod_sets}
-        return Admission(
-            self.workload.cluster_queue,
-            tuple(
-                PodSetAdmission(
-                    name=pod_set.name,
-                    flavors={resource: pick.flavor for resource, pick in got[pod_set.name].picks.items()},
-                    usage={resource: got[pod_set.name].requests[resource] for resource in got[pod_set.name].picks},
-                    count=pod_set.count,
-                    assignment=self.places.get(pod_set.name),
-                )
-                for pod_set in self.workload.pod_sets
-                if pod_set.name in got
-            ),
-        )
 
 
 class Nominator:
@@ -128,7 +83,7 @@ class Nominator:
         if known.mode is not Mode.FIT:
             return None
         requests = placement_requests(workload, queue, known, self._ledger.flavors, self._now)
-        placed = self._ledger.place(requests) if requests else PlacementResult({}, {})
+        placed = place(self._ledger, requests)
         return Nomination(workload, known, placed.assignments) if placed.fits else None
 
     def fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE) -> Nomination | None:
@@ -154,13 +109,12 @@ class Nominator:
         preemption = self._preemptions.about(workload)
         found = known
         if found is None:
-            search = FlavorSearch(queue, self._ledger.flavors, self._ledger.quota, preemption, scope)
-            found = search.assign(workload)
+            found = flavors_of(self._ledger, workload, queue, scope, preemption)
         if found.mode is Mode.NO_FIT:
             return Nomination(workload, found)
         requests = placement_requests(workload, queue, found, self._ledger.flavors, self._now)
         if found.mode is Mode.FIT:
-            placed = self._ledger.place(requests) if requests else PlacementResult({}, {})
+            placed = place(self._ledger, requests)
             if placed.fits:
                 return Nomination(workload, found, placed.assignments)
             found = _unplaced(found, placed.failures, Mode.PREEMPT)
@@ -175,7 +129,7 @@ class Nominator:
     ) -> Nomination:
         """It fits only when others leave: the victims, and what it would take then."""
         failed = _failed(found)
-        empty = self._ledger.place(requests, simulate_empty=True) if requests else PlacementResult({}, {})
+        empty = place(self._ledger, requests, empty=True)
         if not empty.fits:
             found = _unplaced(found, empty.failures, Mode.NO_FIT)
             return Nomination(workload, found, homeless=True, failed=_failed(found) if failed else {})

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from admission.engine.cycle.nominate import Nomination
+from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, QueueingStrategy, Workload

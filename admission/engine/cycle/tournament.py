@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from admission.engine.cycle.nominate import Nomination
+from admission.engine.cycle.nomination import Nomination
 from admission.engine.ledger import Ledger
 from admission.engine.queue.line import Order, order_of
 from admission.engine.quota.cohorts import QuotaNode

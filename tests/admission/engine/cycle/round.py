@@ -23,7 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from admission.engine.cycle.kept import keepable, limited
-from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nomination, Nominator
+from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nominator
+from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.second import second_pass
 from admission.engine.cycle.tournament import winner
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Reason, Wait

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.cycle.head_order import ClassicalOrder, Head
-from admission.engine.cycle.nominate import Nomination
+from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.model import Cohort, Gang, QueueingStrategy, Quota, Workload

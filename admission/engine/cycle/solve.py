@@ -1,0 +1,196 @@
+"""With which flavors, and on which nodes, do these workloads fit? The question that all decisions and explanations ask.
+
+1. *flavors* (`flavors_of`): by quota alone, for one workload.
+2. *places* (`place`): domains for all its pod sets, in these flavors.
+3. *both* (`solve`): flavors for each workload, each seeing the quota of those before it, and one joint placement for the
+   pod sets of all; those that bear the same `podset-group-name` lie in one domain, whatever workload they are of. Where the
+   nodes do not hold a pod set, its flavor is refused to it and the search goes on.
+
+The cycle takes steps 1 and 2 one at a time, since other heads may come first between them; preemption asks between them which
+victims would help (nominate.py). Gangs of a group (gangfit.py), expected starts (backfill.py) and explanations
+(admission_attempt.py) ask `solve`. Nothing is charged. Source: cycle.md 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Final
+
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.decision import NoPlacement, PlacementResult, Reason
+from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
+from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, Scope
+from admission.engine.ledger import Ledger
+from admission.engine.model import Assignment, ClusterQueue, PlacementRequest, Workload
+from admission.engine.requests import placement_requests
+
+Refused = dict[tuple[str, str], str]
+"""Flavors that a pod set cannot use: (pod set, flavor), with the reason."""
+LeavesQuota = Callable[[str, FlavorAssignment], bool]
+"""Whether the quota of that ClusterQueue is enough for these flavors beside what was promised to others."""
+
+RESERVED: Final = "others were promised the quota that it needs"
+_NOTHING_TO_PLACE: Final = PlacementResult({}, {})
+
+
+class Nodes(Enum):
+    """Which nodes a question is about."""
+
+    AS_THEY_ARE = auto()
+    EMPTY = auto()  # as if no workload were admitted
+    IGNORED = auto()  # quota alone
+
+
+@dataclass(frozen=True, slots=True)
+class Unsolved:
+    """One of the workloads does not fit, for this reason. `assignment`: its flavors as far as they were found."""
+
+    workload: str
+    reason: Reason
+    message: str
+    assignment: FlavorAssignment | None = None
+
+
+def flavors_of(
+    ledger: Ledger,
+    workload: Workload,
+    queue: ClusterQueue,
+    scope: Scope = EVERYWHERE,
+    preemption: PreemptionOracle | None = None,
+) -> FlavorAssignment:
+    """The flavors that quota allows. `preemption`: asked whether evicting would help; None: nothing is evicted."""
+    oracle = NoPreemption(ledger.quota) if preemption is None else preemption
+    return FlavorSearch(queue, ledger.flavors, ledger.quota, oracle, scope).assign(workload)
+
+
+def place(ledger: Ledger, requests: Sequence[PlacementRequest], *, empty: bool = False) -> PlacementResult:
+    """Domains for all of them together; a workload without topology asks for none. `empty`: see Nodes.EMPTY."""
+    return ledger.place(requests, simulate_empty=empty) if requests else _NOTHING_TO_PLACE
+
+
+def refusals(requests: Sequence[PlacementRequest], failures: Mapping[str, NoPlacement]) -> Refused:
+    """The flavors whose nodes do not hold a pod set."""
+    names = ((request.pod_set.name, request.flavor) for request in requests)
+    return {(name, flavor): failures[name].message for name, flavor in names if name in failures}
+
+
+def solve(
+    ledger: Ledger,
+    members: Sequence[Workload],
+    now: float,
+    *,
+    nodes: Nodes = Nodes.AS_THEY_ARE,
+    fair: bool = False,
+    leaves_quota: LeavesQuota | None = None,
+) -> tuple[Nomination, ...] | Unsolved:
+    """What each of them gets if all fit at `now` (epoch seconds) without evicting; else the first that does not, and why."""
+    refused: dict[str, Refused] = {member.key: {} for member in members}
+    while True:
+        found = _flavors(ledger, members, refused, leaves_quota, fair=fair)
+        if isinstance(found, Unsolved):
+            return found
+        if nodes is Nodes.IGNORED:
+            return tuple(Nomination(member, got) for member, _, got in found)
+        places, more = _places(ledger, found, now, empty=nodes is Nodes.EMPTY)
+        if not more:
+            return tuple(Nomination(member, got, places.get(member.key, {})) for member, _, got in found)
+        for key, flavors in more.items():
+            refused[key].update(flavors)
+
+
+# ---- flavors of each
+
+_Found = list[tuple[Workload, ClusterQueue, FlavorAssignment]]
+
+
+def _flavors(
+    ledger: Ledger,
+    members: Sequence[Workload],
+    refused: Mapping[str, Refused],
+    leaves_quota: LeavesQuota | None,
+    *,
+    fair: bool,
+) -> _Found | Unsolved:
+    found: _Found = []
+    homes: dict[str, str] = {}
+    with ledger.trial() if len(members) > 1 else nullcontext():
+        for member in members:
+            queue = ledger.quota.spec(member.cluster_queue)
+            if queue is None:
+                text = f"ClusterQueue {member.cluster_queue} not found"
+                return Unsolved(member.key, Reason.MISCONFIGURED, text)
+            scope = Scope({**refused[member.key], **_elsewhere(member, queue, homes)}, fair=fair)
+            got = flavors_of(ledger, member, queue, scope)
+            if got.mode < Mode.FIT:
+                return Unsolved(member.key, got.reason, got.message(), got)
+            if leaves_quota is not None and not leaves_quota(queue.name, got):
+                return Unsolved(member.key, Reason.WAITING_FOR_QUOTA, RESERVED, got)
+            if len(members) > 1:
+                ledger.quota.add(queue.name, got.usage)
+                _settle(member, got, homes)
+            found.append((member, queue, got))
+    return found
+
+
+def _group_names(member: Workload) -> dict[str, str]:
+    """Its pod sets that are of a placement group, with the group's name."""
+    asks = ((pod_set.name, pod_set.topology) for pod_set in member.pod_sets)
+    return {name: ask.group for name, ask in asks if ask is not None and ask.group is not None}
+
+
+def _elsewhere(member: Workload, queue: ClusterQueue, homes: Mapping[str, str]) -> Refused:
+    """The flavors that its pod sets cannot use, since others of their placement group are on another one."""
+    if not homes:
+        return {}
+    return {
+        (name, flavor): f"pod set group {group} of the gangs is on flavor {homes[group]}"
+        for name, group in _group_names(member).items()
+        for flavor in queue.flavors
+        if homes.get(group, flavor) != flavor
+    }
+
+
+def _settle(member: Workload, got: FlavorAssignment, homes: dict[str, str]) -> None:
+    """On which flavors the placement groups of this workload are from now on."""
+    groups = _group_names(member)
+    for pod_set in got.pod_sets:
+        if pod_set.name in groups and pod_set.topology is not None:
+            homes.setdefault(groups[pod_set.name], pod_set.topology)
+
+
+# ---- places of all
+
+
+def _places(
+    ledger: Ledger, found: _Found, now: float, *, empty: bool
+) -> tuple[dict[str, Mapping[str, Assignment]], dict[str, Refused]]:
+    """By workload: its places, and the flavors whose nodes do not hold a pod set."""
+    asked = {member.key: placement_requests(member, queue, got, ledger.flavors, now) for member, queue, got in found}
+    if len(found) == 1:
+        ((key, requests),) = asked.items()
+        result = place(ledger, requests, empty=empty)
+        refused = refusals(requests, result.failures)
+        return {key: result.assignments}, {key: refused} if refused else {}
+    joint = {f"{key}:{request.pod_set.name}": (key, request) for key, requests in asked.items() for request in requests}
+    result = place(ledger, [_named(name, request) for name, (_, request) in joint.items()], empty=empty)
+    places: dict[str, Mapping[str, Assignment]] = {
+        key: {
+            request.pod_set.name: result.assignments[name]
+            for name, (owner, request) in joint.items()
+            if owner == key and name in result.assignments
+        }
+        for key in asked
+    }
+    more: dict[str, Refused] = {}
+    for name, failure in result.failures.items():
+        key, request = joint[name]
+        more.setdefault(key, {})[request.pod_set.name, request.flavor] = failure.message
+    return places, more
+
+
+def _named(name: str, request: PlacementRequest) -> PlacementRequest:
+    """The request under a name that no pod set of another workload has."""
+    return replace(request, pod_set=replace(request.pod_set, name=name))
