@@ -40,6 +40,7 @@ from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.shares import NO_SHARES, LedgerShares
+from admission.controllers.unbound import UnboundController, unbound_informer
 from admission.controllers.unmanaged import UnmanagedKinds
 from admission.controllers.waits import WaitReporter
 from admission.controllers.workloads import WorkloadController
@@ -160,19 +161,23 @@ def living(shared: Shared, decides: Deciding) -> Part:
         writer, views, recorder, decides.feed.validation_error, section.workload_workers, rules=life_rules(settings)
     )
     shared.job_kinds.on_change(workloads.kinds_changed)
-    nodes = NodeController(writer, views, decides.ledger, Evictor(writer, views, recorder), recorder)
+    evictor, waiting = Evictor(writer, views, recorder), unbound_informer(shared.kube)
+    nodes = NodeController(writer, views, decides.ledger, evictor, recorder)
+    unbound = UnboundController(writer, views, waiting, evictor, recorder, section.unschedulable_timeout)
     quota = decides.ledger.quota
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
     period = section.queue_status_period
     status = QueueController(writer, views, decides.queues, quota, period, shares=shares, shown=gauges)
     lives = Lives(views, by_local_queue=gauges.local_queues)
     return Part(
+        (waiting,),
         runs=(
             ("workloads", workloads.run),
             ("nodes", nodes.reconciler.run),
+            ("pods that no node takes", unbound.reconciler.run),
             ("lives", lives.run),
             *(("queue status", reconciler.run) for reconciler in status.reconcilers()),
-        )
+        ),
     )
 
 

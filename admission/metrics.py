@@ -44,4 +44,9 @@ WAIT_SECONDS = Histogram(
 )
 LEDGER_DIFFERENCES = Gauge("stowage_ledger_differences", "What the last audit of the ledger found; must be 0.")
 WRITES = Counter("stowage_admission_writes", "Admissions written to the API server, by outcome.", ("outcome",))
+UNSCHEDULABLE = Counter(
+    "stowage_pods_unschedulable_after_gate",
+    "Pods that the scheduler found Unschedulable after their gate was opened.",
+    ("cluster_queue",),
+)
 EXPLAIN_SECONDS = Histogram("stowage_explain_seconds", "Working out why a workload waits.", ("verdict",))

@@ -250,6 +250,11 @@ class ControllerSection(Section):
         description="jobs whose pods all go to one domain start with open pods that name it: spares their patches, but a "
         "lost pod cannot move without a restart of its job",
     )
+    unschedulable_timeout: Duration | None = Field(
+        300.0,
+        description="a workload of which pods stay Unschedulable for so long after their gate was opened is evicted and queues "
+        "again; none: never",
+    )
     finish_orphaned_workloads: bool = Field(
         True, description="a Workload whose job is gone becomes Finished before its finalizer goes"
     )

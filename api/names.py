@@ -179,6 +179,8 @@ class Evicting:
     """Its LocalQueue was stopped with HoldAndDrain."""
     NODE_FAILURES: Final = "NodeFailures"
     """Nodes of its failed, and no other place was found."""
+    PODS_UNSCHEDULABLE: Final = "PodsUnschedulable"
+    """No node took some of its pods after their gate was opened (controller.unschedulableTimeout). Not in Kueue."""
     GANG_TIMEOUT: Final = "GangTimeout"
     """Its gang did not start within the time that its PodGroup gives. Not in Kueue."""
     GANG_GROUP_INCOMPLETE: Final = "GangGroupIncomplete"

@@ -67,7 +67,7 @@ def run(asked: Asked, rules: WorldRules, out: Console | None = None, err: Consol
         out.file.write(json.dumps({"title": world.title(key), **to_wire(explanation)}, indent=2) + "\n")
     else:
         show(explanation, world.title(key), out)
-        show_placement(world.ledger.admissions.get(key), out)
+        show_placement(world.ledger.admissions.get(key), world.unbound.get(key, ""), out)
     return EXPLAINED
 
 

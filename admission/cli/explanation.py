@@ -49,8 +49,10 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
     _remedies(explanation, out)
 
 
-def show_placement(admission: Admission | None, out: Console) -> None:
-    """Where the pods of an admitted workload go, one line a domain; the widest level first."""
+def show_placement(admission: Admission | None, unbound: str, out: Console) -> None:
+    """Where the pods of an admitted workload go, one line a domain, the widest level first; and which of them no node takes."""
+    if unbound:
+        _line(out, unbound)
     for pod_set in admission.pod_sets if admission is not None else ():
         if pod_set.assignment is None:
             continue

@@ -46,6 +46,9 @@ GANG_BOUND = f"{STOWAGE}/GangBound"
 """Ours: as many pods of the gang as its minimum were bound under this admission. From then on no time limit ends it."""
 PODS_HELD = f"{STOWAGE}/PodsHeld"
 """Ours: which pods are not let through though their Workload may have quota, and why."""
+UNSCHEDULABLE = f"{STOWAGE}/PodsUnschedulable"
+"""Ours: which pods no node takes after their gate was opened, in the scheduler's words; False once all are bound."""
+_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE)
 
 
 def with_condition(
@@ -89,7 +92,7 @@ def reserved(
     status: WorkloadStatus, admission: Admission, now: float, generation: int = 0, note: str = ""
 ) -> WorkloadStatus:
     """Quota is reserved; what stood against it is turned off, with its message kept. `note` is added to the message."""
-    kept = tuple(each for each in status.conditions if each.type not in (EXPLANATION, GANG_BOUND, PLACEMENT))
+    kept = tuple(each for each in status.conditions if each.type not in (EXPLANATION, *_OF_ONE_ADMISSION))
     new = status.model_copy(update={"admission": admission, "conditions": kept})
     if status.resource_requests:
         new = new.model_copy(update={"resource_requests": ()})
@@ -103,6 +106,17 @@ def placed(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadS
     """Placement=True with what the admission's topologyAssignments say; unchanged where there is none."""
     text = placement_text(status.admission)
     return with_condition(status, PLACEMENT, True, "Placed", text, now, generation) if text else status
+
+
+def unschedulable(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """PodsUnschedulable with which pods no node takes, False for none (empty `message`); unchanged where it says so already."""
+    old, text = find_condition(status.conditions, UNSCHEDULABLE), message or "all pods are bound"
+    if old is None and not message:
+        return status
+    if old is not None and (old.status == "True", old.message) == (bool(message), text[:MESSAGE_LIMIT]):
+        return status
+    reason = "Unschedulable" if message else "Bound"
+    return with_condition(status, UNSCHEDULABLE, bool(message), reason, text, now, generation)
 
 
 def preemption_gated(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
@@ -219,13 +233,13 @@ def _counted(status: WorkloadStatus, reason: str, cause: str) -> SchedulingStats
 def released(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """The job of an evicted workload has stopped: the reservation is given back and the workload may queue again."""
     eviction = find_condition(status.conditions, EVICTED)
-    new = without(without(status, GANG_BOUND), PLACEMENT).model_copy(update={"admission": None})
+    new = without(status, *_OF_ONE_ADMISSION).model_copy(update={"admission": None})
     message = eviction.message if eviction else "The workload has no reservation"
     new = with_condition(new, QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, message, now, generation)
     new = synced_admitted(new, now, generation)
     if eviction is None:
         return new
-    again = eviction.reason in (Evicting.PREEMPTED, Evicting.NODE_FAILURES)
+    again = eviction.reason in (Evicting.PREEMPTED, Evicting.NODE_FAILURES, Evicting.PODS_UNSCHEDULABLE)
     return with_condition(new, REQUEUED, again, eviction.reason, eviction.message, now, generation)
 
 
@@ -239,7 +253,7 @@ def without_reservation(status: WorkloadStatus, now: float, generation: int = 0)
         return status
     if not reserved and status.admission is None and not is_true(status.conditions, ADMITTED):
         return status
-    new = without(without(status, GANG_BOUND), PLACEMENT).model_copy(update={"admission": None})
+    new = without(status, *_OF_ONE_ADMISSION).model_copy(update={"admission": None})
     if reserved:
         new = with_condition(new, QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, NOT_EVALUATED, now, generation)
     return synced_admitted(new, now, generation)
@@ -254,8 +268,7 @@ def is_on_hold(status: WorkloadStatus) -> bool:
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Its owner asks for no pods for now: quota is given back, and it is not considered until `off_hold`."""
     new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
-    for kind in (WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT):
-        new = without(new, kind)
+    new = without(new, WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT, UNSCHEDULABLE)
     new = with_condition(new, QUOTA_RESERVED, False, Reason.ON_HOLD, HOLD, now, generation)
     return synced_admitted(new, now, generation)
 
@@ -275,9 +288,9 @@ def deactivating(status: WorkloadStatus, cause: str, message: str, now: float, g
     return with_condition(status, DEACTIVATION_TARGET, True, cause, message, now, generation)
 
 
-def without(status: WorkloadStatus, kind: str) -> WorkloadStatus:
-    """The status without that condition."""
-    kept = tuple(condition for condition in status.conditions if condition.type != kind)
+def without(status: WorkloadStatus, *kinds: str) -> WorkloadStatus:
+    """The status without these conditions."""
+    kept = tuple(condition for condition in status.conditions if condition.type not in kinds)
     return status if len(kept) == len(status.conditions) else status.model_copy(update={"conditions": kept})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from admission.controllers.checks import named
+from admission.controllers.conditions import UNSCHEDULABLE
 from admission.controllers.pods.groupstatus import STARTED
 from admission.controllers.readiness import unready
 from admission.controllers.repairs import failed_nodes
@@ -65,8 +66,11 @@ def take_gangs(world: World, groups: Iterable[PodGroup], told: Iterable[tuple[st
 
 
 def take_states(world: World, workloads: Iterable[Workload]) -> None:
-    """The workloads that have lost a node, and those whose pods are not ready yet."""
+    """The workloads that have lost a node, those whose pods are not ready yet, and those with pods that no node takes."""
     for workload in workloads:
+        said = find_condition(workload.status.conditions, UNSCHEDULABLE)
+        if said is not None and said.status == "True":
+            world.unbound[workload.key] = said.message
         if nodes := failed_nodes(workload):
             world.failed[workload.key] = tuple(nodes)
         if unready(workload):

@@ -62,7 +62,7 @@ class World:
 
     `failed`: the failed nodes (hostnames) of workloads that run and are to get others in the next cycle, by key. `one_by_one`:
     the next one is admitted when the pods of all others are ready; `unready`: whose are not. `gangs`: what those lack
-    that have no Workload yet, by key.
+    that have no Workload yet, by key. `unbound`: which of a workload's pods no node takes, by key.
     """
 
     def __init__(self, options: PlacementOptions | None = None, *, now: float = 0.0, budget: int = BUDGET) -> None:
@@ -73,6 +73,7 @@ class World:
         self.one_by_one = False
         self.unready: set[str] = set()
         self.gangs: dict[str, str] = {}
+        self.unbound: dict[str, str] = {}
         self.arrivals: list[Arrival] = []
         self.about: dict[str, About] = {}
         self.faults: list[Fault] = []

@@ -1,0 +1,54 @@
+"""What no node takes after its gate was opened is said in its Workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from admission.controllers.conditions import UNSCHEDULABLE
+from api.kube.resources import EVENTS, PODS
+from api.meta import Condition, find_condition
+from api.names import HOSTNAME_LABEL, REQUIRE_TOPOLOGY
+from tests.scenarios.site import RACK, Site, eventually
+from tests.scenarios.test_node_failure import patient
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SHARES_STAGE = True
+MakeSite = Callable[[str], Site]
+
+
+async def said(here: Site, status: str) -> Condition | None:
+    workload = await here.workload_of("gang")
+    found = find_condition(workload.status.conditions, UNSCHEDULABLE) if workload else None
+    return found if found is not None and found.status == status else None
+
+
+def foreign(here: Site, host: str) -> dict[str, Any]:
+    """A pod of a user whose namespace is not managed, waiting for the whole host."""
+    spec = {**here.template(4)["spec"], "nodeSelector": {HOSTNAME_LABEL: host}}
+    return {"metadata": {"name": "foreign", "namespace": here.name}, "spec": spec}
+
+
+async def test_a_pod_whose_place_is_taken_from_elsewhere_is_named_until_it_is_bound(site: MakeSite) -> None:
+    here = site("taken-place")
+    await here.open({"b1": {"r1": 2}})
+    await here.submit(patient(here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    first, second = await here.running("gang", 2)
+    # It waits for the host already, so that it is first when a pod of the gang is lost.
+    await here.make(PODS, foreign(here, first["spec"]["nodeName"]))
+    await here.kube.delete(PODS, first["metadata"]["name"], here.name, grace_seconds=0)
+    found = await eventually("told", lambda: said(here, "True"))
+    assert "no node takes 1 pod after the gate was opened (gang-0" in found.message
+    assert "Insufficient nvidia.com/gpu" in found.message
+    await eventually("an event", lambda: _event(here))
+    await here.kube.delete(PODS, "foreign", here.name, grace_seconds=0)
+    await eventually("all are bound", lambda: said(here, "False"))
+    names = {pod["metadata"]["name"] for pod in await here.running("gang", 2)}
+    assert second["metadata"]["name"] in names, "the other one was not touched"
+
+
+async def _event(here: Site) -> bool:
+    return any(e["reason"] == "PodsUnschedulable" for e in (await here.kube.list(EVENTS, here.name)).items)
