@@ -22,6 +22,7 @@ from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.controller import JobController
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.lives import Lives
+from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, life_rules, shown
 from admission.controllers.pods.controller import PodController
@@ -162,7 +163,8 @@ def living(shared: Shared, decides: Deciding) -> Part:
     )
     shared.job_kinds.on_change(workloads.kinds_changed)
     evictor, waiting = Evictor(writer, views, recorder), unbound_informer(shared.kube)
-    nodes = NodeController(writer, views, decides.ledger, evictor, recorder)
+    failures = FailureRules(together=section.replace_nodes_together)
+    nodes = NodeController(writer, views, decides.ledger, evictor, recorder, rules=failures)
     unbound = UnboundController(writer, views, waiting, evictor, recorder, section.unschedulable_timeout)
     quota = decides.ledger.quota
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES

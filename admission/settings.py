@@ -255,6 +255,11 @@ class ControllerSection(Section):
         description="a workload of which pods stay Unschedulable for so long after their gate was opened is evicted and queues "
         "again; none: never",
     )
+    replace_nodes_together: bool = Field(
+        True,
+        description="several failed nodes of a workload are replaced together; off, as in Kueue: a workload that loses a "
+        "second node before the first is replaced is evicted",
+    )
     finish_orphaned_workloads: bool = Field(
         True, description="a Workload whose job is gone becomes Finished before its finalizer goes"
     )

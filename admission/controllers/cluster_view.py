@@ -40,7 +40,7 @@ from api.kube.resources import (
 from api.kube.store import Change
 from api.labels import matches
 from api.meta import object_key
-from api.names import SAKKARA_TOPOLOGY
+from api.names import HOSTNAME_LABEL, SAKKARA_TOPOLOGY
 from api.pods import Namespace, Node
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.reading import read_workload
@@ -53,6 +53,7 @@ T = TypeVar("T")
 BY_QUEUE = "queue"
 BY_CLUSTER_QUEUE = "clusterQueue"
 BY_NAMESPACE = "namespace"
+BY_HOSTNAME = "hostname"
 BOUND_PODS = "spec.nodeName!="
 
 
@@ -100,8 +101,13 @@ class ClusterView:
 
     def __post_init__(self) -> None:
         """Called before other handlers: a handler of a node or flavor finds the trees as they are then."""
+        self.nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
         object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
         object.__setattr__(self, "outside", OutsidePods(self.pods, self.workloads))
+
+    def node_named(self, host: str) -> Node | None:
+        """The node of that hostname, as assignments call it."""
+        return next(iter(self.nodes.by_index(BY_HOSTNAME, host)), None)
 
     def topology(self, name: str) -> Topology | None:
         """The topology of that name, be it an object or the tree of a ConfigMap."""
@@ -198,3 +204,8 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> View
         workload_priorities=Informer(kube, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass),
         priorities=Informer(kube, PRIORITY_CLASSES, dict),
     )
+
+
+def hostname(node: Node) -> str:
+    """What assignments call the node; empty where it has no such label."""
+    return node.metadata.labels.get(HOSTNAME_LABEL, "")

@@ -26,17 +26,21 @@ from api.pods import Node, Pod, Taint, Toleration, pod_spec
 from api.topology import ResourceFlavor
 from api.workloads import PodSetAssignment, UnhealthyNode, Workload, WorkloadStatus
 
+MOST_UNHEALTHY = 8
+"""Entries of status.unhealthyNodes that the CRD allows."""
 NOT_READY_DELAY = 30.0
 """Seconds that a node may be not ready before that alone counts, where it counts at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureRules:
-    """Kueue's gates, with its defaults."""
+    """Kueue's gates with its defaults, and what goes beyond it."""
 
     on_pod_termination: bool = True  # TASReplaceNodeOnPodTermination
     on_taints: bool = True  # TASReplaceNodeOnNodeTaints
     after_fixed_time: bool = False  # TASReplaceNodeDueToNotReadyOverFixedTime
+    together: bool = True
+    """Several nodes are replaced together. Off, as in Kueue: a workload that loses a second one meanwhile is evicted."""
 
 
 class Presence(Enum):
@@ -137,6 +141,11 @@ def marked(status: WorkloadStatus, host: str) -> WorkloadStatus:
     if any(node.name == host for node in status.unhealthy_nodes):
         return status
     return status.model_copy(update={"unhealthy_nodes": (*status.unhealthy_nodes, UnhealthyNode(name=host))})
+
+
+def has_space(status: WorkloadStatus, host: str) -> bool:
+    """Whether the host is listed as unhealthy or can be: the API lists so many at most."""
+    return len(status.unhealthy_nodes) < MOST_UNHEALTHY or any(node.name == host for node in status.unhealthy_nodes)
 
 
 def cleared(status: WorkloadStatus, host: str) -> WorkloadStatus:

@@ -1,9 +1,11 @@
-"""Node failures: marks the Workloads that lost a node, evicts those that lost more than one, ends pods that can never run.
+"""Node failures: marks the Workloads that lost nodes, and ends pods that can never run.
 
-What is wrong is found in `node_failures`; a marked Workload gets another node in the next cycle (repairs.py), and the ungater
-sends its new pods there. Woken by nodes that come, go, change their readiness or their taints; by bound pods of such nodes
-that end; and by every admission onto one. Only hosts with something wrong cost anything: the workloads with a place there
-are asked of the ledger, and pods that wait for the scheduler are listed, since no watch shows them here.
+What is wrong is found in `node_failures`; a marked Workload gets other nodes in the next cycle (repairs.py), and the
+ungater sends its new pods there. Where the settings follow Kueue, a Workload that loses another node before that is evicted.
+
+Woken by nodes that come, go, change their readiness or their taints; by bound pods of such nodes that end; and by every
+admission onto one. Only hosts with something wrong cost anything: the workloads with a place there are asked of the ledger, and
+pods that wait for the scheduler are listed, since no watch shows them here.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import replace
 
 import msgspec
 
-from admission.controllers.cluster_view import Views
+from admission.controllers.cluster_view import Views, hostname
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
 from admission.controllers.held import HeldPod
@@ -26,6 +28,7 @@ from admission.controllers.node_failures import (
     Host,
     cleared,
     find,
+    has_space,
     holds_place,
     marked,
     multiple_failures,
@@ -47,13 +50,13 @@ from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
-BY_HOSTNAME = "hostname"
 BY_UNHEALTHY = "unhealthyNode"
 _UNBOUND = "spec.nodeName=,status.phase=Pending"
 _ENDED = "Pod terminated by Kueue NodeController due to node taint"
 _POD_DELAY = 0.1
 # Pods may be let through to a host for some seconds after it has failed: so often, and that much later, it is looked for them.
 _LOOKS, _LOOK_AGAIN = 6, 10.0
+_NO_SPACE = 1.0
 _decode_pod = msgspec.json.Decoder(Pod).decode
 
 
@@ -74,7 +77,6 @@ class NodeController:
         self._recorder, self._now, self._rules = recorder, now, rules or FailureRules()
         self._looks: dict[str, int] = {}
         self.reconciler = Reconciler("nodes", self._reconcile, workers=1)
-        views.nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
         views.workloads.add_index(BY_UNHEALTHY, lambda w: [node.name for node in w.status.unhealthy_nodes])
         views.nodes.add_handler(self._node_changed)
         views.pods.add_handler(self._pod_changed)
@@ -119,7 +121,7 @@ class NodeController:
     # ---- one host
 
     def _find_host(self, name: str) -> Host:
-        return Host(name, next(iter(self._views.nodes.by_index(BY_HOSTNAME, name)), None))
+        return Host(name, self._views.node_named(name))
 
     async def _reconcile(self, name: str) -> float | None:
         host = self._find_host(name)
@@ -196,7 +198,10 @@ class NodeController:
             await self._end(pod)
 
     async def _tell(self, workload: Workload, host: str, failed: bool) -> None:
-        too_many = multiple_failures(workload.status, host) if failed else None
+        if failed and self._rules.together and not has_space(workload.status, host):
+            self.reconciler.add_after(host, _NO_SPACE)  # until those that are listed have been replaced
+            return
+        too_many = multiple_failures(workload.status, host) if failed and not self._rules.together else None
         if too_many is not None:
             await self._evictor.evict(workload, Eviction(Evicting.NODE_FAILURES, too_many))
             return
@@ -226,11 +231,6 @@ class NodeController:
         except NotFound:
             return
         self._recorder.record(ref_to(PODS, pod), "Normal", "PodTerminatedByKueue", _ENDED)
-
-
-def hostname(node: Node) -> str:
-    """What assignments call the node; empty where it has no such label."""
-    return node.metadata.labels.get(HOSTNAME_LABEL, "")
 
 
 def _as_pod(held: HeldPod) -> Pod:

@@ -1,8 +1,9 @@
-"""Which running workloads have lost a node and are to be given another: those whose assignment names an unhealthy one.
+"""Which running workloads have lost nodes and are to be given others: those whose assignment names an unhealthy one.
 
-`nodes` marks the Workloads; the search for another node is engine/cycle/second.py. A workload is looked at
-whenever it changes, and when writing what was found has failed (`again`). Called by the scheduler before each
-cycle.
+`nodes` marks the Workloads; the search for other nodes is engine/cycle/second.py. Nodes often fail together, as when a rack
+loses power, and are marked one after the other: one that is gone counts as soon as another one of the workload is marked. A
+workload is looked at whenever it changes, and when writing what was found has failed (`again`). Called by the scheduler before
+each cycle.
 """
 
 from __future__ import annotations
@@ -47,7 +48,17 @@ class Repairs:
         workload, booked = self._views.workloads.objects.get(key), self._ledger.workload(key)
         if workload is None or booked is None or booked.evicted or key in busy:
             return []
-        return failed_nodes(workload)
+        marked = failed_nodes(workload)
+        if not marked:
+            return []
+        return [*marked, *(host for host in self._hosts(workload) if host not in marked and not self._alive(host))]
+
+    def _hosts(self, workload: Workload) -> list[str]:
+        return sorted(set(hostnames(workload)))
+
+    def _alive(self, host: str) -> bool:
+        """Whether there is a node of that hostname: its pods may run, even where it is not ready."""
+        return self._views.node_named(host) is not None
 
     def decisions(self, busy: Container[str]) -> Iterator[Decision]:
         """What to do about each workload that is due: it moves, or it is evicted. No other workload is evicted for it.
@@ -59,7 +70,9 @@ class Repairs:
             if key in busy:
                 self._due[key] = None
             elif nodes := self._lost(key, busy):
-                yield from second_pass(self._ledger, key, nodes, fail_fast=True)
+                workload = self._views.workloads.objects[key]
+                alive = {host for host in self._hosts(workload) if host not in nodes}
+                yield from second_pass(self._ledger, key, nodes, fail_fast=True, alive=alive)
 
     def _changed(self, change: Change[Workload]) -> None:
         if change.type is not ChangeType.DELETED and failed_nodes(change.object):

@@ -8,7 +8,7 @@ Called by the feed (apply) and by cycle/ (everything else).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -265,12 +265,16 @@ class Ledger:
         """Take the capacity of places found by `place`, until the open trial ends."""
         self._placer.assume(found)
 
-    def replace(self, requests: Sequence[PlacementRequest], node: str) -> PlacementResult:
-        """Other places for the pods on a failed node (given by hostname); all else of `previous` stays: placement.md 5.10.
+    def replace(
+        self, requests: Sequence[PlacementRequest], nodes: Collection[str], alive: Container[str] = ()
+    ) -> PlacementResult:
+        """Other places for the pods on failed nodes (hostnames); all else of `previous` stays: placement.md 5.10.
+
+        `alive`: hosts that are in no tree now, but whose pods run on.
 
         The workload's booking is in force meanwhile: its healthy pods take their room.
         """
-        return self._replacer.replace(requests, node)
+        return self._replacer.replace(requests, nodes, alive)
 
     def fits(self, workload: Workload, admission: Admission) -> bool:
         """Whether each domain still exists and, looked at alone, holds its pods (placement.md 5.14; quota is not asked)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from api.kube.resources import EVENTS, NODES, PODS
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, EVICTED, HOSTNAME_LABEL, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY, REQUIRED_TOPOLOGY
 from api.workloads import Workload
-from tests.scenarios.site import GROUP, RACK, Site, eventually
+from tests.scenarios.site import BLOCK, GROUP, RACK, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -66,6 +67,47 @@ async def test_pods_of_a_dead_node_find_another_one_of_the_rack(site: MakeSite) 
     assert is_true(workload.status.conditions, ADMITTED)
     assert find_condition(workload.status.conditions, EVICTED) is None
     await eventually("told", lambda: _told(here, dead))
+
+
+async def test_two_nodes_that_die_together_are_replaced_together(site: MakeSite) -> None:
+    """Issue 19, 2: the pods on the third node run on; Kueue evicts the whole job."""
+    here = site("dead-nodes")
+    await here.open({"b1": {"r1": 5, "r2": 2}})
+    await here.submit(patient(here.job("gang", 3, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    before = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in await here.running("gang", 3)}
+    *dead, kept = sorted(before.values())
+    spares = {f"dead-nodes-b1-r1-{n}" for n in range(5)} - {*dead, kept}
+    await asyncio.gather(*(node_dies(here, node) for node in dead))
+    pods = await here.running("gang", 3)
+    assert {pod["spec"]["nodeName"] for pod in pods} == {kept, *spares}
+    survivors = {name for name, node in before.items() if node == kept}
+    assert survivors <= {pod["metadata"]["name"] for pod in pods}, "the pod on the third node was not touched"
+    workload = await here.workload_of("gang")
+    assert workload is not None
+    assert assigned(workload) == Counter([kept, *spares])
+    assert workload.status.unhealthy_nodes == ()
+    assert find_condition(workload.status.conditions, EVICTED) is None
+
+
+@pytest.mark.long
+async def test_more_nodes_than_a_workload_can_list_as_unhealthy_are_replaced(site: MakeSite) -> None:
+    """Issue 19, 2: the API lists eight at most."""
+    here = site("many-dead")
+    await here.open({"b1": {"r1": 12, "r2": 12}})
+    await here.submit(patient(here.job("gang", 12, {REQUIRE_TOPOLOGY: BLOCK}, gpus=4)))
+    before = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in await here.running("gang", 12)}
+    dead = set(sorted(before.values())[:10])
+    await asyncio.gather(*(node_dies(here, node) for node in dead))
+
+    async def replaced() -> bool:
+        workload = await here.workload_of("gang")
+        assert workload is not None
+        assert find_condition(workload.status.conditions, EVICTED) is None
+        return not dead & assigned(workload).keys() and workload.status.unhealthy_nodes == ()
+
+    await eventually("all of them are replaced", replaced)
+    left = {pod["metadata"]["name"] for pod in (await here.kube.list(PODS, here.name)).items}
+    assert {name for name, node in before.items() if node not in dead} <= left
 
 
 async def test_a_job_of_one_host_moves_to_another_and_is_not_restarted(site: MakeSite) -> None:

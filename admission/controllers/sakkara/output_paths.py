@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from admission.controllers.cluster_view import Copy
-from admission.controllers.nodes import BY_HOSTNAME
+from admission.controllers.cluster_view import BY_HOSTNAME, Copy
 from admission.controllers.sakkara.output_members import MemberPod
 from admission.controllers.sakkara.output_seats import UNKNOWN, Path
 from admission.engine.ledger import Ledger

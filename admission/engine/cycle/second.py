@@ -1,13 +1,13 @@
-"""The second pass: a node failed under a workload that runs; its lost pods get another place, or the workload goes.
+"""The second pass: nodes failed under a workload that runs; its lost pods get other places, or the workload is evicted.
 
-One node at a time, the first of those that failed; flavors stay, and nobody is evicted for it (cycle.md 4.11). A workload of
-one plain pod keeps its place: no other pod comes for it, so another place would stay empty. The search is
-topology/replace.py. Called by round.py.
+All failed nodes are replaced together; flavors stay, and no other workload is evicted for it (cycle.md 4.11, where Kueue
+replaces one node at a time). A workload of one plain pod keeps its place: no other pod comes for it, so another place would
+stay empty. The search is topology/replace.py. Called by controllers/repairs.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Reason, Wait
@@ -17,15 +17,20 @@ from admission.engine.model import Admission, ClusterQueue, PlacementRequest, Wo
 from admission.engine.requests import in_force
 
 
-def second_pass(ledger: Ledger, key: str, nodes: Sequence[str], fail_fast: bool) -> list[Decision]:
-    """The decision on a workload that lost these nodes (hostnames), none if it has no place on them."""
+def second_pass(
+    ledger: Ledger, key: str, nodes: Sequence[str], fail_fast: bool, alive: Container[str] = ()
+) -> list[Decision]:
+    """The decision on a workload that lost these nodes (hostnames), none if it has no place on them.
+
+    `alive`: hosts whose pods run on, though no topology has them at the moment.
+    """
     workload, admission = ledger.workload(key), ledger.admission(key)
     if workload is None or admission is None or not nodes:
         return []
     if workload.one_pod:
         return [Admit(key, admission)]
     requests = list(_requests(ledger, workload, admission))
-    found = ledger.replace(requests, nodes[0])
+    found = ledger.replace(requests, nodes, alive)
     if found.fits:
         pod_sets = tuple(replace(p, assignment=found.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
         moved = replace(admission, pod_sets=pod_sets)

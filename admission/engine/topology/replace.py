@@ -1,4 +1,4 @@
-"""Replace a failed node under a running workload: its pods, and only those, get other places: placement.md 5.10.
+"""Replace failed nodes under a running workload: their pods, and only those, get other places: placement.md 5.10.
 
 Healthy pods keep running, so their domains stay and the lost pods are placed like a small pod set of their own. What
 the whole pod set was promised must still hold afterwards, and this narrows where the search may look (`Ask.within`):
@@ -12,18 +12,24 @@ the whole pod set was promised must still hold afterwards, and this narrows wher
 
 Placement constraints count lost and healthy pods together (`Ask.kept`), and so do slices then.
 
-All lost pods are placed or none are. One node at a time: any other missing domain fails the attempt, since its pods are
-lost as well and nothing is known of a domain that no tree has. The workload's own allocation stays in force meanwhile:
-its healthy pods use their room, and those of the failed node use none while the node does not count.
+All lost pods are placed or none are. Kueue replaces one node at a time. Where several nodes failed together, they are
+replaced together: first each slice that lost a part gets its pods back in its own domain, innermost slices first; what is
+left are whole slices, which go wherever the required level lets them.
 
-Called by ledger.py. The caller decides which node, and what to do if there is no place.
+Any other missing domain fails the attempt, since its pods are lost as well and nothing is known of a domain that no tree
+has; unless its host is `alive` (a node that is not ready, or was relabelled, while its pods run on): then its pods stay.
+The workload's own allocation stays in force meanwhile: its healthy pods use their room, and those of the failed nodes use
+none while these nodes do not count.
+
+Called by ledger.py. The caller decides which nodes, and what to do if there is no place.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
@@ -34,6 +40,10 @@ from admission.engine.topology.place import Placer
 from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.trial import Journal
 
+_STALE: Final = (
+    "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the stale domain {}"
+)
+
 
 class Replacer:
     """Answers on the live trees and leaves them unchanged."""
@@ -42,14 +52,17 @@ class Replacer:
         self._placer = placer
         self._journal = journal
 
-    def replace(self, requests: Sequence[PlacementRequest], node: str) -> PlacementResult:
-        """Assignments without the node (its hostname). Pod sets that were not placed before are not in the answer.
+    def replace(
+        self, requests: Sequence[PlacementRequest], nodes: Collection[str], alive: Container[str] = ()
+    ) -> PlacementResult:
+        """Assignments without these nodes (hostnames). Pod sets that were not placed before are not in the answer.
 
-        Flavors by name; the first pod set that cannot be placed ends its flavor.
+        `alive`: hosts whose pods stay though no tree has them. Flavors by name; the first pod set that cannot be placed
+        ends its flavor.
         """
         assignments: dict[str, Assignment] = {}
         failures: dict[str, NoPlacement] = {}
-        rests = {r.pod_set.name: _without(r.previous, node) for r in requests if r.previous is not None}
+        rests = {r.pod_set.name: _without(r.previous, nodes) for r in requests if r.previous is not None}
         ended: set[str] = set()
         with self._journal.trial():
             for request in sorted(requests, key=lambda request: request.flavor):
@@ -57,7 +70,7 @@ class Replacer:
                 if name not in rests or request.flavor in ended:
                     continue
                 mates = [{**rests, **assignments}[mate] for mate in _mates(request, requests) if mate in rests]
-                outcome = self._replaced(request, rests[name], mates, node)
+                outcome = self._replaced(request, rests[name], mates, nodes, alive)
                 if isinstance(outcome, NoPlacement):
                     failures[name] = outcome
                     ended.add(request.flavor)
@@ -66,7 +79,12 @@ class Replacer:
         return PlacementResult(assignments, failures)
 
     def _replaced(
-        self, request: PlacementRequest, rest: Assignment, mates: Sequence[Assignment], node: str
+        self,
+        request: PlacementRequest,
+        rest: Assignment,
+        mates: Sequence[Assignment],
+        nodes: Collection[str],
+        alive: Container[str],
     ) -> Assignment | NoPlacement:
         """The rest and the found places merged; the pod sets that follow see the found places as used."""
         lost = 0 if request.previous is None else total(request.previous) - total(rest)
@@ -76,33 +94,80 @@ class Replacer:
         tree = self._placer.tree(group)
         if isinstance(tree, NoPlacement):
             return tree
-        gone = stale(tree, rest)
-        if gone is not None:
-            return NoPlacement(
-                "Cannot replace the node, because the existing topologyAssignment is invalid, "
-                f"as it contains the stale domain {gone.values[0]}"
-            )
+        known, away = _parted(tree, rest, alive)
+        if (gone := stale(tree, known)) is not None:
+            return NoPlacement(_STALE.format(gone.values[0]))
         ask = self._placer.ask(tree, group)
         if isinstance(ask, NoPlacement):
             return ask
-        narrowed = _narrowed(tree, ask, rest, mates)
-        if ask.shaped:
-            narrowed = replace(narrowed, kept=by_path(tree, rest))
-        found = self._placer.search(tree, group, narrowed)
+        if away and (ask.shaped or ask.slice_size > 1 or (ask.required and not known.domains)):
+            return NoPlacement(_STALE.format(away[0].values[0]))  # what holds for all pods cannot be checked
+        if len(nodes) > 1 and not ask.shaped:
+            found = self._refilled(tree, request, ask, known, mates, lost)
+        else:
+            narrowed = _narrowed(tree, ask, known, mates)
+            found = self._found(tree, request, replace(narrowed, kept=by_path(tree, known)) if ask.shaped else narrowed)
         if isinstance(found, NoPlacement):
             return found
-        ((_, new),) = found
-        if total(new) < lost:
-            return NoPlacement(f"cannot find replacement assignment for unhealthy node: {node}", total(new), lost)
+        if total(found) < lost:
+            which = f"node: {next(iter(nodes))}" if len(nodes) == 1 else f"nodes: {', '.join(sorted(nodes))}"
+            return NoPlacement(f"cannot find replacement assignment for unhealthy {which}", total(found), lost)
+        whole = merged(tree, known, found)
+        return Assignment(whole.levels, (*whole.domains, *away))
+
+    def _found(self, tree: Tree, request: PlacementRequest, ask: Ask) -> Assignment | NoPlacement:
+        """Places for the pods of the ask, taken until the trial ends."""
+        found = self._placer.search(tree, Group(replace(request, count=ask.count)), ask)
+        if isinstance(found, NoPlacement):
+            return found
         self._placer.assume(found)
-        return merged(tree, rest, new)
+        ((_, new),) = found
+        return new
+
+    def _refilled(
+        self,
+        tree: Tree,
+        request: PlacementRequest,
+        ask: Ask,
+        rest: Assignment,
+        mates: Sequence[Assignment],
+        lost: int,
+    ) -> Assignment | NoPlacement:
+        """The pods of several nodes: parts of slices in their domains, innermost slices first, then whole slices."""
+        new, left = Assignment(rest.levels, ()), lost
+        for index in reversed(range(len(ask.layers))):
+            layer, below = ask.layers[index], ask.layers[index + 1 :]
+            inner = below[:1] or (Layer(tree.depth - 1, 1),)
+            for path, missing in _missing(tree, layer, merged(tree, rest, new)):
+                if missing > left:
+                    return new
+                part = replace(ask, count=missing, within=path, layers=inner, inner={})
+                found = self._found(tree, request, part)
+                if isinstance(found, NoPlacement):
+                    return found
+                new, left = merged(tree, new, found), left - total(found)
+                if total(found) < missing:
+                    return new
+        if not left:
+            return new
+        whole = replace(_narrowed(tree, replace(ask, count=left), rest, mates), count=left)
+        found = self._found(tree, request, whole)
+        return found if isinstance(found, NoPlacement) else merged(tree, new, found)
 
 
-def _without(assignment: Assignment, node: str) -> Assignment:
-    """The assignment without the node's domain. Wider domains outlive a node."""
+def _parted(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assignment, tuple[DomainCount, ...]]:
+    """The pods that stay: those of domains to be reckoned with, and those of hosts that live on outside the tree."""
+    if rest.levels != tree.output_levels or not by_host(rest.levels):
+        return rest, ()
+    away = tuple(one for one in rest.domains if tree.domain_row(one.values) is None and one.values[-1] in alive)
+    return Assignment(rest.levels, tuple(one for one in rest.domains if one not in away)), away
+
+
+def _without(assignment: Assignment, nodes: Collection[str]) -> Assignment:
+    """The assignment without the nodes' domains. Wider domains outlive a node."""
     if not by_host(assignment.levels):
         return assignment
-    return Assignment(assignment.levels, tuple(one for one in assignment.domains if one.values[-1] != node))
+    return Assignment(assignment.levels, tuple(one for one in assignment.domains if one.values[-1] not in nodes))
 
 
 def _mates(request: PlacementRequest, requests: Sequence[PlacementRequest]) -> Iterator[str]:
@@ -139,8 +204,21 @@ def _home(tree: Tree, ask: Ask, part: Assignment) -> Values | None:
 
 def _incomplete(tree: Tree, layer: Layer, rest: Sequence[DomainCount], lost: int) -> Values | None:
     """The domain of the layer whose pods make whole slices together with the lost ones."""
+    pods = _pods(tree, layer, rest)
+    fitting = [path for path, count in pods.items() if (count + lost) % layer.size == 0]
+    return min(fitting, key=",".join, default=None)
+
+
+def _missing(tree: Tree, layer: Layer, rest: Assignment) -> list[tuple[Values, int]]:
+    """The domains of the layer whose pods are no whole slices, with how many pods make them whole."""
+    pods = _pods(tree, layer, rest.domains)
+    short = [(path, -count % layer.size) for path, count in pods.items() if count % layer.size]
+    return sorted(short, key=lambda each: ",".join(each[0]))
+
+
+def _pods(tree: Tree, layer: Layer, rest: Sequence[DomainCount]) -> Counter[Values]:
+    """Pods by domain of the layer's level."""
     pods: Counter[Values] = Counter()
     for domain in rest:
         pods[path_of(tree, domain.values)[: layer.level + 1]] += domain.count
-    fitting = [path for path, count in pods.items() if (count + lost) % layer.size == 0]
-    return min(fitting, key=",".join, default=None)
+    return pods

@@ -30,7 +30,8 @@ def test_a_node_that_fails_while_a_write_is_in_flight_is_replaced_when_it_ends()
     cluster.tell(Gone(Removed.NODE, failed))
     woken: list[str] = []
     store: Store[Workload] = Store("workloads")
-    repairs = Repairs(cast("Views", SimpleNamespace(workloads=store)), cluster.ledger, lambda: woken.append("woken"))
+    view = SimpleNamespace(workloads=store, node_named=lambda host: None if host == failed else host)
+    repairs = Repairs(cast("Views", view), cluster.ledger, lambda: woken.append("woken"))
     store.upsert(Workload.from_wire(running_on(failed)))
     assert list(repairs.decisions(busy={"one"})) == []
     woken.clear()

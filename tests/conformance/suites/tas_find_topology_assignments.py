@@ -52,7 +52,7 @@ def run(case: Case) -> None:
         result = ledger.place(list(map(_request, range(len(pod_sets)), pod_sets, previous)))
     else:
         requests = list(map(_request, range(len(pod_sets)), pod_sets, _admitted(workload, pod_sets)))
-        result = ledger.replace(requests, workload["status"]["unhealthyNodes"][0]["name"])
+        result = ledger.replace(requests, (workload["status"]["unhealthyNodes"][0]["name"],))
     assert outcome(result, len(pod_sets)) == _wanted(want.get("podSets", [want]))
     assert ledger.audit() == []
 

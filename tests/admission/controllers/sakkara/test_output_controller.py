@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.controllers.nodes import BY_HOSTNAME, hostname
+from admission.controllers.cluster_view import BY_HOSTNAME, hostname
 from admission.controllers.pods.views import BY_GROUP, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.nodes import BY_HOSTNAME, hostname
+from admission.controllers.cluster_view import BY_HOSTNAME, hostname
 from admission.controllers.sakkara.output_members import read_member
 from admission.controllers.sakkara.output_paths import Paths
 from admission.controllers.sakkara.output_times import SolverTimes

@@ -24,7 +24,7 @@ from admission.engine.model import (
     Removed,
     Workload,
 )
-from tests.admission.engine.topology.test_properties import clusters, options, quick, requests
+from tests.admission.engine.topology.test_properties import capacity, clusters, options, quick, requests
 from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ledger, request, shown
 
 roomy = st.lists(clusters(), min_size=2, max_size=3).map(
@@ -66,7 +66,7 @@ def failing(host: str, *asked: PlacementRequest) -> PlacementResult:
     """The host is no more."""
     book = book_of(*asked)
     book.apply(Gone(Removed.NODE, host))
-    result = book.replace(asked, host)
+    result = book.replace(asked, (host,))
     assert book.audit() == []
     return result
 
@@ -111,6 +111,57 @@ def test_lost_pods_find_a_place(text: str, where: str, host: str, want: str) -> 
     assert shown(failing(host, placed("main", text, where)), "main") == want
 
 
+@pytest.mark.parametrize(
+    ("text", "where", "hosts", "want"),
+    [
+        pytest.param("required rack", "h6:1 h7:1 h8:1", "h7 h8", "-", id="too little room in the rack"),
+        pytest.param("required block", "h1:1 h3:1 h4:1", "h3 h4", "h1:3", id="in the required block"),
+        pytest.param("unconstrained", "h1:1 h4:4 h5:4", "h4 h5", "h1:3 h2:1 h3:2 h6:2 h9:1", id="anywhere"),
+        pytest.param(
+            "required block; slice rack*4", "h1:2 h3:2 h4:2 h5:2", "h3 h5", "h1:3 h2:1 h4:4", id="a part of each slice"
+        ),
+        pytest.param(
+            "required block; slice rack*2",
+            "h1:1 h3:1 h4:2 h5:2",
+            "h3 h4",
+            "h1:3 h2:1 h5:2",
+            id="a part and a whole slice",
+        ),
+        pytest.param(
+            "preferred block; layers rack*4, host*2", "h1:2 h3:2 h4:4", "h3 h4", "-", id="layers: no whole rack is left"
+        ),
+    ],
+)
+def test_pods_of_several_nodes_find_places_together(text: str, where: str, hosts: str, want: str) -> None:
+    """Issue 19, 2: Kueue replaces one node at a time, and evicts the workload when a second one fails meanwhile."""
+    asked = placed("main", text, where)
+    book = book_of(asked)
+    for host in hosts.split():
+        book.apply(Gone(Removed.NODE, host))
+    result = book.replace([asked], hosts.split())
+    assert book.audit() == []
+    assert (shown(result, "main") if result.fits else "-") == want
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "want"),
+    [
+        pytest.param("required rack", "h6:2 h7:1 away:1", "h6:2 h8:1 away:1", id="in the rack of the others"),
+        pytest.param("unconstrained", "away:1 h7:1", "h2:1 away:1", id="anywhere"),
+        pytest.param("required rack", "away:1 h7:1", STALE.replace("gone", "away"), id="nothing tells the rack"),
+        pytest.param(
+            "slice only rack*2", "h6:1 h7:1 away:2", STALE.replace("gone", "away"), id="nothing tells the slices"
+        ),
+    ],
+)
+def test_pods_on_a_node_outside_the_topology_stay_while_it_lives(text: str, where: str, want: str) -> None:
+    """A node that is not ready, or was relabelled: its pods run on."""
+    asked = placed("main", text, where)
+    book = book_of(asked)
+    book.apply(Gone(Removed.NODE, "h7"))
+    assert shown(book.replace([asked], ("h7",), alive={"away"}), "main") == want
+
+
 def test_pod_sets_see_what_those_before_them_took() -> None:
     result = failing("h5", placed("one", "required rack", "h4:1 h5:2"), placed("two", "required rack", "h4:1 h5:1"))
     assert shown(result, "one") == "h4:3"
@@ -134,13 +185,13 @@ def test_a_failure_ends_its_flavor_and_new_pod_sets_are_not_placed() -> None:
     fresh = request("fresh", "unconstrained", 1)
     book = booked(ledger(), lost, later)
     book.apply(Gone(Removed.NODE, "h10"))
-    result = book.replace([lost, fresh, later], "h10")
+    result = book.replace([lost, fresh, later], ("h10",))
     assert (set(result.failures), set(result.assignments)) == ({"lost"}, set())
 
 
 def test_a_flavor_that_is_gone() -> None:
     asked = placed("main", "required rack", "h1:1")
-    message = shown(Ledger().replace([asked], "h1"), "main")
+    message = shown(Ledger().replace([asked], ("h1",)), "main")
     assert message == f'workload requires Topology, but there is no TAS cache information for flavor "{FLAVOR}"'
 
 
@@ -155,16 +206,19 @@ def test_replacement_keeps_what_holds(
     before = first.assignments["main"]
     placed_before = replace(asked, previous=before, count=sum(domain.count for domain in before.domains))
     booked(book, placed_before)
-    host = data.draw(st.sampled_from([domain.values[0] for domain in before.domains]))
-    book.apply(Gone(Removed.NODE, host))
-    result = book.replace([placed_before], host)
+    hosts = data.draw(st.sets(st.sampled_from([domain.values[0] for domain in before.domains]), min_size=1))
+    for host in hosts:
+        book.apply(Gone(Removed.NODE, host))
+    result = book.replace([placed_before], sorted(hosts))
     assert book.audit() == []
-    if not result.fits:
-        return
     old = Counter({domain.values[0]: domain.count for domain in before.domains})
+    lost = sum(old.pop(host) for host in hosts)
+    if not result.fits:
+        left = [node for node in nodes if node.name not in hosts]
+        assert len(hosts) == 1 or not _could_be_replaced(asked, left, old, lost)
+        return
     new = Counter({domain.values[0]: domain.count for domain in result.assignments["main"].domains})
-    lost = old.pop(host)
-    assert host not in new
+    assert not new.keys() & hosts
     assert old <= new
     assert new.total() == old.total() + lost
     offered = {node.name: node.allocatable for node in nodes if node.usable}
@@ -172,6 +226,49 @@ def test_replacement_keeps_what_holds(
         for resource, amount in {**asked.pod_set.requests, "pods": 1}.items():
             assert amount * count <= offered[name][resource]
     _promises_kept(asked, {node.name: node for node in nodes}, old, new)
+
+
+def _could_be_replaced(asked: PlacementRequest, nodes: list[Node], old: Counter[str], lost: int) -> bool:
+    """By trying all ways: the lost pods beside those that stay, all in the required domain, in whole slices."""
+    ask = asked.pod_set.topology
+    assert ask is not None
+    free = {node.name: capacity(node, asked) - old[node.name] for node in nodes}
+
+    def domain(node: Node, level: str) -> tuple[str, ...]:
+        return tuple(node.labels[key] for key in LEVELS[: LEVELS.index(level) + 1])
+
+    required = ask.required or LEVELS[0]
+    homes = {domain(node, required) for node in nodes} if ask.required else {None}
+    return any(
+        all(home is None or domain(node, required) == home for node in nodes if old[node.name])
+        and _spread(
+            [
+                (domain(node, ask.slices[0].level) if ask.slices else (), node.name)
+                for node in nodes
+                if home is None or domain(node, required) == home
+            ],
+            free,
+            old,
+            ask.slices[0].size if ask.slices else 1,
+            lost,
+        )
+        for home in homes
+    )
+
+
+def _spread(
+    hosts: list[tuple[tuple[str, ...], str]], free: dict[str, int], old: Counter[str], size: int, lost: int
+) -> bool:
+    """Whether the lost pods fit on these hosts so that each domain of the slices holds whole slices."""
+    domains: dict[tuple[str, ...], tuple[int, int]] = {}
+    for domain, name in hosts:
+        held, more = domains.get(domain, (0, 0))
+        domains[domain] = held + old[name], more + max(0, free[name])
+    reachable = {0}
+    for held, more in domains.values():
+        takes = [take for take in range(min(more, lost) + 1) if (held + take) % size == 0]
+        reachable = {before + take for before in reachable for take in takes if before + take <= lost}
+    return lost in reachable
 
 
 def _promises_kept(asked: PlacementRequest, nodes: dict[str, Node], old: Counter[str], new: Counter[str]) -> None:
