@@ -41,7 +41,7 @@ _NUMBER_FORM: Final = f"must be a whole number from 1 to {MOST}"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InvalidConstraint:
     """One thing wrong: `path` to it below the whole (level, word; empty: the whole), what stood there, what is allowed."""
 
     path: tuple[str, ...]
@@ -54,7 +54,7 @@ class Read:
     """What a text comes to: constraints in its order; none of them where there are faults."""
 
     constraints: tuple[PlacementConstraint, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[InvalidConstraint, ...] = ()
 
 
 def read(text: str) -> Read:
@@ -62,9 +62,9 @@ def read(text: str) -> Read:
     try:
         given = read_json(text, pairs=_Pairs)
     except ValueError as bad:
-        return Read(faults=(Fault((), text, f"must be a JSON object by level: {bad}"),))
+        return Read(faults=(InvalidConstraint((), text, f"must be a JSON object by level: {bad}"),))
     if not isinstance(given, _Pairs):
-        return Read(faults=(Fault((), text, f"must be a JSON object by level, not {_kind(given)}"),))
+        return Read(faults=(InvalidConstraint((), text, f"must be a JSON object by level, not {_kind(given)}"),))
     faults = [*_twice((), given), *_count(given), *(fault for level, said in given for fault in _one(level, said))]
     if faults:
         return Read(faults=tuple(faults))
@@ -75,30 +75,34 @@ def read(text: str) -> Read:
 
 def contradictions(
     constraints: Sequence[PlacementConstraint], pods: int | None = None, pod_set: str = "main"
-) -> list[Fault]:
+) -> list[InvalidConstraint]:
     """Where the constraints contradict each other or the number of pods of that pod set (None: not known)."""
     found = [fault for constraint in constraints for fault in _contradiction(constraint, pods, pod_set)]
     return found + [fault for one, other in combinations(constraints, 2) for fault in _same_level(one, other)]
 
 
-def _contradiction(given: PlacementConstraint, pods: int | None, pod_set: str) -> Iterator[Fault]:
+def _contradiction(given: PlacementConstraint, pods: int | None, pod_set: str) -> Iterator[InvalidConstraint]:
     at, parts, least, most, factor = given.level, given.partitions, given.min, given.max, given.factor
     if parts is not None and given.type != "spread":
-        yield Fault((at, "partitions"), parts, f'contradicts type "{given.type}": only "spread" has partitions')
+        yield InvalidConstraint(
+            (at, "partitions"), parts, f'contradicts type "{given.type}": only "spread" has partitions'
+        )
     if parts is not None and pods is not None and parts > pods:
-        yield Fault((at, "partitions"), parts, f'contradicts the size of pod set "{pod_set}": {pods} pod(s)')
+        yield InvalidConstraint(
+            (at, "partitions"), parts, f'contradicts the size of pod set "{pod_set}": {pods} pod(s)'
+        )
     if least is not None and most is not None and least > most:
-        yield Fault((at, "min"), least, f"contradicts max {most}: must not be greater")
+        yield InvalidConstraint((at, "min"), least, f"contradicts max {most}: must not be greater")
     elif factor is not None and most is not None and most // factor * factor < (least or 1):
         rank = f"min {least} and max {most}" if least is not None else f"max {most}"
-        yield Fault((at, "factor"), factor, f"contradicts {rank}: no count in that range is a multiple")
+        yield InvalidConstraint((at, "factor"), factor, f"contradicts {rank}: no count in that range is a multiple")
 
 
-def _same_level(one: PlacementConstraint, other: PlacementConstraint) -> Iterator[Fault]:
+def _same_level(one: PlacementConstraint, other: PlacementConstraint) -> Iterator[InvalidConstraint]:
     """A bare name, and the label that it is the last part of."""
     label, name = sorted((one.level, other.level), key=len, reverse=True)
     if "/" not in name and label.rpartition("/")[2] == name:
-        yield Fault((other.level,), other.level, f'names the same level as "{one.level}"')
+        yield InvalidConstraint((other.level,), other.level, f'names the same level as "{one.level}"')
 
 
 # ---- the JSON
@@ -113,28 +117,28 @@ def _kind(given: Any) -> str:
     return kinds.get(type(given), "a number")
 
 
-def _twice(at: tuple[str, ...], given: _Pairs) -> Iterator[Fault]:
+def _twice(at: tuple[str, ...], given: _Pairs) -> Iterator[InvalidConstraint]:
     seen: set[str] = set()
     for key, _ in given:
         if key in seen:
-            yield Fault((*at, key), key, "stands there twice")
+            yield InvalidConstraint((*at, key), key, "stands there twice")
         seen.add(key)
 
 
-def _count(given: _Pairs) -> Iterator[Fault]:
+def _count(given: _Pairs) -> Iterator[InvalidConstraint]:
     if not 1 <= len(given) <= MAX_CONSTRAINTS:
-        yield Fault((), len(given), f"must have from 1 to {MAX_CONSTRAINTS} levels")
+        yield InvalidConstraint((), len(given), f"must have from 1 to {MAX_CONSTRAINTS} levels")
 
 
-def _one(level: str, said: Any) -> Iterator[Fault]:
+def _one(level: str, said: Any) -> Iterator[InvalidConstraint]:
     if len(level) > 316 or not _LEVEL.fullmatch(level):
-        yield Fault((level,), level, _LEVEL_FORM)
+        yield InvalidConstraint((level,), level, _LEVEL_FORM)
     if not isinstance(said, _Pairs):
-        yield Fault((level,), plain(said), f"must be an object of the words {', '.join(WORDS)}")
+        yield InvalidConstraint((level,), plain(said), f"must be an object of the words {', '.join(WORDS)}")
         return
     yield from _twice((level,), said)
     for word, value in said:
-        yield from (Fault((level, word), plain(value), allowed) for allowed in _word(word, value))
+        yield from (InvalidConstraint((level, word), plain(value), allowed) for allowed in _word(word, value))
 
 
 def _word(word: str, value: Any) -> Iterator[str]:

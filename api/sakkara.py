@@ -86,7 +86,7 @@ class ConfigMap(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InvalidField:
     """One thing wrong: `field` from the top of the object, what stood there, what is allowed."""
 
     field: str
@@ -146,7 +146,7 @@ class GroupRead:
     """A group, or what is wrong with it."""
 
     group: SakkaraGroup | None = None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[InvalidField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class TopologyRead:
     """A topology, or what is wrong with it."""
 
     topology: SakkaraTopology | None = None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[InvalidField, ...] = ()
 
 
 def label_of_level(topology: str, level: str) -> str:
@@ -176,12 +176,12 @@ def read_group(name: str, data: Mapping[str, str], highest: int = _INT32_MAX) ->
     faults = list(_subdomain(called, 253))
     size, priority = parse_int32(data.get(SIZE, "")), parse_int32(data.get(PRIORITY, "0"))
     if size is None or size < 1:
-        faults.append(Fault(_at(SIZE), data.get(SIZE, ""), _SIZE_FORM))
+        faults.append(InvalidField(_at(SIZE), data.get(SIZE, ""), _SIZE_FORM))
         size = None
     if priority is None:
-        faults.append(Fault(_at(PRIORITY), data[PRIORITY], _PRIORITY_FORM))
+        faults.append(InvalidField(_at(PRIORITY), data[PRIORITY], _PRIORITY_FORM))
     elif priority > highest:
-        faults.append(Fault(_at(PRIORITY), data[PRIORITY], _TOO_HIGH.format(highest=highest)))
+        faults.append(InvalidField(_at(PRIORITY), data[PRIORITY], _TOO_HIGH.format(highest=highest)))
     read = _constraints(data, size)
     faults += read.faults
     if faults or size is None or priority is None:
@@ -193,7 +193,7 @@ def read_group(name: str, data: Mapping[str, str], highest: int = _INT32_MAX) ->
 @dataclass(frozen=True, slots=True)
 class _Constraints:
     constraints: tuple[PlacementConstraint, ...] = ()
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[InvalidField] = field(default_factory=list)
 
 
 def _constraints(data: Mapping[str, str], size: int | None) -> _Constraints:
@@ -201,12 +201,12 @@ def _constraints(data: Mapping[str, str], size: int | None) -> _Constraints:
     if text is None or text.strip() in ("", "{}"):
         return _Constraints()
     found = constraints.read(text)
-    faults = [Fault(_at(CONSTRAINTS, *fault.path), fault.given, fault.allowed) for fault in found.faults]
+    faults = [InvalidField(_at(CONSTRAINTS, *fault.path), fault.given, fault.allowed) for fault in found.faults]
     for constraint in found.constraints if size is not None else ():
         parts = constraint.partitions
         if parts is not None and parts > (size or 0):
             where = _at(CONSTRAINTS, constraint.level, "partitions")
-            faults.append(Fault(where, parts, f"contradicts size {size}: must not be greater"))
+            faults.append(InvalidField(where, parts, f"contradicts size {size}: must not be greater"))
     return _Constraints(found.constraints, faults)
 
 
@@ -238,7 +238,7 @@ def read_topology(name: str, data: Mapping[str, str]) -> TopologyRead:
     return TopologyRead(SakkaraTopology(called, levels, paths))
 
 
-def _level_faults(data: Mapping[str, str], levels: tuple[str, ...] | None) -> Iterator[Fault]:
+def _level_faults(data: Mapping[str, str], levels: tuple[str, ...] | None) -> Iterator[InvalidField]:
     fine = levels is not None and 1 <= len(levels) <= MOST_LEVELS and all(map(_LEVEL.fullmatch, levels))
     if not fine:
         yield _fault(data, LEVELS, _LEVELS_FORM)
@@ -246,24 +246,24 @@ def _level_faults(data: Mapping[str, str], levels: tuple[str, ...] | None) -> It
 
 def _walk(
     unit: Any, levels: Sequence[str], above: tuple[str, ...], paths: dict[str, tuple[str, ...]]
-) -> Iterator[Fault]:
+) -> Iterator[InvalidField]:
     """Files the nodes below a unit by their paths."""
     where = _at(TREE, *above)
     if not isinstance(unit, dict):
-        yield Fault(where, unit, "must be an object of units by name, empty for a node")
+        yield InvalidField(where, unit, "must be an object of units by name, empty for a node")
         return
     if len(above) == len(levels):
         if unit:
-            yield Fault(where, next(iter(unit)), f"lies below the last level, {levels[-1]}")
+            yield InvalidField(where, next(iter(unit)), f"lies below the last level, {levels[-1]}")
         elif above[-1] in paths:
             other = "/".join(paths[above[-1]]) or "the root"
-            yield Fault(where, above[-1], f"is a {levels[-1]} of {other} already")
+            yield InvalidField(where, above[-1], f"is a {levels[-1]} of {other} already")
         else:
             paths[above[-1]] = above[:-1]
         return
     for name, inner in unit.items():
         if not name:
-            yield Fault(where, name, f"must be the name of a {levels[len(above)]}")
+            yield InvalidField(where, name, f"must be the name of a {levels[len(above)]}")
         else:
             yield from _walk(inner, levels, (*above, name), paths)
 
@@ -291,13 +291,13 @@ def _names(data: Mapping[str, str], key: str, default: str = "") -> tuple[str, .
     return tuple(found)
 
 
-def _subdomain(name: str, most: int) -> Iterator[Fault]:
+def _subdomain(name: str, most: int) -> Iterator[InvalidField]:
     if len(name) > most or not _SUBDOMAIN.fullmatch(name):
-        yield Fault(_at(NAME), name, _SUBDOMAIN_FORM.format(most=most))
+        yield InvalidField(_at(NAME), name, _SUBDOMAIN_FORM.format(most=most))
 
 
-def _fault(data: Mapping[str, str], key: str, allowed: str) -> Fault:
-    return Fault(_at(key), data.get(key, ""), allowed)
+def _fault(data: Mapping[str, str], key: str, allowed: str) -> InvalidField:
+    return InvalidField(_at(key), data.get(key, ""), allowed)
 
 
 def _at(key: str, *inner: str) -> str:

@@ -16,9 +16,19 @@ from rich.console import Console
 
 from admission.cli.display import Display
 from admission.cli.embedded import embedded
-from admission.cli.observe import JobView, State, observe
-from admission.cli.processes import Processes, ProcessFailed
-from admission.cli.story import FOLLOWS, LEAVES, NAMESPACE, Ask, Manifest, Outcome, manifest, story, surroundings
+from admission.cli.observe import JobState, JobView, observe
+from admission.cli.processes import ProcessFailed, StowageProcesses
+from admission.cli.story import (
+    FOLLOWS,
+    LEAVES,
+    NAMESPACE,
+    AwaitedState,
+    Manifest,
+    StoryJob,
+    manifest,
+    story,
+    surroundings,
+)
 from api.errors import StowageError
 from api.fake.workers.kubelet import RUN_FOR
 from api.kube.client import Kube, PatchKind
@@ -43,7 +53,7 @@ class Told:
 
 
 async def play(
-    console: Console, asks: Sequence[Ask] | None = None, *, deadline: float = 60.0, pace: float = 0.0
+    console: Console, asks: Sequence[StoryJob] | None = None, *, deadline: float = 60.0, pace: float = 0.0
 ) -> Told:
     """The whole demo; `pace` are the seconds between two jobs, to watch them.
 
@@ -52,7 +62,7 @@ async def play(
     with tempfile.TemporaryDirectory(prefix="stowage-demo-") as folder, Display(console) as display:
         display.say("starting the embedded API server, its workers, and webhook, controller and ungater")
         async with embedded(Path(folder)) as cluster:
-            teller = Teller(cluster.kube, display, pace)
+            teller = StoryPlayer(cluster.kube, display, pace)
             try:
                 async with asyncio.timeout(deadline):
                     told = await teller.tell(asks or story())
@@ -63,26 +73,26 @@ async def play(
         return told
 
 
-class Teller:
+class StoryPlayer:
     """Plays the story; `awaited` says what it waits for."""
 
     def __init__(self, kube: Kube, display: Display, pace: float) -> None:
         self._kube, self._display, self._pace = kube, display, pace
-        self._submitted: list[Ask] = []
+        self._submitted: list[StoryJob] = []
         self.awaited = ""
 
-    async def tell(self, asks: Sequence[Ask]) -> Told:
+    async def tell(self, asks: Sequence[StoryJob]) -> Told:
         """The story from the empty datacenter on."""
         await self._build()
         waiting = None
         for ask in asks:
             views = await self._submit(ask)
-            if ask.outcome is Outcome.WAITING:
+            if ask.outcome is AwaitedState.WAITING:
                 waiting = views[ask.name]
                 await self._let_end()
             await asyncio.sleep(self._pace)
-        await self._until(f"{LEAVES} has finished", lambda views: views[LEAVES].state is State.FINISHED)
-        final = await self._until(f"{FOLLOWS} runs", lambda views: views[FOLLOWS].state is State.RUNNING)
+        await self._until(f"{LEAVES} has finished", lambda views: views[LEAVES].state is JobState.FINISHED)
+        final = await self._until(f"{FOLLOWS} runs", lambda views: views[FOLLOWS].state is JobState.RUNNING)
         if waiting is None:
             raise StoryFailed("no job of this story waits")
         if torn := [name for name, view in final.items() if not view.keeps_requirement]:
@@ -105,11 +115,11 @@ class Teller:
         conditions = [item for queue in queues for item in queue.get("status", {}).get("conditions") or ()]
         return any(item["type"] == "Active" and item["status"] == "True" for item in conditions)
 
-    async def _submit(self, ask: Ask) -> Views:
+    async def _submit(self, ask: StoryJob) -> Views:
         self._display.say(f"{ask.name}: {ask.pods} pods, {ask.wish}")
         await self._create(*manifest(ask))
         self._submitted.append(ask)
-        wanted = State.RUNNING if ask.outcome is Outcome.RUNNING else State.WAITING
+        wanted = JobState.RUNNING if ask.outcome is AwaitedState.RUNNING else JobState.WAITING
         return await self._until(f"{ask.name} {ask.outcome}", lambda views: views[ask.name].state is wanted)
 
     async def _let_end(self) -> None:
@@ -130,7 +140,7 @@ class Teller:
             await asyncio.sleep(_POLL)
 
 
-def _logs(processes: Processes) -> str:
+def _logs(processes: StowageProcesses) -> str:
     tails = ((name, child.tail().splitlines()[-_LOG_LINES:]) for name, child in processes.children.items())
     return "\n".join(f"--- {name}\n" + "\n".join(lines) for name, lines in tails)
 

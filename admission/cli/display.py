@@ -16,18 +16,18 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from admission.cli.observe import JobView, State
+from admission.cli.observe import JobState, JobView
 from admission.cli.story import GPUS_PER_HOST, HOSTS_PER_RACK, RACKS
 
 Views = Mapping[str, JobView]
 
 _STYLES = {
-    State.QUEUED: "dim",
-    State.WAITING: "yellow",
-    State.ADMITTED: "cyan",
-    State.RUNNING: "green",
-    State.FINISHED: "blue",
-    State.FAILED: "red",
+    JobState.QUEUED: "dim",
+    JobState.WAITING: "yellow",
+    JobState.ADMITTED: "cyan",
+    JobState.RUNNING: "green",
+    JobState.FINISHED: "blue",
+    JobState.FAILED: "red",
 }
 
 
@@ -63,7 +63,7 @@ class Display:
             return
         for name, view in views.items():
             line = f"{name}: {view.state}{_detail(view)}"
-            if self._shown.get(name) != line and view.state is not State.QUEUED:
+            if self._shown.get(name) != line and view.state is not JobState.QUEUED:
                 self._shown[name] = line
                 self.say(line)
 
@@ -83,9 +83,9 @@ def _detail(view: JobView) -> str:
 
 def story_of(view: JobView) -> str:
     """Where the job's pods run, or why they do not."""
-    if view.state in (State.WAITING, State.FAILED):
+    if view.state in (JobState.WAITING, JobState.FAILED):
         return f"{view.reason}: {view.message}"
-    if view.state is not State.RUNNING:
+    if view.state is not JobState.RUNNING:
         return ""
     parts = []
     for name, racks in view.racks.items():

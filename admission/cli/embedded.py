@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from admission.cli.install import install
-from admission.cli.processes import COMMANDS, Processes
+from admission.cli.processes import COMMANDS, StowageProcesses
 from api.fake.server import FakeServer, FakeSettings
 from api.fake.workers.driver import Workers
 from api.kube.client import Kube
@@ -27,7 +27,7 @@ class EmbeddedCluster:
     """The administrator's client, the processes, and the server itself, so that a caller can look inside."""
 
     kube: Kube
-    processes: Processes
+    processes: StowageProcesses
     server: FakeServer
 
 
@@ -50,7 +50,7 @@ async def embedded(
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
         workers = asyncio.create_task(Workers(server.store).run(), name="workers")
         stack.push_async_callback(_ended, workers)
-        processes = Processes(kubeconfigs, folder, environment or {})
+        processes = StowageProcesses(kubeconfigs, folder, environment or {})
         await install(kube, processes.webhook_url)
         await stack.enter_async_context(processes)
         yield EmbeddedCluster(kube, processes, server)

@@ -34,7 +34,7 @@ _WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExplainArguments:
     """The command line. `snapshot` None: the live cluster."""
 
     name: str
@@ -48,7 +48,7 @@ class Unknown(StowageError):
     """What was given names no workload, or more than one; the text says what was given."""
 
 
-def run(asked: Asked, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
+def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
     """The command; its exit code."""
     out, err = out or _console(), err or Console(stderr=True)
     try:
@@ -76,7 +76,7 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH)
 
 
-async def _live(asked: Asked, rules: WorldRules) -> World:
+async def _live(asked: ExplainArguments, rules: WorldRules) -> World:
     async with await connect(asked.kubeconfig, asked.context) as kube:
         return await from_cluster(kube, rules)
 

@@ -107,7 +107,7 @@ def simulate(
     """What would happen: jobs and nodes from files on virtual time, or one job more on the live cluster. Changes nothing."""
     from admission.cli import simulate as command
 
-    asked = command.Asked(
+    asked = command.SimulateArguments(
         files=[*(files or ()), *([snapshot] if snapshot else ())],
         extra=extra or (),
         run_for=run_for,
@@ -149,7 +149,7 @@ def explain(
     """Why a workload waits, level by level, and which changes would admit it: each was tried. Only reads the cluster."""
     from admission.cli import explain as command
 
-    asked = command.Asked(name, as_json=as_json, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
+    asked = command.ExplainArguments(name, as_json=as_json, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
     raise typer.Exit(command.run(asked, rules()))
 
 
@@ -196,5 +196,5 @@ def uninstall(
         typer.echo(what)
         return yes or typer.confirm("Go on?")
 
-    asked = command.Asked(namespace, keep_crds=keep_crds, kubeconfig=kubeconfig, context=context)
+    asked = command.UninstallArguments(namespace, keep_crds=keep_crds, kubeconfig=kubeconfig, context=context)
     raise typer.Exit(command.run(asked, confirm))

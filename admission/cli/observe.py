@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from admission.cli.story import BLOCK, NAMESPACE, RACK, Ask
+from admission.cli.story import BLOCK, NAMESPACE, RACK, StoryJob
 from api.kube.client import Kube
 from api.kube.resources import NODES, PODS, WORKLOADS
 from api.meta import find_condition, is_true
@@ -22,7 +22,7 @@ Obj = Mapping[str, Any]
 _OWNERS = ("jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name")
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     """Where a job stands."""
 
     QUEUED = "queued"
@@ -37,8 +37,8 @@ class State(StrEnum):
 class JobView:
     """One job. `hosts`: running pods by host; `racks` the same by `block/rack`, for each pod set."""
 
-    ask: Ask
-    state: State
+    ask: StoryJob
+    state: JobState
     reason: str = ""
     message: str = ""
     running: int = 0
@@ -51,7 +51,7 @@ class JobView:
         return REQUIRE_TOPOLOGY not in self.ask.topology or all(len(racks) == 1 for racks in self.racks.values())
 
 
-async def observe(kube: Kube, asks: Sequence[Ask]) -> dict[str, JobView]:
+async def observe(kube: Kube, asks: Sequence[StoryJob]) -> dict[str, JobView]:
     """The submitted jobs by name."""
     workloads = await _workloads(kube)
     pods = (await kube.list(PODS, NAMESPACE)).items
@@ -73,7 +73,9 @@ def _job_of(pod: Obj) -> str:
     return next((str(labels[key]) for key in _OWNERS if key in labels), "")
 
 
-def _view(ask: Ask, workload: Workload | None, pods: Sequence[Obj], labels: Mapping[str, Mapping[str, str]]) -> JobView:
+def _view(
+    ask: StoryJob, workload: Workload | None, pods: Sequence[Obj], labels: Mapping[str, Mapping[str, str]]
+) -> JobView:
     state, reason, message = _state(ask, workload, len(pods))
     racks: dict[str, Counter[str]] = {}
     for pod in pods:
@@ -84,16 +86,16 @@ def _view(ask: Ask, workload: Workload | None, pods: Sequence[Obj], labels: Mapp
     return JobView(ask, state, reason, message, len(pods), hosts, racks)
 
 
-def _state(ask: Ask, workload: Workload | None, running: int) -> tuple[State, str, str]:
+def _state(ask: StoryJob, workload: Workload | None, running: int) -> tuple[JobState, str, str]:
     if workload is None:
-        return State.QUEUED, "", ""
+        return JobState.QUEUED, "", ""
     conditions = workload.status.conditions
     if finished := find_condition(conditions, FINISHED):
         good = finished.reason == Finishing.SUCCEEDED
-        return (State.FINISHED if good else State.FAILED), finished.reason, finished.message
+        return (JobState.FINISHED if good else JobState.FAILED), finished.reason, finished.message
     if is_true(conditions, ADMITTED):
-        return (State.RUNNING if running == ask.pods else State.ADMITTED), "", ""
+        return (JobState.RUNNING if running == ask.pods else JobState.ADMITTED), "", ""
     reserved = find_condition(conditions, QUOTA_RESERVED)
     if reserved is not None and reserved.status == "False":
-        return State.WAITING, reserved.reason, reserved.message
-    return State.QUEUED, "", ""
+        return JobState.WAITING, reserved.reason, reserved.message
+    return JobState.QUEUED, "", ""

@@ -38,7 +38,7 @@ class ProcessFailed(RuntimeError):
 
 
 @dataclass
-class Child:
+class ChildProcess:
     """One process: how it is started and, while it lives, its handle."""
 
     name: str
@@ -107,7 +107,7 @@ class Child:
 
 
 @dataclass
-class Processes:
+class StowageProcesses:
     """All three. `kubeconfigs` by process name; `environment` for all of them; `folder` takes the logs."""
 
     kubeconfigs: Mapping[str, Path]
@@ -116,7 +116,7 @@ class Processes:
     # seconds; a machine that runs other things as well starts three interpreters slowly
     ready_within: float = 120.0
     webhook_port: int = field(default_factory=free_port)
-    children: dict[str, Child] = field(init=False, default_factory=dict)
+    children: dict[str, ChildProcess] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, kubeconfig in self.kubeconfigs.items():
@@ -127,7 +127,9 @@ class Processes:
                     "STOWAGE_WEBHOOK__PORT": str(self.webhook_port),
                     "STOWAGE_WEBHOOK__URL": self.webhook_url,
                 }
-            self.children[name] = Child(name, {**own, **self.environment}, self.folder / f"{name}.log", free_port())
+            self.children[name] = ChildProcess(
+                name, {**own, **self.environment}, self.folder / f"{name}.log", free_port()
+            )
 
     @property
     def webhook_url(self) -> str:

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from admission.cli.connection import connect, worded
 from admission.simulation import picture, tables, wire
-from admission.simulation.outcome import Outcome, Run, figures
+from admission.simulation.outcome import Run, SimulationResult, figures
 from admission.simulation.run import Progress as Step
 from admission.simulation.run import simulate
 from admission.world.cluster import load_cluster
@@ -38,7 +38,7 @@ _LONG = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SimulateArguments:
     """The command line. `files` empty: a live cluster. `extra`: jobs on top (`--with`)."""
 
     files: Sequence[Path] = ()
@@ -58,7 +58,7 @@ class NothingToPlay(StowageError):
     """What was given holds no workload."""
 
 
-def run(asked: Asked, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
+def run(asked: SimulateArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
     """The command; its exit code."""
     out, err = out or _console(), err or Console(stderr=True)
     try:
@@ -82,7 +82,7 @@ def _console() -> Console:
 # ---- the world
 
 
-def _world(asked: Asked, rules: WorldRules) -> tuple[World, list[str]]:
+def _world(asked: SimulateArguments, rules: WorldRules) -> tuple[World, list[str]]:
     """The world, and the keys of the workloads that `--with` added."""
     if asked.files:
         world, objects = load_files(asked.files, rules)
@@ -96,7 +96,7 @@ def _world(asked: Asked, rules: WorldRules) -> tuple[World, list[str]]:
     raise NothingToPlay("name files, a snapshot (--snapshot), or a job to try on the live cluster (--with)")
 
 
-async def _live(asked: Asked, rules: WorldRules) -> tuple[World, list[str]]:
+async def _live(asked: SimulateArguments, rules: WorldRules) -> tuple[World, list[str]]:
     extra = list(documents(asked.extra))  # what cannot be read is known before any cluster is asked
     async with await connect(asked.kubeconfig, asked.context) as kube:
         world, objects = await load_cluster(kube, rules)
@@ -106,7 +106,7 @@ async def _live(asked: Asked, rules: WorldRules) -> tuple[World, list[str]]:
 # ---- playing it
 
 
-def _play(asked: Asked, world: World, added: list[str], out: Console, err: Console) -> None:
+def _play(asked: SimulateArguments, world: World, added: list[str], out: Console, err: Console) -> None:
     faults = [str(fault) for fault in world.faults]
     if not asked.as_json:
         for fault in faults:
@@ -178,7 +178,7 @@ def _decide(world: World, out: Console, of: Collection[str] | None) -> None:
 # ---- telling it
 
 
-def _tell(asked: Asked, outcome: Outcome, world: World, out: Console) -> None:
+def _tell(asked: SimulateArguments, outcome: SimulationResult, world: World, out: Console) -> None:
     runs = list(outcome.runs.values())
     shown = runs if asked.all_rows else runs[:_ROWS]
     out.print(tables.workloads(shown, world.ledger))

@@ -37,7 +37,7 @@ HOSTS_PER_RACK, GPUS_PER_HOST = 4, 4
 RACKS: Mapping[str, tuple[str, ...]] = {"block-1": ("rack-1", "rack-2", "rack-3"), "block-2": ("rack-1", "rack-2")}
 
 
-class Outcome(StrEnum):
+class AwaitedState(StrEnum):
     """What the story waits for after a job was submitted."""
 
     RUNNING = "runs"
@@ -45,7 +45,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class StoryJob:
     """One job. `pod_sets`: replicas and pods of each, by name; a plain Job has `main` alone. Each pod takes one GPU.
 
     `run_for`: how long its pods run (a Go duration); they end only after some job has been seen to wait, though.
@@ -54,7 +54,7 @@ class Ask:
     name: str
     topology: Mapping[str, str]
     pod_sets: Mapping[str, tuple[int, int]]
-    outcome: Outcome = Outcome.RUNNING
+    outcome: AwaitedState = AwaitedState.RUNNING
     run_for: str | None = None
 
     @property
@@ -72,14 +72,14 @@ class Ask:
         return f"{'require' if annotation == REQUIRE_TOPOLOGY else 'prefer'} {level.rpartition('-')[2]}"
 
 
-def story(run_for: str = "6s") -> tuple[Ask, ...]:
+def story(run_for: str = "6s") -> tuple[StoryJob, ...]:
     """The jobs in the order in which they are submitted; `run_for` is how long `short` takes (a Go duration)."""
     return (
-        Ask("steady", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}),
-        Ask("short", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}, run_for=run_for),
-        Ask("agents", {REQUIRE_TOPOLOGY: RACK}, {"driver": (1, 1), "workers": (2, 4)}),
-        Ask("evals", {PREFER_TOPOLOGY: RACK}, {"main": (1, 28)}),
-        Ask("late", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}, outcome=Outcome.WAITING),
+        StoryJob("steady", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}),
+        StoryJob("short", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}, run_for=run_for),
+        StoryJob("agents", {REQUIRE_TOPOLOGY: RACK}, {"driver": (1, 1), "workers": (2, 4)}),
+        StoryJob("evals", {PREFER_TOPOLOGY: RACK}, {"main": (1, 28)}),
+        StoryJob("late", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}, outcome=AwaitedState.WAITING),
     )
 
 
@@ -114,7 +114,7 @@ def nodes() -> Iterator[Manifest]:
                 yield {"metadata": {"name": name, "labels": labels}, "status": {"capacity": size, "allocatable": size}}
 
 
-def manifest(ask: Ask) -> tuple[Resource, Manifest]:
+def manifest(ask: StoryJob) -> tuple[Resource, Manifest]:
     """The Job or JobSet as a user would write it."""
     metadata = {
         "name": ask.name,
@@ -131,7 +131,7 @@ def manifest(ask: Ask) -> tuple[Resource, Manifest]:
     return JOBSETS, {"metadata": metadata, "spec": {"replicatedJobs": replicated}}
 
 
-def _job_spec(ask: Ask, pods: int) -> Manifest:
+def _job_spec(ask: StoryJob, pods: int) -> Manifest:
     resources = {"requests": {"cpu": "4"}, "limits": {GPU: "1"}}
     container = {"name": "main", "image": "registry.example.com/train", "resources": resources}
     template: Manifest = {"spec": {"restartPolicy": "Never", "containers": [container]}}

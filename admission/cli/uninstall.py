@@ -53,7 +53,7 @@ _PATIENCE, _PAUSE = 120.0, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UninstallArguments:
     """What the command was given."""
 
     namespace: str
@@ -62,7 +62,7 @@ class Asked:
     context: str | None = None
 
 
-def run(asked: Asked, confirm: Callable[[str], bool], out: Console | None = None) -> int:
+def run(asked: UninstallArguments, confirm: Callable[[str], bool], out: Console | None = None) -> int:
     """The command; its exit code. `confirm` is shown what would be removed."""
     out = out or Console()
     try:
@@ -73,7 +73,7 @@ def run(asked: Asked, confirm: Callable[[str], bool], out: Console | None = None
         return NOT_REMOVED
 
 
-async def _run(asked: Asked, confirm: Callable[[str], bool], out: Console) -> int:
+async def _run(asked: UninstallArguments, confirm: Callable[[str], bool], out: Console) -> int:
     async with await connect(asked.kubeconfig, asked.context) as kube:
         if not confirm(await _announced(kube, asked)):
             return KEPT
@@ -91,7 +91,7 @@ async def _run(asked: Asked, confirm: Callable[[str], bool], out: Console) -> in
     return REMOVED
 
 
-async def _announced(kube: Kube, asked: Asked) -> str:
+async def _announced(kube: Kube, asked: UninstallArguments) -> str:
     what = f"This removes Stowage (namespace {asked.namespace})"
     waiting = "Pods that run go on; jobs that wait stay suspended, and pods that wait stay gated."
     if asked.keep_crds:

@@ -71,7 +71,7 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InvalidGangField:
     """A field of metadata that names no gang: where it stands, what was given, what is allowed."""
 
     part: str
@@ -85,7 +85,7 @@ class Reading:
     """What was read; a gang only where nothing is wrong. Neither: the pod is in no gang."""
 
     gang: Gang | None = None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[InvalidGangField, ...] = ()
 
 
 # Where each thing may stand; what stands first holds, and the others must not say otherwise.
@@ -157,12 +157,12 @@ def read(namespace: str, metadata: Metadata) -> Reading:
     return Reading(Gang(name, numbers[minimums[0]] if minimums else None, policy, groups, sakkara))
 
 
-def groups_of(key: str, metadata: Metadata) -> tuple[tuple[str, ...], list[Fault]]:
+def groups_of(key: str, metadata: Metadata) -> tuple[tuple[str, ...], list[InvalidGangField]]:
     """The gangs that start together with the one of that key (`namespace/name`), as a PodGroup's metadata says."""
     return _groups(key, _said(metadata, _GROUPS))
 
 
-def faults_of_group(key: str, metadata: Metadata) -> list[Fault]:
+def faults_of_group(key: str, metadata: Metadata) -> list[InvalidGangField]:
     """What is wrong with the groups and the match policy that a PodGroup's metadata says."""
     said = _said(metadata, _POLICIES)
     unknown = [_fault(each, f"one of {', '.join(MatchPolicy)}") for each in said if each[1] not in set(MatchPolicy)]
@@ -213,12 +213,12 @@ def _said(metadata: Metadata, table: Iterable[tuple[str, str]]) -> Iterable[_Sai
             yield (part, key), str(text)
 
 
-def _fault(said: _Said, allowed: str) -> Fault:
+def _fault(said: _Said, allowed: str) -> InvalidGangField:
     (part, key), given = said
-    return Fault(part, key, given, allowed)
+    return InvalidGangField(part, key, given, allowed)
 
 
-def _unlike(said: list[_Said]) -> list[Fault]:
+def _unlike(said: list[_Said]) -> list[InvalidGangField]:
     return [_fault(each, f"the same as {said[0][0][1]}, {said[0][1]}") for each in said[1:] if each[1] != said[0][1]]
 
 
@@ -226,10 +226,10 @@ def _default_policy(name: _Said) -> MatchPolicy:
     return MatchPolicy.ONCE_SATISFIED if name[0][0] == ANNOTATIONS else MatchPolicy.WAITING_AND_RUNNING
 
 
-def _groups(own: str, given: Iterable[_Said]) -> tuple[tuple[str, ...], list[Fault]]:
+def _groups(own: str, given: Iterable[_Said]) -> tuple[tuple[str, ...], list[InvalidGangField]]:
     """Sorted, each once, the gang itself among them; a group of one is none."""
     found: tuple[str, ...] = ()
-    faults: list[Fault] = []
+    faults: list[InvalidGangField] = []
     for each in given:
         listed = _listed(each[1])
         if listed is None:

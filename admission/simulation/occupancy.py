@@ -27,7 +27,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DomainOccupancy:
     """A domain of the lowest level, or a single node below it. `path`: its values, widest first."""
 
     path: tuple[str, ...]
@@ -45,7 +45,7 @@ class Occupancy:
 
     flavor: str
     levels: tuple[str, ...]
-    places: tuple[Place, ...] = field(default=())
+    places: tuple[DomainOccupancy, ...] = field(default=())
 
 
 def occupancies(ledger: Ledger) -> list[Occupancy]:
@@ -66,7 +66,7 @@ def _occupancy(ledger: Ledger, flavor: str) -> Occupancy:
             names[column]: Room(total, tree.free_at(row, column), int(tree.used(column)[row]))
             for column, total in sorted(totals.items(), key=lambda item: names[item[0]])
         }
-        places.append(Place(tree.rows.paths[row], rooms))
+        places.append(DomainOccupancy(tree.rows.paths[row], rooms))
     return Occupancy(flavor, tree.shape.levels, tuple(places))
 
 

@@ -13,7 +13,7 @@ from statistics import fmean
 from admission.engine.model import Admission, FlavorResource, Workload
 
 
-class State(StrEnum):
+class WorkloadState(StrEnum):
     """Where a workload stands at the end. Its `reason` says why for those that wait."""
 
     WAITING = "Waiting"
@@ -44,13 +44,13 @@ class Run:
     preempts: tuple[str, ...] = ()
 
     @property
-    def state(self) -> State:
-        """See State."""
+    def state(self) -> WorkloadState:
+        """See WorkloadState."""
         if self.rejected:
-            return State.REJECTED
+            return WorkloadState.REJECTED
         if self.admitted is None:
-            return State.WAITING
-        return State.RUNNING if self.ended is None else State.FINISHED
+            return WorkloadState.WAITING
+        return WorkloadState.RUNNING if self.ended is None else WorkloadState.FINISHED
 
     @property
     def pods(self) -> int:
@@ -97,7 +97,7 @@ class Figures:
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulationResult:
     """`runs` in order of arrival; `ended`: the last moment that was played; `peak`: the moment of the highest use."""
 
     runs: dict[str, Run] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Outcome:
 
     def waiting(self) -> list[Run]:
         """The workloads that were never admitted."""
-        return [run for run in self.runs.values() if run.state is State.WAITING]
+        return [run for run in self.runs.values() if run.state is WorkloadState.WAITING]
 
 
 def figures(runs: Iterable[Run]) -> Figures:

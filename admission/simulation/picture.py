@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from admission.engine.ledger import Ledger
-from admission.simulation.occupancy import Occupancy, Place, occupancies
+from admission.simulation.occupancy import DomainOccupancy, Occupancy, occupancies
 from admission.simulation.tables import clock
 from api.errors import StowageError
 
@@ -82,9 +82,9 @@ class _Box:
     y: float = 0.0
 
 
-def _boxed(places: Sequence[Place], depth: int = 0) -> _Box:
+def _boxed(places: Sequence[DomainOccupancy], depth: int = 0) -> _Box:
     """The box of these places, which have the first `depth` values of their paths in common."""
-    groups: dict[str, list[Place]] = {}
+    groups: dict[str, list[DomainOccupancy]] = {}
     for place in places:
         groups.setdefault(place.path[depth], []).append(place)
     lowest = len(places[0].path) - 1 == depth

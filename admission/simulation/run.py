@@ -19,7 +19,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
 from admission.engine.model import BoundPod, FlavorResource, Gone, Removed, Workload
 from admission.simulation.occupancy import nodes, quota
-from admission.simulation.outcome import Meter, Outcome, Run
+from admission.simulation.outcome import Meter, Run, SimulationResult
 from admission.world.world import World
 
 RUN_FOR = 600.0
@@ -33,7 +33,7 @@ _END, _ARRIVAL = 0, 1
 
 def simulate(
     world: World, *, run_for: float = RUN_FOR, until: float = inf, progress: Progress | None = None
-) -> Outcome:
+) -> SimulationResult:
     """Plays the world, which changes, until nothing can happen any more or `until` seconds have passed."""
     return _Play(world, run_for, progress).play(until)
 
@@ -42,7 +42,7 @@ class _Play:
     def __init__(self, world: World, run_for: float, progress: Progress | None) -> None:
         self._world, self._run_for, self._progress = world, run_for, progress
         self._begun = world.now
-        self._outcome = Outcome()
+        self._outcome = SimulationResult()
         self._meter = Meter()
         self._events: list[tuple[int, int, str]] = []
         self._coming: dict[str, Workload] = {}
@@ -50,7 +50,7 @@ class _Play:
         self._pods: dict[str, list[str]] = {}
         self._settled = 0
 
-    def play(self, until: float) -> Outcome:
+    def play(self, until: float) -> SimulationResult:
         self._begin(until)
         last = inf if until == inf else round(until * 1000)
         moment: int | None = 0

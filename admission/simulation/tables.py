@@ -14,13 +14,13 @@ from rich.text import Text
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL, Admission, Assignment, to_text
-from admission.simulation.outcome import Outcome, Run, State, figures
+from admission.simulation.outcome import Run, SimulationResult, WorkloadState, figures
 
 _STYLES = {
-    State.WAITING: "yellow",
-    State.RUNNING: "green",
-    State.FINISHED: "blue",
-    State.REJECTED: "red",
+    WorkloadState.WAITING: "yellow",
+    WorkloadState.RUNNING: "green",
+    WorkloadState.FINISHED: "blue",
+    WorkloadState.REJECTED: "red",
 }
 _NAMED = 2
 """So many domains of one parent are named; more are counted."""
@@ -42,7 +42,7 @@ def workloads(runs: Sequence[Run], ledger: Ledger) -> Table:
     return table
 
 
-def waits(outcome: Outcome) -> Table:
+def waits(outcome: SimulationResult) -> Table:
     """How long they waited, by queue and priority."""
     groups: dict[tuple[str, int], list[Run]] = {}
     for run in outcome.runs.values():
@@ -71,7 +71,7 @@ def reasons(runs: Iterable[Run]) -> Table:
     return table
 
 
-def use(outcome: Outcome) -> Table:
+def use(outcome: SimulationResult) -> Table:
     """What was used of each flavor's resources."""
     table = _table("use of capacity", ("flavor", "resource", "quota", "nodes", "mean use", "", "highest"))
     for line in outcome.use:

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from admission.engine.model import Admission, PodSetAdmission
-from admission.simulation.outcome import Outcome, Run, figures
+from admission.simulation.outcome import Run, SimulationResult, figures
 
 
-def encoded(outcome: Outcome, shown: Sequence[Run], faults: Sequence[str]) -> str:
+def encoded(outcome: SimulationResult, shown: Sequence[Run], faults: Sequence[str]) -> str:
     """The whole, with these workloads in it."""
     got = figures(outcome.runs.values())
     whole = {

@@ -14,7 +14,14 @@ from urllib.parse import urlsplit
 from admission.job_kinds import JobKinds
 from admission.settings import AdmissionSettings, WebhookSection
 from admission.webhook.authority import Lifetimes
-from admission.webhook.certs import Certificates, MountedCertificates, OwnCertificates, Place, keep, service_names
+from admission.webhook.certs import (
+    CertificateLocations,
+    Certificates,
+    MountedCertificates,
+    OwnCertificates,
+    keep,
+    service_names,
+)
 from admission.webhook.declared_rules import DeclaredRules
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import gang_keys, read_member
@@ -168,7 +175,7 @@ def _certificates(kube: Kube, settings: AdmissionSettings, tls: Serving) -> Cert
     section = settings.webhook
     if section.certificates == "Files":
         return MountedCertificates(section.certificate_dir, tls)
-    place = Place(
+    place = CertificateLocations(
         namespace=settings.namespace,
         secret=section.secret,
         names=_names(section, settings.namespace),

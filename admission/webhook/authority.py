@@ -42,7 +42,7 @@ _NEXT_CERTIFICATE, _NEXT_KEY = "next.crt", "next.key"
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ServingCertificate:
     """A serving certificate and its key, PEM."""
 
     certificate: bytes
@@ -59,11 +59,11 @@ class Lifetimes:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class AuthorityState:
     """What the Secret holds. `trust`: PEM certificates of the CAs, the newest last. Times in epoch seconds."""
 
-    serving: Pair | None = None
-    successor: Pair | None = None
+    serving: ServingCertificate | None = None
+    successor: ServingCertificate | None = None
     trust: tuple[bytes, ...] = ()
     prepared_at: float = 0.0
     switched_at: float = 0.0
@@ -74,7 +74,7 @@ class State:
         return b"".join(self.trust)
 
 
-class Step(StrEnum):
+class RotationStep(StrEnum):
     """See the module."""
 
     ISSUE = "issue"
@@ -84,34 +84,38 @@ class Step(StrEnum):
     KEEP = "keep"
 
 
-def plan(state: State, configured: Iterable[bytes], names: Sequence[str], now: float, lifetimes: Lifetimes) -> Step:
+def plan(
+    state: AuthorityState, configured: Iterable[bytes], names: Sequence[str], now: float, lifetimes: Lifetimes
+) -> RotationStep:
     """The next step. `configured` are the CA bundles (PEM) of all webhooks as they are now."""
     if state.serving is None or not usable(state.serving, state.trust, names, now):
-        return Step.ISSUE
+        return RotationStep.ISSUE
     if state.successor is not None:
         if not usable(state.successor, state.trust, names, now):
-            return Step.PREPARE
+            return RotationStep.PREPARE
         trusted = all(set(state.trust) <= set(split(bundle)) for bundle in configured)
-        return Step.SWITCH if trusted and now >= state.prepared_at + lifetimes.settle else Step.KEEP
+        return RotationStep.SWITCH if trusted and now >= state.prepared_at + lifetimes.settle else RotationStep.KEEP
     if now >= expiry(state.serving) - lifetimes.renew_before:
-        return Step.PREPARE
+        return RotationStep.PREPARE
     followed = now >= state.switched_at + lifetimes.settle
-    return Step.RETIRE if len(state.trust) > 1 and followed else Step.KEEP
+    return RotationStep.RETIRE if len(state.trust) > 1 and followed else RotationStep.KEEP
 
 
-def advance(state: State, step: Step, names: Sequence[str], now: float, lifetimes: Lifetimes) -> State:
+def advance(
+    state: AuthorityState, step: RotationStep, names: Sequence[str], now: float, lifetimes: Lifetimes
+) -> AuthorityState:
     """The state after the step."""
-    if step is Step.ISSUE:
+    if step is RotationStep.ISSUE:
         pair, authority = issue(names, now, lifetimes.certificate)
         # Connections under the old CA are in vain already, but trusting it a little longer harms nobody.
-        return State(pair, None, (*state.trust[-1:], authority), switched_at=now)
-    if step is Step.PREPARE:
+        return AuthorityState(pair, None, (*state.trust[-1:], authority), switched_at=now)
+    if step is RotationStep.PREPARE:
         pair, authority = issue(names, now, lifetimes.certificate)
         current = tuple(ca for ca in state.trust if state.serving and signed_by(state.serving, ca))
         return replace(state, successor=pair, trust=(*current, authority), prepared_at=now)
-    if step is Step.SWITCH:
+    if step is RotationStep.SWITCH:
         return replace(state, serving=state.successor, successor=None, switched_at=now)
-    if step is Step.RETIRE and state.serving is not None:
+    if step is RotationStep.RETIRE and state.serving is not None:
         serving = state.serving
         return replace(state, trust=tuple(ca for ca in state.trust if signed_by(serving, ca)))
     return state
@@ -120,7 +124,7 @@ def advance(state: State, step: Step, names: Sequence[str], now: float, lifetime
 # ---- certificates
 
 
-def issue(names: Sequence[str], now: float, lifetime: float) -> tuple[Pair, bytes]:
+def issue(names: Sequence[str], now: float, lifetime: float) -> tuple[ServingCertificate, bytes]:
     """A serving certificate for the DNS names or IP addresses, and the CA certificate that signed it (PEM)."""
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     # A name of its own for each CA: two of the same name in one bundle would be tried in turn.
@@ -137,7 +141,7 @@ def issue(names: Sequence[str], now: float, lifetime: float) -> tuple[Pair, byte
     leaf = leaf.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     certificate = leaf.add_extension(signer, critical=False).sign(authority_key, hashes.SHA256())
-    return Pair(_pem(certificate), _key_pem(key)), _pem(ca.sign(authority_key, hashes.SHA256()))
+    return ServingCertificate(_pem(certificate), _key_pem(key)), _pem(ca.sign(authority_key, hashes.SHA256()))
 
 
 def _builder(
@@ -180,12 +184,12 @@ def split(bundle: bytes) -> tuple[bytes, ...]:
         return ()
 
 
-def expiry(pair: Pair) -> float:
+def expiry(pair: ServingCertificate) -> float:
     """When the certificate ends, epoch seconds."""
     return x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc.timestamp()
 
 
-def signed_by(pair: Pair, authority: bytes) -> bool:
+def signed_by(pair: ServingCertificate, authority: bytes) -> bool:
     """Whether that CA signed the certificate."""
     certificate = x509.load_pem_x509_certificate(pair.certificate)
     try:
@@ -195,7 +199,7 @@ def signed_by(pair: Pair, authority: bytes) -> bool:
     return True
 
 
-def usable(pair: Pair, trust: Sequence[bytes], names: Sequence[str], now: float) -> bool:
+def usable(pair: ServingCertificate, trust: Sequence[bytes], names: Sequence[str], now: float) -> bool:
     """Whether the certificate can be served: readable, of its key, not ended, for all the names, by a trusted CA."""
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
@@ -214,11 +218,11 @@ def usable(pair: Pair, trust: Sequence[bytes], names: Sequence[str], now: float)
 # ---- the Secret
 
 
-def from_secret(secret: Mapping[str, Any]) -> State:
+def from_secret(secret: Mapping[str, Any]) -> AuthorityState:
     """The state in a Secret; what cannot be read in it counts as absent."""
     data, meta = secret.get("data") or {}, secret.get("metadata") or {}
     annotations = meta.get("annotations") or {}
-    return State(
+    return AuthorityState(
         _pair(data, _CERTIFICATE, _KEY),
         _pair(data, _NEXT_CERTIFICATE, _NEXT_KEY),
         split(_decoded(data.get(_TRUST))),
@@ -227,7 +231,7 @@ def from_secret(secret: Mapping[str, Any]) -> State:
     )
 
 
-def to_secret(state: State, before: Mapping[str, Any]) -> dict[str, Any]:
+def to_secret(state: AuthorityState, before: Mapping[str, Any]) -> dict[str, Any]:
     """The Secret `before` (metadata at least) with this state; foreign labels, annotations and keys are kept."""
     meta = before.get("metadata") or {}
     stamps = {PREPARED_AT: rfc3339(state.prepared_at), SWITCHED_AT: rfc3339(state.switched_at)}
@@ -245,12 +249,12 @@ def to_secret(state: State, before: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _entries(pair: Pair | None, certificate: str, key: str) -> dict[str, bytes]:
+def _entries(pair: ServingCertificate | None, certificate: str, key: str) -> dict[str, bytes]:
     return {certificate: pair.certificate, key: pair.key} if pair else {}
 
 
-def _pair(data: Mapping[str, str], certificate: str, key: str) -> Pair | None:
-    pair = Pair(_decoded(data.get(certificate)), _decoded(data.get(key)))
+def _pair(data: Mapping[str, str], certificate: str, key: str) -> ServingCertificate | None:
+    pair = ServingCertificate(_decoded(data.get(certificate)), _decoded(data.get(key)))
     return pair if pair.certificate and pair.key else None
 
 

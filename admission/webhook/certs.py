@@ -21,10 +21,10 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from admission.webhook.authority import (
+    AuthorityState,
     Lifetimes,
-    Pair,
-    State,
-    Step,
+    RotationStep,
+    ServingCertificate,
     advance,
     from_secret,
     plan,
@@ -54,7 +54,7 @@ class Certificates(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CertificateLocations:
     """Where things are: the Secret, the two configurations (empty: none), and the names we are called by.
 
     `crds`: names of the CustomResourceDefinitions whose versions we convert; `service`: ours, by which they call us.
@@ -81,7 +81,7 @@ class OwnCertificates:
     def __init__(
         self,
         kube: Kube,
-        place: Place,
+        place: CertificateLocations,
         tls: Serving,
         lifetimes: Lifetimes | None = None,
         *,
@@ -99,7 +99,7 @@ class OwnCertificates:
         state, now = from_secret(secret or {}), self._wall()
         configured = [bundle for _, one in configurations for bundle in _bundles(one)]
         step = plan(state, configured, self._place.names, now, self._lifetimes)
-        if step is not Step.KEEP:
+        if step is not RotationStep.KEEP:
             state = advance(state, step, self._place.names, now, self._lifetimes)
             await self._write(secret, state)
             log.info("serving certificate", extra={"step": step.value, "secret": self._place.secret})
@@ -122,14 +122,14 @@ class OwnCertificates:
         except NotFound:
             return None
 
-    async def _write(self, secret: dict[str, Any] | None, state: State) -> None:
+    async def _write(self, secret: dict[str, Any] | None, state: AuthorityState) -> None:
         if secret is None:
             new = {"metadata": {"name": self._place.secret, "namespace": self._place.namespace}}
             await self._kube.create(SECRETS, to_secret(state, new))
         else:
             await self._kube.replace(SECRETS, to_secret(state, secret))
 
-    async def _publish(self, configurations: list[Configuration], state: State) -> None:
+    async def _publish(self, configurations: list[Configuration], state: AuthorityState) -> None:
         for resource, one in configurations:
             if all(split(bundle) == state.trust for bundle in _bundles(one)):
                 continue
@@ -139,7 +139,7 @@ class OwnCertificates:
             }
             await self._kube.patch(resource, one["metadata"]["name"], body, kind=PatchKind.MERGE)
 
-    async def _publish_to_crds(self, state: State) -> None:
+    async def _publish_to_crds(self, state: AuthorityState) -> None:
         """The CAs into the CRDs that call us: when they change, and now and then, since the CRDs may be applied again.
 
         A CRD that is missing, or that we may not write, does not keep the webhooks from their certificate.
@@ -155,7 +155,7 @@ class OwnCertificates:
                 return
         self._in_crds, self._passes_since = state.bundle, 0
 
-    async def _publish_to_crd(self, name: str, state: State) -> None:
+    async def _publish_to_crd(self, name: str, state: AuthorityState) -> None:
         crd = await self._found(CRDS, name) or {}
         client = ((crd.get("spec", {}).get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}
         if not self._calls_us(client) or split(_decoded(client.get("caBundle"))) == state.trust:
@@ -204,8 +204,8 @@ class MountedCertificates:
         """See Certificates. A pair that is half replaced does not load; the next pass sees the other half."""
         await self._tls.load(await asyncio.to_thread(self._read))
 
-    def _read(self) -> Pair:
-        return Pair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
+    def _read(self) -> ServingCertificate:
+        return ServingCertificate((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
 
 
 async def keep(

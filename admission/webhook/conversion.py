@@ -2,7 +2,7 @@
 
 The API server asks for whole lists at once, and anybody who reaches the port may ask. Objects are found in the body, decoded
 and converted one by one, so that no single call of a library takes long and at most one object is held in decoded form; how
-much there may be is bounded (`Bounds`). server.py calls `converted` in a thread; the rules are those of api.conversion.
+much there may be is bounded (`ConversionLimits`). server.py calls `converted` in a thread; api.conversion has the rules.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NEXT: Final = re.compile(rb"\s{0,100}([,\]])\s{0,100}")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConversionLimits:
     """What one conversion may take."""
 
     object: int = 3 * 1024 * 1024
@@ -56,7 +56,7 @@ class Bounds:
     """The API server waits for 30."""
 
 
-_BOUNDS: Final = Bounds()
+_BOUNDS: Final = ConversionLimits()
 _CANNOT_BE_CONVERTED: Final = (
     InvalidObject,
     msgspec.MsgspecError,
@@ -73,16 +73,16 @@ class _Request(msgspec.Struct, rename={"desired": "desiredAPIVersion"}):
     objects: list[msgspec.Raw] = []
 
 
-class _Review(msgspec.Struct, rename="camel"):
+class _ConversionReview(msgspec.Struct, rename="camel"):
     api_version: str
     kind: str
     request: _Request | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(_Review)
+_decoder: Final = msgspec.json.Decoder(_ConversionReview)
 
 
-def converted(body: bytes | bytearray, bounds: Bounds = _BOUNDS) -> list[bytes]:
+def converted(body: bytes | bytearray, bounds: ConversionLimits = _BOUNDS) -> list[bytes]:
     """The ConversionReview that answers, encoded, in pieces. Raises BadReview for a body that is none."""
     deadline = time.monotonic() + bounds.seconds
     start = _first_object(body)
@@ -124,7 +124,7 @@ def _first_object(body: bytes | bytearray) -> int:
     return 0
 
 
-def _objects(body: bytes | bytearray, start: int, bounds: Bounds) -> Iterator[tuple[int, int]]:
+def _objects(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> Iterator[tuple[int, int]]:
     """From where to where each object goes. Raises BadReview."""
     if body[start : start + 1] == b"]":
         return
@@ -143,7 +143,7 @@ def _objects(body: bytes | bytearray, start: int, bounds: Bounds) -> Iterator[tu
     raise BadReview(f"request.objects: at most {most} are converted at once in {len(body)} bytes")
 
 
-def _end(body: bytes | bytearray, start: int, bounds: Bounds) -> int:
+def _end(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> int:
     """Where the object that starts there ends, 0 where none does."""
     depth = 0
     if body[start : start + 1] != b"{":
@@ -175,7 +175,7 @@ def _request(envelope: bytes) -> _Request:
     return review.request
 
 
-def _converted(raw: bytes | bytearray, version: str, bounds: Bounds) -> bytes:
+def _converted(raw: bytes | bytearray, version: str, bounds: ConversionLimits) -> bytes:
     if (values := count_values(raw)) > bounds.values:
         raise InvalidObject("object", f"{values} values", f"must have at most {bounds.values}")
     return msgspec.json.encode(convert(msgspec.json.decode(raw, type=dict[str, Any]), version))

@@ -8,14 +8,14 @@ from admission.integrations.declared import DeclaredJob, Entry
 from admission.integrations.paths import Location, value_at
 from admission.webhook.annotations import groups
 from admission.webhook.fields import Errors, Path, invalid
-from admission.webhook.jobs import Job, Kind, annotations_of
-from admission.webhook.rules import Rules
+from admission.webhook.jobs import Job, ReviewedKind, annotations_of
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api.errors import InvalidObject
 from api.names import EXACT
 
 
-def kind_of(adapter: DeclaredJob) -> Kind:
+def kind_of(adapter: DeclaredJob) -> ReviewedKind:
     """What the webhook asks of a kind of job, from its declaration."""
 
     def templates(job: Job) -> list[Template]:
@@ -35,7 +35,7 @@ def kind_of(adapter: DeclaredJob) -> Kind:
         if isinstance(body, dict):
             yield Template(_path(entry.template_at), entry.name, count, body)
 
-    def create(job: Job, given: Sequence[Template], rules: Rules) -> Errors:
+    def create(job: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
         for depth in range(1, len(adapter.suspend)):
             if (found := value_at(job, adapter.suspend[:depth])) is not None and not isinstance(found, Mapping):
                 return [invalid(_path(adapter.suspend[:depth]), found, "must be an object")]
@@ -48,7 +48,7 @@ def kind_of(adapter: DeclaredJob) -> Kind:
         return groups(given, annotations_of(job), exact=rules.profile == EXACT) if rules.topology_aware else []
 
     suspend = adapter.spec.suspend
-    return Kind(
+    return ReviewedKind(
         adapter.spec.managed_by or "",
         templates,
         create,

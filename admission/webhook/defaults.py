@@ -1,7 +1,7 @@
 """The defaults of a managed job at its creation.
 
 It is suspended, given the LocalQueue `default` where its namespace has one and it names none, and
-(`Rules.gate_at_creation`) the topology gate with what is known of its annotations goes into every template that asks for
+(`ReviewRules.gate_at_creation`) the topology gate with what is known of its annotations goes into every template that asks for
 a topology explicitly. The Workload's name hangs on the job's uid, which is not there yet at creation (with generateName
 not even the name is), so `topology-workload` and `workload` are written now only where the job names a prebuilt
 Workload; else they are completed in the update that starts the job. Kueue puts no gate in at creation: with
@@ -21,7 +21,7 @@ from admission.webhook import schedulers
 from admission.webhook.gangs import in_group
 from admission.webhook.jobs import (
     Job,
-    Kind,
+    ReviewedKind,
     annotations_of,
     is_part,
     labels_of,
@@ -29,7 +29,7 @@ from admission.webhook.jobs import (
     queue_name,
 )
 from admission.webhook.lookups import MULTIKUEUE_CONTROLLER, Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 from api.labels import matches
@@ -40,7 +40,7 @@ DEFAULT_QUEUE: Final = "default"
 DEFAULT_CLASS: Final = "default"
 
 
-def in_managed_namespace(namespace: str, lookups: Lookups, rules: Rules) -> bool:
+def in_managed_namespace(namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
     """Whether jobs of that namespace are ours; the name alone is known even before the namespace itself is."""
     if rules.managed_namespaces is None:
         return True
@@ -48,7 +48,7 @@ def in_managed_namespace(namespace: str, lookups: Lookups, rules: Rules) -> bool
     return matches(rules.managed_namespaces, labels)
 
 
-def set_defaults(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Rules) -> None:
+def set_defaults(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, rules: ReviewRules) -> None:
     """Change a job that is being created in place; a job that is not managed stays as it is."""
     if is_part(job, rules) or not in_managed_namespace(namespace, lookups, rules):
         return
@@ -87,7 +87,7 @@ def default_queue(namespace: str, lookups: Lookups) -> str | None:
     return names.ELASTIC_QUOTA if lookups.has_elastic_quota(namespace) else None
 
 
-def _hand_over(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Rules) -> None:
+def _hand_over(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, rules: ReviewRules) -> None:
     """Leave the job to the controller of other clusters where its queue says so and the job names no other controller."""
     spec = job.get("spec") or {}
     if not rules.multikueue or spec.get("managedBy", kind.controller) != kind.controller:
@@ -97,7 +97,7 @@ def _hand_over(job: Job, namespace: str, kind: Kind, lookups: Lookups, rules: Ru
         job.setdefault("spec", {})["managedBy"] = MULTIKUEUE_CONTROLLER
 
 
-def _gate(job: Job, kind: Kind, rules: Rules) -> None:
+def _gate(job: Job, kind: ReviewedKind, rules: ReviewRules) -> None:
     asked, prebuilt = annotations_of(job), prebuilt_workload(job)[1]
     workload = {names.TOPOLOGY_WORKLOAD: prebuilt, names.WORKLOAD_ANNOTATION: prebuilt} if prebuilt else {}
     for template in kind.templates(job):

@@ -16,7 +16,7 @@ from admission.webhook.fields import Errors, Path
 from admission.webhook.formats import subdomain
 from admission.webhook.jobs import labels_of, queue_name
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 
@@ -27,7 +27,7 @@ _QUEUE: Final = Path("metadata").child("labels").key(names.QUEUE_NAME_LABEL)
 _PROPAGATED: Final = (names.QUEUE_NAME_LABEL, names.PRIORITY_CLASS_LABEL)
 
 
-def set_defaults(deployment: Deployment, namespace: str, lookups: Lookups, rules: Rules) -> None:
+def set_defaults(deployment: Deployment, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
     """Change a Deployment that is created or updated in place; one that names no queue stays as it is."""
     if not queue_name(deployment) or not in_managed_namespace(namespace, lookups, rules):
         return
@@ -51,7 +51,7 @@ def _add(template: dict[str, Any], part: str, values: Mapping[str, str]) -> None
     metadata[part] = {**(metadata.get(part) or {}), **values}
 
 
-def validate(old: Mapping[str, Any] | None, new: Mapping[str, Any], rules: Rules) -> Errors:
+def validate(old: Mapping[str, Any] | None, new: Mapping[str, Any], rules: ReviewRules) -> Errors:
     """The errors of a new or changed Deployment. Its queue is never removed, and fixed once one of its pods is ready."""
     name = queue_name(new)
     errors = subdomain(_QUEUE, name) if name else []

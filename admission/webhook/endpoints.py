@@ -41,7 +41,7 @@ from admission.webhook.fields import Errors, Path, forbidden, invalid
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api.job_kinds import JobKind
 from api.kube import resources
 from api.kube.resources import Resource
@@ -51,7 +51,7 @@ Wire = dict[str, Any]
 CREATE, UPDATE = "CREATE", "UPDATE"
 
 
-class User(msgspec.Struct, frozen=True):
+class RequestUser(msgspec.Struct, frozen=True):
     """The user that sent the request."""
 
     username: str = ""
@@ -66,7 +66,7 @@ class Request(msgspec.Struct, rename="camel"):
     namespace: str = ""
     object: Wire | None = None
     old_object: Wire | None = None
-    user_info: User = User()
+    user_info: RequestUser = RequestUser()
     written: Wire | None = None
     """The new object as its user wrote it, where `object` is completed already."""
     owner: Wire | None = None
@@ -83,8 +83,8 @@ class Request(msgspec.Struct, rename="camel"):
         return self.old_object or {}
 
 
-Mutator = Callable[[Wire, Request, Lookups, Rules], None]
-Validator = Callable[[Request, Lookups, Rules], Errors]
+Mutator = Callable[[Wire, Request, Lookups, ReviewRules], None]
+Validator = Callable[[Request, Lookups, ReviewRules], Errors]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Endpoint:
     resource: Resource
     mutate: Mutator | None
     validate: Validator
-    warn: Callable[[Wire, Rules], list[str]] = lambda *_: []
+    warn: Callable[[Wire, ReviewRules], list[str]] = lambda *_: []
     at_once: bool = False
     updates: bool = False
 
@@ -111,15 +111,15 @@ class Endpoint:
 # ---- what each kind asks
 
 
-def _mutate_job(kind: jobs.Kind) -> Mutator:
-    def mutate(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
+def _mutate_job(kind: jobs.ReviewedKind) -> Mutator:
+    def mutate(obj: Wire, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
         defaults.set_defaults(obj, request.namespace, kind, lookups, rules)
 
     return mutate
 
 
-def _validate_job(kind: jobs.Kind) -> Validator:
-    def validate(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+def _validate_job(kind: jobs.ReviewedKind) -> Validator:
+    def validate(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
         new, old = request.new, request.old
         rules = jobs.with_profile(rules, new, request.namespace, lookups)
         if request.operation == CREATE:
@@ -140,7 +140,7 @@ def _validate_job(kind: jobs.Kind) -> Validator:
     return validate
 
 
-def _queue_errors(request: Request, lookups: Lookups, rules: Rules, *, gang: bool = False) -> Errors:
+def _queue_errors(request: Request, lookups: Lookups, rules: ReviewRules, *, gang: bool = False) -> Errors:
     """The error of a reserved name that is written now."""
     queue = jobs.queue_name(request.written or request.new)
     if queue == jobs.queue_name(request.old):
@@ -148,7 +148,7 @@ def _queue_errors(request: Request, lookups: Lookups, rules: Rules, *, gang: boo
     return reserved.validate(queue, request.namespace, lookups, rules, gang=gang)
 
 
-def _stays_queued(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+def _stays_queued(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
     """The error of a job that leaves its queue where those without one are not free to run: it would run beside all quotas.
 
     Elsewhere a job that is suspended may, as in Kueue: it is as if it never had named a queue.
@@ -159,20 +159,20 @@ def _stays_queued(request: Request, lookups: Lookups, rules: Rules) -> Errors:
     return [invalid(reserved.QUEUE, after, "a job that was queued stays queued in this namespace")]
 
 
-def _validate_workload(request: Request, _: Lookups, rules: Rules) -> Errors:
+def _validate_workload(request: Request, _: Lookups, rules: ReviewRules) -> Errors:
     if request.operation == CREATE:
         return workloads.validate_create(request.new, rules)
     return workloads.validate_update(request.old, request.new, rules)
 
 
-def _validate_cluster_queue(request: Request, _: Lookups, rules: Rules) -> Errors:
+def _validate_cluster_queue(request: Request, _: Lookups, rules: ReviewRules) -> Errors:
     if request.operation == CREATE:
         return queues.validate_cluster_queue(request.new, rules)
     return queues.validate_cluster_queue_update(request.old, request.new, rules)
 
 
 def _validate_elastic_quota(group: str) -> Validator:
-    def validate(request: Request, lookups: Lookups, _: Rules) -> Errors:
+    def validate(request: Request, lookups: Lookups, _: ReviewRules) -> Errors:
         if request.operation == CREATE:
             return elastic.validate_create(request.new, group, request.namespace, lookups)
         return elastic.validate(request.new)
@@ -180,51 +180,51 @@ def _validate_elastic_quota(group: str) -> Validator:
     return validate
 
 
-def _validate_pod_group(request: Request, _: Lookups, rules: Rules) -> Errors:
+def _validate_pod_group(request: Request, _: Lookups, rules: ReviewRules) -> Errors:
     return [*gangs.validate_pod_group(request.new, request.namespace), *placement.errors_of(request.new, rules)]
 
 
-def _validate_config_map(request: Request, _: Lookups, rules: Rules) -> Errors:
+def _validate_config_map(request: Request, _: Lookups, rules: ReviewRules) -> Errors:
     return gangs.validate_sakkara_group(request.new, request.old_object, rules.highest_group_priority)
 
 
 def _either(create: Callable[[Wire], Errors], update: Callable[[Wire, Wire], Errors]) -> Validator:
-    def validate(request: Request, _: Lookups, __: Rules) -> Errors:
+    def validate(request: Request, _: Lookups, __: ReviewRules) -> Errors:
         return create(request.new) if request.operation == CREATE else update(request.old, request.new)
 
     return validate
 
 
-def _completed_by(complete: Callable[[Wire, str, Lookups, Rules], object]) -> Mutator:
-    def mutate(obj: Wire, request: Request, lookups: Lookups, rules: Rules) -> None:
+def _completed_by(complete: Callable[[Wire, str, Lookups, ReviewRules], object]) -> Mutator:
+    def mutate(obj: Wire, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
         complete(obj, request.namespace, lookups, rules)
 
     return mutate
 
 
-def _set_judged_by(judge: Callable[[Wire | None, Wire, str, Lookups, Rules], Errors]) -> Validator:
-    def validate(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+def _set_judged_by(judge: Callable[[Wire | None, Wire, str, Lookups, ReviewRules], Errors]) -> Validator:
+    def validate(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
         errors = judge(request.old_object, request.new, request.namespace, lookups, rules)
         return errors + _queue_errors(request, lookups, rules)
 
     return validate
 
 
-def _mutate_workload(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
+def _mutate_workload(obj: Wire, _: Request, __: Lookups, rules: ReviewRules) -> None:
     workloads.set_defaults(obj)
 
 
-def _warn_of_workload(obj: Wire, _: Rules) -> list[str]:
+def _warn_of_workload(obj: Wire, _: ReviewRules) -> list[str]:
     return workloads.warnings(obj)
 
 
-def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: Rules) -> None:
+def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: ReviewRules) -> None:
     finalizers = (obj.get("metadata") or {}).get("finalizers") or []
     if rules.in_use_finalizer and IN_USE_FINALIZER not in finalizers:
         obj.setdefault("metadata", {})["finalizers"] = [*finalizers, IN_USE_FINALIZER]
 
 
-def _validate_pod(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+def _validate_pod(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
     if request.operation == CREATE:
         errors = pod.validate_create(request.new, rules) if pod.is_gated(request.new) else []
         if (claimed := owners.claim(request.new, rules, pod=True)) is not None:
@@ -240,11 +240,11 @@ def _validate_pod(request: Request, lookups: Lookups, rules: Rules) -> Errors:
     return pod.validate_update(request.old, request.new, rules) + _queue_errors(request, lookups, rules)
 
 
-def _validate_deployment(request: Request, lookups: Lookups, rules: Rules) -> Errors:
+def _validate_deployment(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
     return deployment.validate(request.old_object, request.new, rules) + _queue_errors(request, lookups, rules)
 
 
-def _validate_job_kind(request: Request, _: Lookups, __: Rules) -> Errors:
+def _validate_job_kind(request: Request, _: Lookups, __: ReviewRules) -> Errors:
     try:
         found = errors_of(JobKind.from_wire(request.new))
     except ValidationError as error:
@@ -315,7 +315,7 @@ def declared_endpoint(kind: GroupKind) -> Endpoint | None:
     return _of_declared(adapter) if isinstance(adapter, DeclaredJob) else None
 
 
-def owner_to_read(path: str, request: Request, rules: Rules) -> owners.Claim | None:
+def owner_to_read(path: str, request: Request, rules: ReviewRules) -> owners.ControllerRef | None:
     """The owner that decides about a new object and has to be read from the API server before the review."""
     if path not in PATHS or request.operation != CREATE:
         return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import Fault, Gang, Reading, faults_of_group, read, said_in
+from admission.integrations.gang import Gang, InvalidGangField, Reading, faults_of_group, read, said_in
 from admission.integrations.pod import role_hash
 from admission.integrations.sakkara import in_words, shape_of
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, Path, forbidden, invalid
@@ -145,7 +145,7 @@ def _given(data: Mapping[str, str]) -> dict[str, str]:
     return {key: data[key] for key in GIVEN if key in data}
 
 
-def _error(fault: Fault) -> FieldError:
+def _error(fault: InvalidGangField) -> FieldError:
     return invalid(_place(fault.part, fault.key), fault.given, f"must be {fault.allowed}")
 
 

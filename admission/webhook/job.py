@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from admission.integrations.job import MAIN, pods_of
 from admission.webhook.fields import Errors, Path, forbidden, invalid
-from admission.webhook.jobs import Job, Kind, annotations_of, integer
-from admission.webhook.rules import Rules
+from admission.webhook.jobs import Job, ReviewedKind, annotations_of, integer
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 from api.requests import effective_annotations, parse_bool
@@ -39,7 +39,7 @@ def is_elastic(job: Mapping[str, Any]) -> bool:
     return annotations_of(job).get(names.ELASTIC_JOB) == "true"
 
 
-def _create(job: Job, given: Sequence[Template], rules: Rules) -> Errors:
+def _create(job: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
     elastic = rules.elastic_jobs and is_elastic(job)
     errors = [*_minimum(job, elastic), *_equal(job)]
     return [*errors, *_elastic_topology(job, given)] if elastic and rules.topology_aware else errors
@@ -104,4 +104,4 @@ def _update(old: Job, new: Job) -> Errors:
     return errors
 
 
-JOB: Final = Kind(names.JOB_CONTROLLER, templates, _create, _update)
+JOB: Final = ReviewedKind(names.JOB_CONTROLLER, templates, _create, _update)

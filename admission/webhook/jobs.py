@@ -21,7 +21,7 @@ from admission.webhook.annotations import QueueLevels
 from admission.webhook.fields import Errors, Path, invalid, unchanged
 from admission.webhook.formats import subdomain
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 from api.requests import parse_int32
@@ -37,7 +37,7 @@ _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ReviewedKind:
     """A kind of job as the webhook sees it. `suspend`: the path of the field that suspends it, `suspended` the value.
 
     `controller` is the value of spec.managedBy that means the kind's own controller. `create` judges what only this
@@ -46,7 +46,7 @@ class Kind:
 
     controller: str
     templates: Callable[[Job], list[Template]]
-    create: Callable[[Job, Sequence[Template], Rules], Errors]
+    create: Callable[[Job, Sequence[Template], ReviewRules], Errors]
     update: Callable[[Job, Job], Errors]
     suspend: tuple[str, ...] = ("spec", "suspend")
     suspended: Any = True
@@ -71,7 +71,7 @@ def queue_name(job: Mapping[str, Any]) -> str:
     return labels_of(job).get(names.QUEUE_NAME_LABEL, "")
 
 
-def is_part(job: Mapping[str, Any], rules: Rules) -> bool:
+def is_part(job: Mapping[str, Any], rules: ReviewRules) -> bool:
     """Whether the job belongs to another job that is managed as a whole."""
     owners = (job.get("metadata") or {}).get("ownerReferences") or ()
     controllers = (owner for owner in owners if owner.get("controller"))
@@ -87,7 +87,7 @@ def prebuilt_workload(job: Mapping[str, Any]) -> tuple[Path, str]:
 
 
 def validate_create(
-    job: Job, kind: Kind, rules: Rules, known: QueueLevels | None = None, old: Job | None = None
+    job: Job, kind: ReviewedKind, rules: ReviewRules, known: QueueLevels | None = None, old: Job | None = None
 ) -> Errors:
     """The errors of a new job; `known` are the levels of its queue's flavors where all of them are known.
 
@@ -114,7 +114,7 @@ def queue_levels(job: Job, namespace: str, lookups: Lookups) -> QueueLevels | No
     return None if queue is None or levels is None else QueueLevels(queue.metadata.name, levels)
 
 
-def with_profile(rules: Rules, job: Job, namespace: str, lookups: Lookups) -> Rules:
+def with_profile(rules: ReviewRules, job: Job, namespace: str, lookups: Lookups) -> ReviewRules:
     """The rules with the placement profile that holds for the job: its own, else its queue's as far as that is known."""
     key = names.PLACEMENT_PROFILE
     queue = lookups.cluster_queue_of(namespace, queue_name(job))
@@ -122,16 +122,16 @@ def with_profile(rules: Rules, job: Job, namespace: str, lookups: Lookups) -> Ru
     return rules if named is None else replace(rules, profile=named)
 
 
-def asks_anew(old: Job, new: Job, kind: Kind) -> bool:
+def asks_anew(old: Job, new: Job, kind: ReviewedKind) -> bool:
     """Whether an update changes the queue or any annotation that may name a level."""
     return queue_name(old) != queue_name(new) or _asked(old, kind) != _asked(new, kind)
 
 
-def _asked(job: Job, kind: Kind) -> list[Mapping[str, str]]:
+def _asked(job: Job, kind: ReviewedKind) -> list[Mapping[str, str]]:
     return [annotations_of(job), *(template.annotations for template in kind.templates(job))]
 
 
-def _topology(job: Job, templates: Sequence[Template], rules: Rules, known: QueueLevels | None) -> Errors:
+def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known: QueueLevels | None) -> Errors:
     asked = annotations_of(job)
     errors = [*topology.first_forms(_METADATA, asked, known), *shaping.refinements(_METADATA, asked)]
     errors += shaping.profile(_METADATA, asked)
@@ -152,7 +152,7 @@ def _queue(job: Job) -> Errors:
     return subdomain(_QUEUE, name) if name else []
 
 
-def _prebuilt(job: Job, rules: Rules) -> Errors:
+def _prebuilt(job: Job, rules: ReviewRules) -> Errors:
     path, name = prebuilt_workload(job)
     return subdomain(path, name) if name else []
 
@@ -179,7 +179,9 @@ def integer(field: Path, text: str) -> tuple[int | None, Errors]:
 # ---- change
 
 
-def validate_update(old: Job, new: Job, kind: Kind, rules: Rules, known: QueueLevels | None = None) -> Errors:
+def validate_update(
+    old: Job, new: Job, kind: ReviewedKind, rules: ReviewRules, known: QueueLevels | None = None
+) -> Errors:
     """The errors of a change; a job that is being deleted may change freely, so that its finalizers can go."""
     if is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
@@ -194,7 +196,7 @@ def validate_update(old: Job, new: Job, kind: Kind, rules: Rules, known: QueueLe
     return [*errors, *kind.update(old, new)]
 
 
-def _frozen_while_running(old: Job, new: Job, rules: Rules) -> Errors:
+def _frozen_while_running(old: Job, new: Job, rules: ReviewRules) -> Errors:
     path, name = prebuilt_workload(new)
     key = names.MAX_EXEC_TIME_LABEL
     return [
@@ -203,7 +205,7 @@ def _frozen_while_running(old: Job, new: Job, rules: Rules) -> Errors:
     ]
 
 
-def _priority_class(old: Job, new: Job, kind: Kind) -> Errors:
+def _priority_class(old: Job, new: Job, kind: ReviewedKind) -> Errors:
     before, after = labels_of(old).get(names.PRIORITY_CLASS_LABEL), labels_of(new).get(names.PRIORITY_CLASS_LABEL)
     if before and not after:
         return [invalid(_PRIORITY, "", "WorkloadPriorityClass cannot be removed from a workload")]

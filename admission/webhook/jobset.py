@@ -12,8 +12,8 @@ from typing import Any, Final
 from admission.integrations.job import pods_of
 from admission.webhook.annotations import groups
 from admission.webhook.fields import Errors, Path, too_many
-from admission.webhook.jobs import Job, Kind, annotations_of
-from admission.webhook.rules import Rules
+from admission.webhook.jobs import Job, ReviewedKind, annotations_of
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api.workloads import MAX_POD_SETS
 
@@ -34,7 +34,7 @@ def _template(at: Path, part: dict[str, Any]) -> Template | None:
     return Template(path, str(part.get("name", "")).lower(), count, spec["template"]) if spec.get("template") else None
 
 
-def _create(jobset: Job, given: Sequence[Template], rules: Rules) -> Errors:
+def _create(jobset: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
     errors = groups(given, annotations_of(jobset), exact=rules.exact) if rules.topology_aware else []
     return errors if len(given) <= MAX_POD_SETS else [*errors, too_many(_REPLICATED, len(given), MAX_POD_SETS)]
 
@@ -43,4 +43,4 @@ def _update(old: Job, new: Job) -> Errors:
     return []
 
 
-JOBSET: Final = Kind("jobset.sigs.k8s.io/jobset-controller", templates, _create, _update)
+JOBSET: Final = ReviewedKind("jobset.sigs.k8s.io/jobset-controller", templates, _create, _update)

@@ -23,9 +23,9 @@ from admission.webhook import schedulers, sets
 from admission.webhook.annotations import groups
 from admission.webhook.defaults import default_queue, in_managed_namespace
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, Path, invalid, unchanged
-from admission.webhook.jobs import Job, Kind, annotations_of, queue_name
+from admission.webhook.jobs import Job, ReviewedKind, annotations_of, queue_name
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 
@@ -45,7 +45,7 @@ def templates(obj: Job) -> list[Template]:
     return [first, Template(_WORKER, WORKER, size - 1, dict(worker))] if size > 1 else [first]
 
 
-def _create(obj: Job, given: Sequence[Template], rules: Rules) -> Errors:
+def _create(obj: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
     errors = groups(given, annotations_of(obj), exact=rules.exact) if rules.topology_aware else []
     replicas = sets.replicas_of(obj)
     if replicas > MOST_GROUPS:
@@ -53,10 +53,10 @@ def _create(obj: Job, given: Sequence[Template], rules: Rules) -> Errors:
     return errors
 
 
-KIND: Final = Kind("", templates, _create, lambda *_: [])
+KIND: Final = ReviewedKind("", templates, _create, lambda *_: [])
 
 
-def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> None:
+def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
     """Change a LeaderWorkerSet that is created or updated in place; one that names no queue stays as it is.
 
     A new one gets the namespace's own queue first, where there is one: otherwise its pods would go by that queue one by one,
@@ -85,7 +85,9 @@ def _annotations(template: Mapping[str, Any]) -> Mapping[str, str]:
     return (template.get("metadata") or {}).get("annotations") or {}
 
 
-def validate(old: Mapping[str, Any] | None, new: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> Errors:
+def validate(
+    old: Mapping[str, Any] | None, new: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules
+) -> Errors:
     """The errors of a new or changed LeaderWorkerSet."""
     errors = sets.validate(old, new, KIND, namespace, lookups, rules)
     if old is None or not queue_name(new):

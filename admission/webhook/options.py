@@ -5,13 +5,13 @@ webhook.
 from __future__ import annotations
 
 from admission.settings import AdmissionSettings
-from admission.webhook.rules import TAKEN_OVER_SCHEDULERS, Rules
+from admission.webhook.rules import TAKEN_OVER_SCHEDULERS, ReviewRules
 
 
-def webhook_rules(settings: AdmissionSettings) -> Rules:
+def webhook_rules(settings: AdmissionSettings) -> ReviewRules:
     """What the reviews go by."""
     kept = frozenset(settings.schedulers.kept)
-    return Rules(
+    return ReviewRules(
         taken_over_schedulers=frozenset((*TAKEN_OVER_SCHEDULERS, *settings.schedulers.taken_over)) - kept,
         kept_schedulers=kept,
         highest_group_priority=settings.sakkara.highest_priority,

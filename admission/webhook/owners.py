@@ -1,7 +1,7 @@
 """Owners of new pods and Jobs: an object that claims to be part of a job admitted as a whole must be part of it.
 
 A pod of a Job, and a Job of a JobSet, is not queued by itself, so the claim is not believed: either Kubernetes' own controller
-of Jobs creates the pod (`Rules.job_controllers`, users that nobody else can be), or the owner is read from the API server
+of Jobs creates the pod (`ReviewRules.job_controllers`, users that nobody else can be), or the owner is read from the API server
 (`Owners`, called by server.py) and the object must be one that its controller would make (integrations/ownership.py). What is
 not is refused. `validate` is pure; endpoints.py calls it.
 """
@@ -17,7 +17,7 @@ from admission.integrations.gang import is_subdomain
 from admission.integrations.parts import fault_of_part, fault_of_pod, fault_of_start
 from admission.integrations.registry import KINDS
 from admission.webhook.fields import Errors, Path, forbidden
-from admission.webhook.rules import JOB, GroupKind, Rules
+from admission.webhook.rules import JOB, GroupKind, ReviewRules
 from api.errors import NotFound
 from api.kube.client import Kube
 
@@ -29,7 +29,7 @@ _SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ControllerRef:
     """The controller that an object names, where that is of a kind that is admitted as a whole. `pod`: the object is a pod."""
 
     index: int
@@ -39,21 +39,21 @@ class Claim:
     pod: bool
 
 
-def claim(obj: Obj, rules: Rules, *, pod: bool) -> Claim | None:
+def claim(obj: Obj, rules: ReviewRules, *, pod: bool) -> ControllerRef | None:
     """What a pod (or a job) says of its controller."""
     for index, owner in enumerate((obj.get("metadata") or {}).get("ownerReferences") or ()):
         kind = owner.get("apiVersion", "").rpartition("/")[0], owner.get("kind", "")
         if owner.get("controller") and (rules.is_managed_owner(kind) or (pod and kind == JOB)):
-            return Claim(index, kind, owner.get("name", ""), owner.get("uid", ""), pod)
+            return ControllerRef(index, kind, owner.get("name", ""), owner.get("uid", ""), pod)
     return None
 
 
-def is_to_be_read(found: Claim | None, user: str, rules: Rules) -> bool:
+def is_to_be_read(found: ControllerRef | None, user: str, rules: ReviewRules) -> bool:
     """Whether the claim holds only if the owner says so, too."""
     return found is not None and not (found.kind == JOB and user in rules.job_controllers)
 
 
-def validate(obj: Obj, found: Claim | None, owner: Obj | None, user: str, rules: Rules) -> Errors:
+def validate(obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str, rules: ReviewRules) -> Errors:
     """The error of a claim that does not hold; `owner` is what stands under the name of the claim."""
     if found is None or not is_to_be_read(found, user, rules):
         return []
@@ -66,7 +66,7 @@ def validate(obj: Obj, found: Claim | None, owner: Obj | None, user: str, rules:
     return [forbidden(_REFERENCES.item(found.index), f"{what} {fault}")] if fault else []
 
 
-def _fault(obj: Obj, found: Claim, owner: Obj) -> str:
+def _fault(obj: Obj, found: ControllerRef, owner: Obj) -> str:
     """Why the object is none that the owner's controller makes, or nothing."""
     above = KINDS.get(found.kind)
     if found.pod:
@@ -82,7 +82,7 @@ class Owners:
     def __init__(self, kube: Kube) -> None:
         self._kube, self._slots = kube, asyncio.Semaphore(_AT_ONCE)
 
-    async def read(self, found: Claim, namespace: str) -> dict[str, Any] | None:
+    async def read(self, found: ControllerRef, namespace: str) -> dict[str, Any] | None:
         """What stands under the name of the claim, of whatever UID. Raises ApiErrors and TimeoutError."""
         adapter = KINDS.get(found.kind)
         if adapter is None or not is_subdomain(found.name):

@@ -13,7 +13,7 @@ from admission.webhook import annotations as topology
 from admission.webhook import shaping
 from admission.webhook.fields import Errors, Path, forbidden
 from admission.webhook.jobs import annotations_of
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 from api.requests import effective_annotations
 
@@ -21,7 +21,7 @@ _METADATA: Final = Path("metadata")
 _ANNOTATIONS: Final = _METADATA.child("annotations")
 
 
-def errors_of(obj: Mapping[str, Any], rules: Rules, *, shared: bool = False) -> Errors:
+def errors_of(obj: Mapping[str, Any], rules: ReviewRules, *, shared: bool = False) -> Errors:
     """The errors of its annotations. `shared`: what it lacks may stand on another object of its gang."""
     if not rules.topology_aware:
         return []

@@ -23,7 +23,7 @@ from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid
 from admission.webhook.formats import label_name, subdomain
 from admission.webhook.jobs import annotations_of, labels_of, prebuilt_workload, queue_name
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import GroupKind, Rules
+from admission.webhook.rules import GroupKind, ReviewRules
 from api import names
 
 Pod = dict[str, Any]
@@ -52,7 +52,7 @@ _BOOLEANS: Final = (names.RETRIABLE_IN_GROUP, names.POD_GROUP_FAST_ADMISSION, na
 # ---- a new pod
 
 
-def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bool:
+def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
     """Change a pod that is being created in place; False for one that is not ours, which stays as it is."""
     gang = gangs.reading(pod, namespace).gang
     part = is_part(pod, rules) and gang is None
@@ -87,7 +87,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: Rules) -> bo
     return True
 
 
-def _queue_of(namespace: str, lookups: Lookups, rules: Rules, gang: Gang | None) -> str | None:
+def _queue_of(namespace: str, lookups: Lookups, rules: ReviewRules, gang: Gang | None) -> str | None:
     """The queue of a pod that names none: its namespace's, else that of gangs, unless all have to name one."""
     queue = default_queue(namespace, lookups)
     if queue is None and gang is not None and not rules.manage_jobs_without_queue_name:
@@ -95,7 +95,7 @@ def _queue_of(namespace: str, lookups: Lookups, rules: Rules, gang: Gang | None)
     return queue
 
 
-def is_part(pod: Mapping[str, Any], rules: Rules) -> bool:
+def is_part(pod: Mapping[str, Any], rules: ReviewRules) -> bool:
     """Whether the pod is of a job of a kind that is admitted as a whole."""
     return any(kind == JOB or rules.is_managed_owner(kind) for kind in _controllers(pod))
 
@@ -128,13 +128,13 @@ def _gate(pod: Pod, name: str) -> None:
 # ---- what a pod may say
 
 
-def validate_create(pod: Mapping[str, Any], rules: Rules) -> Errors:
+def validate_create(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
     """The errors of a new pod, as it is after its defaults."""
     errors = [*_managed(pod), *_queue(pod), *_gates(pod, rules), *_group(pod, rules), *_topology(pod, rules)]
     return errors + _binding(pod, rules)
 
 
-def _binding(pod: Mapping[str, Any], rules: Rules) -> Errors:
+def _binding(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
     """The errors of a pod that is held and would not be bound afterwards, or that is bound already."""
     spec = pod.get("spec") or {}
     if not is_gated(pod):
@@ -146,7 +146,7 @@ def _binding(pod: Mapping[str, Any], rules: Rules) -> Errors:
     return errors
 
 
-def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules) -> Errors:
+def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: ReviewRules) -> Errors:
     """The errors of a change. What was queued stays queued, and the pod's identity stays what it was."""
     errors = [
         *_identity(old, new),
@@ -179,7 +179,7 @@ def _identity(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
     ]
 
 
-def warnings(pod: Mapping[str, Any], rules: Rules) -> list[str]:
+def warnings(pod: Mapping[str, Any], rules: ReviewRules) -> list[str]:
     """Of a pod that belongs to a job and is marked as one on its own all the same."""
     key = names.MANAGED_LABEL
     own = labels_of(pod).get(key) == "true" and names.POD_SUSPENDING_PARENT not in annotations_of(pod)
@@ -218,7 +218,7 @@ def _queue(pod: Mapping[str, Any]) -> Errors:
     return subdomain(_LABELS.key(names.QUEUE_NAME_LABEL), name) if name else []
 
 
-def _gates(pod: Mapping[str, Any], rules: Rules) -> Errors:
+def _gates(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
     return gates.validate(pod.get("metadata") or {}) if rules.admission_gated_by else []
 
 
@@ -230,7 +230,7 @@ def group_name(pod: Mapping[str, Any]) -> tuple[Path, str | None]:
     return _LABELS.key(key), labels_of(pod).get(key)
 
 
-def _group(pod: Mapping[str, Any], rules: Rules) -> Errors:
+def _group(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
     at, group = group_name(pod)
     total = annotations_of(pod).get(names.POD_GROUP_TOTAL_COUNT)
     both = f"both the '{names.POD_GROUP_TOTAL_COUNT}' annotation and the '{names.POD_GROUP_NAME}' label should be set"
@@ -253,7 +253,7 @@ def _total(text: str) -> Errors:
     return [] if number <= MAX_COUNT else [invalid(_TOTAL, text, f"must be at most {MAX_COUNT}")]
 
 
-def _prebuilt(pod: Mapping[str, Any], group: str | None, rules: Rules) -> Errors:
+def _prebuilt(pod: Mapping[str, Any], group: str | None, rules: ReviewRules) -> Errors:
     at, workload = prebuilt_workload(dict(pod))
     if not workload:
         return []
@@ -290,10 +290,10 @@ def _booleans(pod: Mapping[str, Any]) -> Errors:
     ]
 
 
-def _topology(pod: Mapping[str, Any], rules: Rules) -> Errors:
+def _topology(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
     return placement.errors_of(pod, rules, shared=names.GANG in annotations_of(pod))
 
 
-def _group_change(old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules) -> Errors:
+def _group_change(old: Mapping[str, Any], new: Mapping[str, Any], rules: ReviewRules) -> Errors:
     before, (at, after) = group_name(old)[1], group_name(new)
     return [] if before is None or before == after else [invalid(at, after or "", IMMUTABLE)]

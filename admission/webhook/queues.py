@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.webhook.fields import Errors, Path, duplicate, forbidden, invalid, not_supported, unchanged
 from admission.webhook.formats import label_name, label_selector, not_negative, subdomain
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.shaping import backfill, profile
 from api.errors import InvalidQuantity
 from api.quantity import parse
@@ -40,12 +40,12 @@ def _flavor_names(spec: Wire) -> list[str]:
 # ---- ClusterQueue
 
 
-def validate_cluster_queue(queue: Wire, rules: Rules) -> Errors:
+def validate_cluster_queue(queue: Wire, rules: ReviewRules) -> Errors:
     """The errors of a new ClusterQueue."""
     return [*_cluster_queue(queue, rules), *_on_flavors(_spec(queue), None)]
 
 
-def validate_cluster_queue_update(old: Wire, new: Wire, rules: Rules) -> Errors:
+def validate_cluster_queue_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
     """The errors of a change; what named a missing flavor before is only refused anew where the rules say so."""
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
@@ -57,7 +57,7 @@ def validate_cluster_queue_update(old: Wire, new: Wire, rules: Rules) -> Errors:
     return errors
 
 
-def _cluster_queue(queue: Wire, rules: Rules) -> Errors:
+def _cluster_queue(queue: Wire, rules: ReviewRules) -> Errors:
     spec = _spec(queue)
     cohort = spec.get("cohortName") or ""
     errors = subdomain(_SPEC.child("cohortName"), cohort) if cohort else []

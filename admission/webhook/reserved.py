@@ -12,7 +12,7 @@ from typing import Final
 from admission.webhook.defaults import default_queue, is_opted_in
 from admission.webhook.fields import Errors, Path, forbidden
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 from api.meta import object_key
 
@@ -20,7 +20,7 @@ RESERVED: Final = (names.GANG_QUEUE, names.SAKKARA_QUEUE)
 QUEUE: Final = Path("metadata").child("labels").key(names.QUEUE_NAME_LABEL)
 
 
-def validate(queue: str, namespace: str, lookups: Lookups, rules: Rules, *, gang: bool = False) -> Errors:
+def validate(queue: str, namespace: str, lookups: Lookups, rules: ReviewRules, *, gang: bool = False) -> Errors:
     """The error of a queue's name that an object, or one that is a `gang`, writes itself."""
     if queue not in RESERVED or _is_somebodys(queue, namespace, lookups):
         return []
@@ -29,7 +29,7 @@ def validate(queue: str, namespace: str, lookups: Lookups, rules: Rules, *, gang
     return [forbidden(QUEUE, f'"{queue}" is reserved for gangs that name no queue: leave it out, or name a LocalQueue')]
 
 
-def is_queued_anyway(namespace: str, lookups: Lookups, rules: Rules) -> bool:
+def is_queued_anyway(namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
     """Whether the namespace's pods and jobs are not free to run without a queue's name."""
     return (
         default_queue(namespace, lookups) is not None

@@ -18,7 +18,7 @@ from admission.webhook.endpoints import CREATE, UPDATE, Endpoint, Request, Wire,
 from admission.webhook.fields import Errors, aggregate
 from admission.webhook.lookups import Lookups
 from admission.webhook.patch import json_patch
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api.errors import StowageError
 
 
@@ -26,13 +26,13 @@ class BadReview(StowageError):
     """The body is no AdmissionReview that can be answered; the text says why."""
 
 
-class _Review(msgspec.Struct, rename="camel"):
+class _AdmissionReview(msgspec.Struct, rename="camel"):
     api_version: str
     kind: str
     request: Request | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(_Review)
+_decoder: Final = msgspec.json.Decoder(_AdmissionReview)
 API_VERSION: Final = "admission.k8s.io/v1"
 
 
@@ -54,7 +54,7 @@ def decode(body: bytes | bytearray) -> Request:
     return review.request
 
 
-def review(path: str, request: Request, lookups: Lookups, rules: Rules) -> Wire:
+def review(path: str, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
     """The whole AdmissionReview that answers. Raises KeyError for a path that is none of ours."""
     decide = _mutated if is_mutating(path) else _validated
     endpoint = endpoint_of(path, request)
@@ -67,7 +67,7 @@ def review(path: str, request: Request, lookups: Lookups, rules: Rules) -> Wire:
         return _answer(request, allowed=False, status={"code": 400, "reason": "BadRequest", "message": text})
 
 
-def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rules) -> Wire:
+def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
     if endpoint.mutate is None or not (request.operation == CREATE or endpoint.updates):
         return _answer(request, allowed=True)
     changed = copy.deepcopy(request.new)
@@ -86,14 +86,14 @@ def _with_object(request: Request, changed: Wire) -> Request:
     return msgspec.structs.replace(request, object=changed, written=request.object)
 
 
-def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Rules) -> Wire:
+def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
     errors = endpoint.validate(request, lookups, rules)
     if errors:
         return _answer(request, allowed=False, status=_refusal(endpoint, request, errors))
     return _answer(request, allowed=True, **_warned(endpoint, request.new, rules))
 
 
-def _warned(endpoint: Endpoint, obj: Wire, rules: Rules) -> Wire:
+def _warned(endpoint: Endpoint, obj: Wire, rules: ReviewRules) -> Wire:
     warnings = endpoint.warn(obj, rules)
     return {"warnings": warnings} if warnings else {}
 

@@ -46,7 +46,7 @@ def _unmanaged(*namespaces: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ReviewRules:
     """What the reviews go by."""
 
     # Gates of Kueue that only the conformance cases change: no setting turns them.

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.integrations.sakkara import SCHEDULER
 from admission.webhook.fields import Errors, Path, not_supported
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 
 FIELD: Final = "schedulerName"
@@ -24,13 +24,13 @@ def named(spec: Mapping[str, Any]) -> str:
     return spec.get(FIELD) or SCHEDULER
 
 
-def take_over(spec: dict[str, Any], rules: Rules) -> None:
+def take_over(spec: dict[str, Any], rules: ReviewRules) -> None:
     """Names the stock scheduler in place of one that is taken over."""
     if named(spec) in rules.taken_over_schedulers:
         spec[FIELD] = SCHEDULER
 
 
-def validate(at: Path, spec: Mapping[str, Any], rules: Rules) -> Errors:
+def validate(at: Path, spec: Mapping[str, Any], rules: ReviewRules) -> Errors:
     """The error of a scheduler that would never bind the pod; `at` is the path of the spec."""
     if named(spec) in (SCHEDULER, *rules.kept_schedulers):
         return []
@@ -38,14 +38,14 @@ def validate(at: Path, spec: Mapping[str, Any], rules: Rules) -> Errors:
     return [not_supported(at.child(FIELD), named(spec), known)]
 
 
-def take_over_templates(templates: Sequence[Template], rules: Rules) -> None:
+def take_over_templates(templates: Sequence[Template], rules: ReviewRules) -> None:
     """The same in each pod template."""
     for template in templates:
         if spec := template.body.get("spec"):
             take_over(spec, rules)
 
 
-def validate_templates(new: Sequence[Template], old: Sequence[Template], rules: Rules) -> Errors:
+def validate_templates(new: Sequence[Template], old: Sequence[Template], rules: ReviewRules) -> Errors:
     """The errors of pod templates; of those that were there before (`old`) only where the scheduler has changed."""
     before = {template.path: named(template.body.get("spec") or {}) for template in old}
     errors: Errors = []

@@ -35,7 +35,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from msgspec import structs
 
-from admission.webhook.authority import Pair
+from admission.webhook.authority import ServingCertificate
 from admission.webhook.conversion import converted
 from admission.webhook.endpoints import PATHS, Request, owner_to_read
 from admission.webhook.handshakes import Handshakes
@@ -43,7 +43,7 @@ from admission.webhook.latest import Latest, address, cut
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
 from admission.webhook.review import BadReview, count_values, decode, review
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api.names import CONVERT_PATH
 
 log = logging.getLogger(__name__)
@@ -96,12 +96,12 @@ class Serving:
     def __init__(self, clients: Path | None = None) -> None:
         """`clients`: a file with the CAs of those who may connect; none: everybody may."""
         self.context = _context()
-        self.pair: Pair | None = None
+        self.pair: ServingCertificate | None = None
         if clients is not None:
             self.context.load_verify_locations(clients)
             self.context.verify_mode = ssl.CERT_REQUIRED
 
-    async def load(self, pair: Pair) -> None:
+    async def load(self, pair: ServingCertificate) -> None:
         """Use this certificate from the next handshake on; one that does not fit its key leaves the old in place."""
         if pair == self.pair:
             return
@@ -118,7 +118,7 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def _written(pair: Pair, cleanup: contextlib.ExitStack) -> Path:
+def _written(pair: ServingCertificate, cleanup: contextlib.ExitStack) -> Path:
     """The pair in a file that only we can read, gone when `cleanup` closes: ssl loads from files alone."""
     folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stowage-webhook-")))
     path = folder / "serving.pem"
@@ -148,7 +148,7 @@ class Handlers:
     """
 
     lookups: Lookups
-    rules: Rules
+    rules: ReviewRules
     ready: Callable[[], bool] = field(default=lambda: True)
     observe: Callable[[str, str], None] = field(default=lambda path, outcome: None)
     owners: Owners | None = None

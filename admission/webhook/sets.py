@@ -19,9 +19,9 @@ from admission.integrations.pod import role_hash
 from admission.webhook import gangs, jobs, schedulers
 from admission.webhook.defaults import in_managed_namespace
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, Path, invalid, unchanged
-from admission.webhook.jobs import Kind, labels_of, queue_name
+from admission.webhook.jobs import ReviewedKind, labels_of, queue_name
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 
@@ -41,7 +41,7 @@ _TOLD_LATER: Final = (
 )
 
 
-def is_managed(obj: Mapping[str, Any], namespace: str, lookups: Lookups, rules: Rules) -> bool:
+def is_managed(obj: Mapping[str, Any], namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
     """Whether the set is ours: it names a queue, in a managed namespace."""
     return bool(queue_name(obj)) and in_managed_namespace(namespace, lookups, rules)
 
@@ -78,7 +78,7 @@ def _put(metadata: dict[str, Any], part: str, values: Mapping[str, str]) -> None
 
 
 def validate(
-    old: Mapping[str, Any] | None, new: Set, kind: Kind, namespace: str, lookups: Lookups, rules: Rules
+    old: Mapping[str, Any] | None, new: Set, kind: ReviewedKind, namespace: str, lookups: Lookups, rules: ReviewRules
 ) -> Errors:
     """The errors of a new or changed set, as far as both kinds have them in common."""
     if not queue_name(new) and not (old and queue_name(old)):
@@ -90,7 +90,7 @@ def validate(
     return errors if old is None else [*errors, *queue_change(old, new), *_class_change(old, new)]
 
 
-def _asks_anew(old: Mapping[str, Any], new: Set, kind: Kind) -> bool:
+def _asks_anew(old: Mapping[str, Any], new: Set, kind: ReviewedKind) -> bool:
     return jobs.asks_anew(dict(old), new, kind)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from admission.webhook.fields import Errors, FieldError, Path, forbidden, invalid, not_supported
 from admission.webhook.template import Annotations, Template
 from api import constraints, names
-from api.constraints import Fault
+from api.constraints import InvalidConstraint
 from api.requests import effective_annotations, parse_period
 
 _CONSTRAINTS, _RELAX = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER
@@ -38,7 +38,7 @@ def refinements(metadata: Path, given: Annotations) -> Errors:
     return errors
 
 
-def fault_error(at: Path, fault: Fault) -> FieldError:
+def fault_error(at: Path, fault: InvalidConstraint) -> FieldError:
     """A fault of the language as a field error."""
     for part in fault.path[:1]:
         at = at.key(part)

@@ -13,9 +13,9 @@ from typing import Any, Final
 from admission.integrations.statefulset import MAIN, StatefulSet
 from admission.webhook import schedulers, sets
 from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid
-from admission.webhook.jobs import Job, Kind, queue_name
+from admission.webhook.jobs import Job, ReviewedKind, queue_name
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 
@@ -29,10 +29,10 @@ def templates(obj: Job) -> list[Template]:
     return [Template(_SPEC.child("template"), MAIN, sets.replicas_of(obj) or sets.MOST, body)] if body else []
 
 
-KIND: Final = Kind("", templates, lambda *_: [], lambda *_: [])
+KIND: Final = ReviewedKind("", templates, lambda *_: [], lambda *_: [])
 
 
-def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> None:
+def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
     """Change a StatefulSet that is created or updated in place; one that names no queue stays as it is."""
     if not sets.is_managed(obj, namespace, lookups, rules):
         return
@@ -41,7 +41,9 @@ def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: Rules) 
     schedulers.take_over_templates(templates(obj), rules)
 
 
-def validate(old: Mapping[str, Any] | None, new: sets.Set, namespace: str, lookups: Lookups, rules: Rules) -> Errors:
+def validate(
+    old: Mapping[str, Any] | None, new: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules
+) -> Errors:
     """The errors of a new or changed StatefulSet."""
     errors = sets.validate(old, new, KIND, namespace, lookups, rules)
     if old is None or not queue_name(new):

@@ -22,7 +22,7 @@ from admission.webhook.fields import (
 )
 from admission.webhook.formats import annotation_keys, labels, tolerations
 from admission.webhook.jobs import annotations_of
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 from api.errors import InvalidQuantity
 from api.quantity import to_int
@@ -57,7 +57,7 @@ def _sizes(workload: Wire) -> dict[str, int]:
     return {pod_set.get("name", ""): pod_set.get("count", 0) for pod_set in pod_sets_of(workload)}
 
 
-def is_elastic(workload: Wire, rules: Rules) -> bool:
+def is_elastic(workload: Wire, rules: ReviewRules) -> bool:
     """Whether its pod sets may shrink while they run."""
     return rules.elastic_jobs and annotations_of(workload).get(names.ELASTIC_JOB) == "true"
 
@@ -119,7 +119,7 @@ def _divides(resource: str, amount: str | int | float, count: int) -> bool:
         return True
 
 
-def reclaimable_errors(workload: Wire, old: Wire, rules: Rules) -> Errors:
+def reclaimable_errors(workload: Wire, old: Wire, rules: ReviewRules) -> Errors:
     """Entries that an update leaves as they were are not judged again, unless their pod set is not elastic and shrinks."""
     sizes, were, before = _sizes(workload), _sizes(old), counts_of(old, "reclaimablePods")
     errors, elastic = Errors(), is_elastic(workload, rules)
@@ -137,7 +137,7 @@ def reclaimable_errors(workload: Wire, old: Wire, rules: Rules) -> Errors:
 # ---- what may not change
 
 
-def reclaimable_change(old: Wire, new: Wire, rules: Rules) -> Errors:
+def reclaimable_change(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
     """Pods that were done stay done, unless their elastic pod set was scaled down meanwhile."""
     after, errors = counts_of(new, "reclaimablePods"), Errors()
     for name, count in counts_of(old, "reclaimablePods").items():

@@ -15,7 +15,7 @@ from admission.webhook.fields import Errors, Path, forbidden, invalid, required,
 from admission.webhook.formats import annotation_keys, labels
 from admission.webhook.jobs import annotations_of
 from admission.webhook.pods import template_faults, template_resources
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.shaping import fault_error, profile
 from admission.webhook.workload_status import (
     admission_change,
@@ -53,12 +53,12 @@ def set_defaults(workload: dict[str, Any]) -> None:
         pod_sets[0]["name"] = "main"
 
 
-def validate_create(workload: Wire, rules: Rules) -> Errors:
+def validate_create(workload: Wire, rules: ReviewRules) -> Errors:
     """The errors of a new workload."""
     return [*_common(workload, rules), *admission_errors(workload), *reclaimable_errors(workload, {}, rules)]
 
 
-def validate_update(old: Wire, new: Wire, rules: Rules) -> Errors:
+def validate_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
     """The errors of a change of spec, metadata or status; one that is being deleted may change freely."""
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
@@ -85,7 +85,7 @@ def warnings(workload: Wire) -> list[str]:
     ]
 
 
-def _common(workload: Wire, rules: Rules) -> Errors:
+def _common(workload: Wire, rules: ReviewRules) -> Errors:
     errors = profile(Path("metadata"), annotations_of(workload))
     for i, pod_set in enumerate(pod_sets_of(workload)):
         errors += _pod_set(_PODSETS.item(i), pod_set, rules)
@@ -99,7 +99,7 @@ def _common(workload: Wire, rules: Rules) -> Errors:
     return [*errors, *check_errors(workload)]
 
 
-def _pod_set(at: Path, pod_set: Wire, rules: Rules) -> Errors:
+def _pod_set(at: Path, pod_set: Wire, rules: ReviewRules) -> Errors:
     template = pod_set.get("template") or {}
     if errors := template_faults(at.child("template"), template):
         return errors
@@ -145,7 +145,7 @@ def _layer_sizes(at: Path, request: Wire) -> Errors:
     ]
 
 
-def _min_counts(workload: Wire, rules: Rules) -> Errors:
+def _min_counts(workload: Wire, rules: ReviewRules) -> Errors:
     partial = sum(pod_set.get("minCount") is not None for pod_set in pod_sets_of(workload))
     errors = [invalid(_PODSETS, partial, "at most one podSet can use minCount")] if partial > 1 else []
     if partial and is_elastic(workload, rules):
@@ -163,7 +163,7 @@ def _boost(workload: Wire) -> Errors:
     return [] if parse_int32(text) is not None else [invalid(_BOOST, text, rule)]
 
 
-def _frozen_pod_sets(old: Wire, new: Wire, rules: Rules) -> Errors:
+def _frozen_pod_sets(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
     """Pod sets stay as they are; only counts may go down, where elastic jobs are on."""
     before, after = pod_sets_of(old), pod_sets_of(new)
     if rules.elastic_jobs and _only_shrunk(before, after):

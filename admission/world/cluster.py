@@ -18,7 +18,7 @@ from admission.world.maps import waiting
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
 from admission.world.states import about, take_gangs, take_states
-from admission.world.world import Fault, World
+from admission.world.world import RejectedObject, World
 from api.errors import Forbidden, InvalidObject, NotFound
 from api.kube.client import Kube
 from api.kube.resources import CONFIG_MAPS, JOB_KINDS, POD_GROUPS, PODS, SIGS_POD_GROUPS, Resource
@@ -54,24 +54,24 @@ async def load_cluster(
                 if kind is not CONFIG_MAPS:
                     raise
                 message = f"Sakkara's trees and groups are not known: {refused.message}"
-                world.faults.append(Fault(CLUSTER, "ConfigMaps", message))
+                world.faults.append(RejectedObject(CLUSTER, "ConfigMaps", message))
                 break
     workloads = objects.view.workloads.objects.values()
     for workload in workloads:
         world.about[workload.key] = about(workload)
         if (validation_error := objects.validation_error(workload)) is not None:
-            world.faults.append(Fault(CLUSTER, f"Workload {workload.key}", validation_error))
+            world.faults.append(RejectedObject(CLUSTER, f"Workload {workload.key}", validation_error))
     take_states(world, workloads)
     take_gangs(world, objects.pod_groups.values(), waiting(objects.group_maps))
     for found in (*objects.view.topology_maps.objects, *objects.group_maps.objects):
         if (problem := objects.map_problem(found)) is not None:
-            world.faults.append(Fault(CLUSTER, f"ConfigMap {found}", problem))
+            world.faults.append(RejectedObject(CLUSTER, f"ConfigMap {found}", problem))
     return world, objects
 
 
-async def _declare_kinds(kube: Kube) -> list[Fault]:
+async def _declare_kinds(kube: Kube) -> list[RejectedObject]:
     """The kinds of the cluster's JobKinds; what is wrong with those that cannot be used."""
-    found: list[Fault] = []
+    found: list[RejectedObject] = []
     try:
         async for raw in _all(kube, JOB_KINDS, {}):
             obj = msgspec.json.decode(raw)
@@ -79,9 +79,9 @@ async def _declare_kinds(kube: Kube) -> list[Fault]:
                 declare(obj)
             except InvalidObject as bad:
                 name = obj["metadata"]["name"]
-                found.append(Fault(CLUSTER, f"JobKind {name}", f"{bad.field}: {bad.given!r}: {bad.allowed}"))
+                found.append(RejectedObject(CLUSTER, f"JobKind {name}", f"{bad.field}: {bad.given!r}: {bad.allowed}"))
     except Forbidden as refused:
-        found.append(Fault(CLUSTER, "JobKinds", f"kinds that they declare are not known: {refused.message}"))
+        found.append(RejectedObject(CLUSTER, "JobKinds", f"kinds that they declare are not known: {refused.message}"))
     return found
 
 
@@ -100,7 +100,7 @@ async def _take(kube: Kube, kind: Resource, selection: Mapping[str, str], world:
             else:
                 objects.add_pod_group(kind, msgspec.json.decode(raw))
         except InvalidObject as bad:
-            world.faults.append(Fault(CLUSTER, bad.obj, f"{bad.field}: {bad.given!r}: {bad.allowed}"))
+            world.faults.append(RejectedObject(CLUSTER, bad.obj, f"{bad.field}: {bad.given!r}: {bad.allowed}"))
 
 
 async def _all(kube: Kube, kind: Resource, selection: Mapping[str, str]) -> AsyncIterator[msgspec.Raw]:

@@ -18,7 +18,7 @@ from admission.world.makers import MAKERS, owner
 from admission.world.maps import describes_group
 from admission.world.objects import KINDS
 from admission.world.sets import SET_KINDS
-from admission.world.world import Fault
+from admission.world.world import RejectedObject
 from api.errors import InvalidObject
 from api.kube.resources import (
     CONFIG_MAPS,
@@ -47,7 +47,7 @@ def comers() -> frozenset[Resource]:
 class Given:
     """`faults`: what is wrong with which object, as it is met. `uids`: what made-up UIDs begin with."""
 
-    def __init__(self, faults: list[Fault], uids: str = "") -> None:
+    def __init__(self, faults: list[RejectedObject], uids: str = "") -> None:
         self._faults, self._uids, self._count = faults, uids, 0
         self._by_kind: dict[Resource, list[Document]] = {}
         self._comers = comers()
@@ -121,7 +121,7 @@ class Given:
 
     def fault(self, document: Document, message: str) -> None:
         """The object is not taken."""
-        self._faults.append(Fault(document.where, document.name, message))
+        self._faults.append(RejectedObject(document.where, document.name, message))
 
     # ---- in place of the API server and of controllers
 

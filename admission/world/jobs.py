@@ -22,7 +22,7 @@ from admission.webhook.fields import aggregate
 from admission.webhook.jobs import is_part
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import GangPod
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api.duration import seconds
 from api.errors import InvalidObject, StowageError
 from api.kube.resources import Resource
@@ -63,7 +63,7 @@ def lookups(view: ClusterView, gang_pods: Callable[[str], Iterable[GangPod]]) ->
     )
 
 
-def completed(resource: Resource, obj: Object, known: Lookups, rules: Rules, decode: Decode) -> Object:
+def completed(resource: Resource, obj: Object, known: Lookups, rules: ReviewRules, decode: Decode) -> Object:
     """The object as it would be stored: defaults put in, in place. Raises InvalidObject for one that cannot be read, Refused.
 
     The rules read what the schema lets in; here there is none, so it is `decode` that says what is wrong with the rest.
@@ -89,7 +89,7 @@ class Refused(StowageError):
     """The webhook would not let it in; in its own words."""
 
 
-def workload_of(job: Object, kind: JobKind, surroundings: Surroundings, rules: Rules) -> Workload | None:
+def workload_of(job: Object, kind: JobKind, surroundings: Surroundings, rules: ReviewRules) -> Workload | None:
     """The Workload that the controller would make; None for a job that is over, or part of another one.
 
     Raises NotOurs, InvalidObject, PriorityClassMissing.
@@ -104,7 +104,7 @@ def workload_of(job: Object, kind: JobKind, surroundings: Surroundings, rules: R
     return composed(job, kind, surroundings)
 
 
-def left_to_gangs(job: Object, kind: JobKind, surroundings: Surroundings, rules: Rules) -> bool:
+def left_to_gangs(job: Object, kind: JobKind, surroundings: Surroundings, rules: ReviewRules) -> bool:
     """Whether it is no job of ours, but its pods are of gangs, so that they are held and it is not. Raises InvalidObject."""
     if is_part(job, rules) or is_managed(job, surroundings) or kind.finished(job) is not None:
         return False

@@ -16,7 +16,7 @@ from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.quota.fairness import FairSharing
 from admission.settings import AdmissionSettings
 from admission.webhook.options import webhook_rules
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api.pods import Namespace
 from api.sakkara import TOPOLOGY_NAMESPACE
 
@@ -24,7 +24,7 @@ BUDGET: Final = 64
 """Decisions of one cycle, unless the settings say otherwise."""
 
 
-_WEBHOOK: Final = Rules()
+_WEBHOOK: Final = ReviewRules()
 
 
 def _plain_jobs(_: Mapping[str, Namespace]) -> JobOptions:
@@ -47,7 +47,7 @@ class WorldRules:
     by_eviction: bool = True
     one_by_one: bool = False
     trees: str = TOPOLOGY_NAMESPACE
-    webhook: Rules = _WEBHOOK
+    webhook: ReviewRules = _WEBHOOK
     jobs: Callable[[Mapping[str, Namespace]], JobOptions] = _plain_jobs
 
     @property

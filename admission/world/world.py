@@ -21,7 +21,7 @@ from admission.world.rules import BUDGET, WorldRules
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RejectedObject:
     """Something that was not taken: where it stands (a file, or the cluster), which object, and what is wrong with it."""
 
     where: str
@@ -76,7 +76,7 @@ class World:
         self.unbound: dict[str, str] = {}
         self.arrivals: list[Arrival] = []
         self.about: dict[str, About] = {}
-        self.faults: list[Fault] = []
+        self.faults: list[RejectedObject] = []
 
     @classmethod
     def under(cls, rules: WorldRules, now: float = 0.0) -> World:

@@ -16,7 +16,7 @@ from api.fake.complete import check_version, complete_change, complete_new
 from api.fake.decode import decoded, normalize
 from api.fake.deletion import DeleteOptions, check_preconditions, is_over, marked
 from api.fake.fields import ListType, builtin_lists, schema_lists
-from api.fake.kinds import Kind
+from api.fake.kinds import ServedKind
 from api.fake.patch import clone, json_patch, merge_patch
 from api.fake.request import Desk, Options, Review, Steps, Target
 from api.fake.status import (
@@ -89,7 +89,7 @@ def _mutated(
     return left
 
 
-def _finish(desk: Desk, kind: Kind, record: Record, options: Options) -> Record:
+def _finish(desk: Desk, kind: ServedKind, record: Record, options: Options) -> Record:
     return record if options.dry_run else desk.write(kind, record)
 
 
@@ -118,7 +118,7 @@ def patch(desk: Desk, target: Target, body: Any, content: str, options: Options)
     return (yield from _change(desk, target, options, patched))
 
 
-def _patched(kind: Kind, old: Obj, body: Any, content: str) -> Obj:
+def _patched(kind: ServedKind, old: Obj, body: Any, content: str) -> Obj:
     if content == JSON:
         return json_patch(old, body)
     if content == STRATEGIC:
@@ -156,7 +156,7 @@ def _existing(desk: Desk, target: Target) -> Record:
     return found
 
 
-def _store_change(desk: Desk, kind: Kind, old: Record, record: Record, options: Options) -> Record:
+def _store_change(desk: Desk, kind: ServedKind, old: Record, record: Record, options: Options) -> Record:
     record.obj["metadata"]["resourceVersion"] = str(old.rv)
     if record.obj == old.obj and record.owners == old.owners:
         return old  # nothing changed: no new version, no event
@@ -165,7 +165,7 @@ def _store_change(desk: Desk, kind: Kind, old: Record, record: Record, options: 
     return _finish(desk, kind, record, options)
 
 
-def lists_of(kind: Kind) -> ListType:
+def lists_of(kind: ServedKind) -> ListType:
     schema = kind.schemas.get(kind.version)
     return schema_lists(schema.at) if schema is not None else builtin_lists
 
@@ -213,7 +213,7 @@ def _owned(record: Record, owners: Owners) -> Record:
     return record
 
 
-def _erase(desk: Desk, kind: Kind, record: Record) -> Record:
+def _erase(desk: Desk, kind: ServedKind, record: Record) -> Record:
     """A kind with grace is first marked, even with none left: its watchers see MODIFIED, then DELETED."""
     obj = record.obj
     if "deletionTimestamp" in obj["metadata"]:

@@ -6,7 +6,7 @@ Raises the refusal when versions clash or anything is invalid. Called by change.
 from __future__ import annotations
 
 from api.fake import meta
-from api.fake.kinds import Kind
+from api.fake.kinds import ServedKind
 from api.fake.request import Desk, Target
 from api.fake.status import (
     MODIFIED,
@@ -22,7 +22,7 @@ from api.fake.status import (
 from api.fake.table import Record
 
 
-def complete_new(desk: Desk, kind: Kind, obj: Obj) -> None:
+def complete_new(desk: Desk, kind: ServedKind, obj: Obj) -> None:
     desk.stamp(kind, obj)
     if kind.status and kind.custom:
         obj.pop("status", None)
@@ -34,7 +34,7 @@ def complete_new(desk: Desk, kind: Kind, obj: Obj) -> None:
         raise invalid(kind, obj["metadata"].get("name", ""), causes)
 
 
-def _check_schema(kind: Kind, obj: Obj) -> list[Cause]:
+def _check_schema(kind: ServedKind, obj: Obj) -> list[Cause]:
     schema = kind.schemas.get(kind.version)
     return schema.check(obj) if schema is not None else []
 
@@ -85,7 +85,7 @@ def _check_change(desk: Desk, target: Target, obj: Obj, old: Obj) -> None:
         raise _refused(kind, name, [*causes, *judged])
 
 
-def _refused(kind: Kind, name: str, causes: list[Cause]) -> Refusal:
+def _refused(kind: ServedKind, name: str, causes: list[Cause]) -> Refusal:
     """Invalid; in a webhook's name where a webhook is who says so in a real cluster."""
     refusal = invalid(kind, name, causes)
     if kind.rules.webhook:
@@ -112,6 +112,6 @@ def _isolate(target: Target, obj: Obj, old: Obj) -> None:
             obj["status"] = old["status"]
 
 
-def _spec(kind: Kind, obj: Obj) -> Obj:
+def _spec(kind: ServedKind, obj: Obj) -> Obj:
     """What a generation counts the changes of."""
     return meta.without(obj, "metadata", *(("status",) if kind.status else ()))

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from api.fake import meta
-from api.fake.kinds import Kind
+from api.fake.kinds import ServedKind
 from api.fake.status import Obj, bad_request
 
 _TEXTS = frozenset(("labels", "annotations", "nodeSelector", "matchLabels"))
 _MAPS = _TEXTS | {"limits", "requests"}
 
 
-def decoded(kind: Kind, obj: Obj, version: str, *, strict: bool) -> Obj:
+def decoded(kind: ServedKind, obj: Obj, version: str, *, strict: bool) -> Obj:
     """Prunes and defaults in place. 400 for unknown fields when the request is strict."""
     meta.meta_of(obj)
     gone = normalize(kind, obj, version)
@@ -26,7 +26,7 @@ def decoded(kind: Kind, obj: Obj, version: str, *, strict: bool) -> Obj:
     return obj
 
 
-def normalize(kind: Kind, obj: Obj, version: str) -> list[str]:
+def normalize(kind: ServedKind, obj: Obj, version: str) -> list[str]:
     """The paths of the fields that were pruned."""
     gone: list[str] = []
     schema = kind.schemas.get(version)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from api.fake.kinds import Kind
+from api.fake.kinds import ServedKind
 from api.fake.meta import rfc3339
 from api.fake.status import Obj, Resource, invalid, other_object, unsupported
 from api.fake.table import Record
@@ -29,7 +29,7 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def check_preconditions(kind: Kind, record: Record, options: DeleteOptions) -> None:
+def check_preconditions(kind: ServedKind, record: Record, options: DeleteOptions) -> None:
     """409 when the object is another one than the caller means."""
     name = record.obj["metadata"]["name"]
     if options.uid and options.uid != record.uid:
@@ -41,7 +41,7 @@ def check_preconditions(kind: Kind, record: Record, options: DeleteOptions) -> N
         raise other_object(kind, name, f"{why}. The object might have been modified")
 
 
-def marked(kind: Kind, record: Record, options: DeleteOptions, clock: float) -> tuple[Obj, bool]:
+def marked(kind: ServedKind, record: Record, options: DeleteOptions, clock: float) -> tuple[Obj, bool]:
     """A copy of the object as it is now, and whether it stays for a while. A kind with grace is marked even if not."""
     obj = record.obj
     meta = dict(obj["metadata"])
@@ -60,7 +60,7 @@ def marked(kind: Kind, record: Record, options: DeleteOptions, clock: float) -> 
     return {**obj, "metadata": meta}, stays
 
 
-def _finalizers(kind: Kind, meta: Obj, options: DeleteOptions) -> list[str]:
+def _finalizers(kind: ServedKind, meta: Obj, options: DeleteOptions) -> list[str]:
     if options.propagation not in _POLICIES:
         allowed = ["Foreground", "Background", "Orphan", "nil"]
         raise invalid(_OPTIONS, "", [unsupported("propagationPolicy", options.propagation, allowed)])

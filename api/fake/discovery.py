@@ -6,7 +6,7 @@ Called by http.py for every path that is no resource.
 
 from __future__ import annotations
 
-from api.fake.kinds import Kind
+from api.fake.kinds import ServedKind
 from api.fake.status import Obj
 from api.fake.store import Store
 
@@ -64,7 +64,7 @@ def _resources(store: Store, group: str, version: str) -> Obj:
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
 
 
-def _entries(kind: Kind) -> list[Obj]:
+def _entries(kind: ServedKind) -> list[Obj]:
     base: Obj = {
         "name": kind.plural,
         "singularName": kind.kind.lower(),

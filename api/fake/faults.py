@@ -37,7 +37,7 @@ from api.fake.status import MODIFIED, Refusal, expired
 _WRITES: Final = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 
 
-class Fault(StrEnum):
+class InjectedFault(StrEnum):
     """What can happen; the value is its name in test ids and counters."""
 
     GONE = "gone"
@@ -79,7 +79,7 @@ class _Line(msgspec.Struct):
 
 
 _decode_line = msgspec.json.Decoder(_Line).decode
-Rates = Mapping[Fault, float]
+Rates = Mapping[InjectedFault, float]
 
 
 class Faults:
@@ -98,7 +98,7 @@ class Faults:
         self._seed = 0
         self._chances: Counter[str] = Counter()
         self._silent: weakref.WeakValueDictionary[int, web.Request] = weakref.WeakValueDictionary()
-        self.struck: Counter[Fault] = Counter()
+        self.struck: Counter[InjectedFault] = Counter()
 
     def seams(self) -> dict[str, Any]:
         """The arguments of FakeSettings that let it work."""
@@ -110,7 +110,7 @@ class Faults:
         }
 
     @contextlib.contextmanager
-    def storm(self, rates: Rates, seed: int = 0) -> Iterator[Counter[Fault]]:
+    def storm(self, rates: Rates, seed: int = 0) -> Iterator[Counter[InjectedFault]]:
         """Faults strike at these rates (0 to 1, at every place where they can) until the end; yields what struck."""
         self.begin(rates, seed)
         try:
@@ -130,7 +130,7 @@ class Faults:
 
     # ---- chance
 
-    def _roll(self, fault: Fault, lane: str) -> random.Random | None:
+    def _roll(self, fault: InjectedFault, lane: str) -> random.Random | None:
         """What further choices are made by, if the fault strikes this time."""
         rate = self._rates.get(fault, 0.0)
         if rate <= 0.0:
@@ -154,19 +154,19 @@ class Faults:
             return None
         lane, method = _lane(request), request.method
         watch = request.query.get("watch") in ("true", "1")
-        if self._roll(Fault.BUSY, lane):
+        if self._roll(InjectedFault.BUSY, lane):
             return _refusal(429, "TooManyRequests", "the server has received too many requests", self._retry_after)
-        if self._roll(Fault.BROKEN, lane):
+        if self._roll(InjectedFault.BROKEN, lane):
             return _refusal(500, "InternalError", "Internal error occurred: etcdserver: leader changed")
-        if dice := self._roll(Fault.UNAVAILABLE, lane):
+        if dice := self._roll(InjectedFault.UNAVAILABLE, lane):
             after = self._retry_after if dice.random() < 0.5 else None
             return _refusal(503, "ServiceUnavailable", "apiserver is shutting down", after)
-        if method in ("PUT", "PATCH") and self._roll(Fault.CONFLICT, lane):
+        if method in ("PUT", "PATCH") and self._roll(InjectedFault.CONFLICT, lane):
             return _refusal(409, "Conflict", f'Operation cannot be fulfilled on "{request.path}": {MODIFIED}')
         resumes = request.query.get("continue") or (watch and request.query.get("resourceVersion", "0") != "0")
-        if resumes and self._roll(Fault.GONE, lane):
+        if resumes and self._roll(InjectedFault.GONE, lane):
             return _answer(expired("too old resource version: it was compacted"))
-        if not watch and (dice := self._roll(Fault.SLOW, lane)) and dice.random() < 0.5:
+        if not watch and (dice := self._roll(InjectedFault.SLOW, lane)) and dice.random() < 0.5:
             await asyncio.sleep(dice.random() * self._slowness)
         return None
 
@@ -177,9 +177,9 @@ class Faults:
         if not self._rates or self._spared(request):
             return response
         lane = f"answer {_lane(request)}"
-        if dice := self._roll(Fault.SLOW, lane):
+        if dice := self._roll(InjectedFault.SLOW, lane):
             await asyncio.sleep(dice.random() * self._slowness)
-        if request.method in _WRITES and response.status < 400 and (dice := self._roll(Fault.CUT, lane)):
+        if request.method in _WRITES and response.status < 400 and (dice := self._roll(InjectedFault.CUT, lane)):
             if dice.random() < 0.25:
                 message = "Timeout: request did not complete within requested timeout - context deadline exceeded"
                 return _refusal(504, "Timeout", message)
@@ -195,29 +195,29 @@ class Faults:
         if not self._rates or self._spared(request):
             return data
         lane = _lane(request)
-        if self._roll(Fault.SILENT, lane):
+        if self._roll(InjectedFault.SILENT, lane):
             self._silent[id(request)] = request
             return b""
-        if dice := self._roll(Fault.DROPPED, lane):
+        if dice := self._roll(InjectedFault.DROPPED, lane):
             if dice.random() < 0.5:
                 _cut(request)
             return None
-        if self._roll(Fault.GONE, f"event {lane}"):
+        if self._roll(InjectedFault.GONE, f"event {lane}"):
             return msgspec.json.encode({"type": "ERROR", "object": expired("The resourceVersion is too old.").body()})
         return await self._shuffled(data, lane)
 
     async def _shuffled(self, data: bytes, lane: str) -> bytes:
         lines = data.splitlines(keepends=True)
-        if dice := self._roll(Fault.REORDER, lane):
+        if dice := self._roll(InjectedFault.REORDER, lane):
             await asyncio.sleep(dice.random() * self._lag)
             lines = _swapped(lines, dice)
-        return b"".join(line * 2 if self._roll(Fault.DUPLICATE, lane) else line for line in lines)
+        return b"".join(line * 2 if self._roll(InjectedFault.DUPLICATE, lane) else line for line in lines)
 
     # ---- webhooks
 
     async def on_review(self, webhook: str) -> None:
         """The seam of calls to webhooks: everybody's, since the API server makes them."""
-        if self._roll(Fault.HANG, webhook):
+        if self._roll(InjectedFault.HANG, webhook):
             await asyncio.Event().wait()  # the caller's timeout ends it
 
 

@@ -20,7 +20,7 @@ from api.fake.status import Obj
 
 
 class Ref(Protocol):
-    """Anything that names a resource: a Kind, or api.kube.resources.Resource."""
+    """Anything that names a resource: a ServedKind, or api.kube.resources.Resource."""
 
     @property
     def group(self) -> str: ...
@@ -29,7 +29,7 @@ class Ref(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServedKind:
     """One resource. `unconditional`: a PUT may leave resourceVersion out. `schemas`: of a CRD, by version."""
 
     group: str
@@ -78,61 +78,61 @@ _EVENT_FIELDS = frozenset(
     for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 ) | frozenset(("reason", "reportingComponent", "source", "type"))
 
-BUILTIN: tuple[Kind, ...] = (
-    Kind("", "v1", "pods", "Pod", True, True, True, short_names=("po",), fields=_POD_FIELDS, rules=PodRules()),
-    Kind("", "v1", "nodes", "Node", False, True, short_names=("no",), fields=frozenset(("spec.unschedulable",))),
-    Kind(
+BUILTIN: tuple[ServedKind, ...] = (
+    ServedKind("", "v1", "pods", "Pod", True, True, True, short_names=("po",), fields=_POD_FIELDS, rules=PodRules()),
+    ServedKind("", "v1", "nodes", "Node", False, True, short_names=("no",), fields=frozenset(("spec.unschedulable",))),
+    ServedKind(
         "", "v1", "namespaces", "Namespace", False, True,
         short_names=("ns",), fields=frozenset(("status.phase", "name")), rules=NamespaceRules(),
     ),
-    Kind("", "v1", "events", "Event", short_names=("ev",), fields=_EVENT_FIELDS),
-    Kind("", "v1", "secrets", "Secret", fields=frozenset(("type",)), rules=SecretRules()),
-    Kind("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
-    Kind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
-    Kind("", "v1", "services", "Service", status=True, short_names=("svc",)),
-    Kind("", "v1", "limitranges", "LimitRange", short_names=("limits",)),
-    Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
-    Kind("", "v1", "podtemplates", "PodTemplate"),
-    Kind("coordination.k8s.io", "v1", "leases", "Lease", unconditional=False),
-    Kind(
+    ServedKind("", "v1", "events", "Event", short_names=("ev",), fields=_EVENT_FIELDS),
+    ServedKind("", "v1", "secrets", "Secret", fields=frozenset(("type",)), rules=SecretRules()),
+    ServedKind("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
+    ServedKind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
+    ServedKind("", "v1", "services", "Service", status=True, short_names=("svc",)),
+    ServedKind("", "v1", "limitranges", "LimitRange", short_names=("limits",)),
+    ServedKind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
+    ServedKind("", "v1", "podtemplates", "PodTemplate"),
+    ServedKind("coordination.k8s.io", "v1", "leases", "Lease", unconditional=False),
+    ServedKind(
         "batch", "v1", "jobs", "Job", True, True, True,
         fields=frozenset(("status.successful",)), rules=JobRules(),
     ),
-    Kind(
+    ServedKind(
         "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, False, True,
         short_names=("pc",), rules=PriorityClassRules(),
     ),
-    Kind("apps", "v1", "replicasets", "ReplicaSet", True, True, True, short_names=("rs",)),
-    Kind("apps", "v1", "deployments", "Deployment", True, True, True, short_names=("deploy",)),
-    Kind("apps", "v1", "statefulsets", "StatefulSet", True, True, True, short_names=("sts",)),
-    Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, True, True, short_names=("pdb",)),
+    ServedKind("apps", "v1", "replicasets", "ReplicaSet", True, True, True, short_names=("rs",)),
+    ServedKind("apps", "v1", "deployments", "Deployment", True, True, True, short_names=("deploy",)),
+    ServedKind("apps", "v1", "statefulsets", "StatefulSet", True, True, True, short_names=("sts",)),
+    ServedKind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, True, True, short_names=("pdb",)),
     *(
-        Kind("rbac.authorization.k8s.io", "v1", f"{kind.lower()}s", kind, not kind.startswith("Cluster"))
+        ServedKind("rbac.authorization.k8s.io", "v1", f"{kind.lower()}s", kind, not kind.startswith("Cluster"))
         for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
     ),
     *(
-        Kind(
+        ServedKind(
             "admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, False,
             generation=True, unconditional=False, rules=WebhookRules(),
         )
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     ),
-    Kind(
+    ServedKind(
         "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, True, True,
         unconditional=False, short_names=("crd",), rules=CrdRules(),
     ),
-    Kind(
+    ServedKind(
         "jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, True, True,
         unconditional=False, custom=True, rules=JobSetRules(),
     ),
-    Kind(
+    ServedKind(
         "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", True, True, True,
         unconditional=False, custom=True, short_names=("lws",),
     ),
 )  # fmt: skip
 
 
-def from_crd(crd: Obj, rules: Rules) -> Kind:
+def from_crd(crd: Obj, rules: Rules) -> ServedKind:
     """The kind that a CustomResourceDefinition adds. `rules` are those of the kind that was there before, if any."""
     spec = crd["spec"]
     # No conversion webhook is asked here: of a kind that needs one only the stored version is served.
@@ -140,7 +140,7 @@ def from_crd(crd: Obj, rules: Rules) -> Kind:
     served = [each for each in spec["versions"] if each.get("served") and (each.get("storage") or not converts)]
     stored = next(version for version in spec["versions"] if version.get("storage"))
     fields = [item["jsonPath"].lstrip(".") for version in served for item in version.get("selectableFields") or ()]
-    return Kind(
+    return ServedKind(
         group=spec["group"],
         version=stored["name"],
         plural=spec["names"]["plural"],

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from api.fake.kinds import Kind
+from api.fake.kinds import ServedKind
 from api.fake.status import (
     Cause,
     Obj,
@@ -61,7 +61,7 @@ def meta_of(obj: Obj) -> Obj:
     return meta
 
 
-def match_request(kind: Kind, obj: Obj, version: str, namespace: str | None, name: str | None) -> None:
+def match_request(kind: ServedKind, obj: Obj, version: str, namespace: str | None, name: str | None) -> None:
     """400 unless apiVersion, kind, namespace and name of the body are those of the request; fills them in."""
     _match_type(kind, obj, version)
     meta = meta_of(obj)
@@ -77,7 +77,7 @@ def match_request(kind: Kind, obj: Obj, version: str, namespace: str | None, nam
         raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
 
 
-def _match_type(kind: Kind, obj: Obj, version: str) -> None:
+def _match_type(kind: ServedKind, obj: Obj, version: str) -> None:
     expected = kind.in_version(version)
     if kind.custom:
         _match_custom_type(kind, obj, expected)
@@ -90,7 +90,7 @@ def _match_type(kind: Kind, obj: Obj, version: str) -> None:
     obj["apiVersion"] = kind.api_version
 
 
-def _match_custom_type(kind: Kind, obj: Obj, expected: str) -> None:
+def _match_custom_type(kind: ServedKind, obj: Obj, expected: str) -> None:
     """Bodies of custom kinds must say what they are."""
     for field, name in (("kind", "Kind"), ("apiVersion", "apiVersion")):
         if not obj.get(field):
@@ -106,7 +106,7 @@ def _match_custom_type(kind: Kind, obj: Obj, expected: str) -> None:
     obj["apiVersion"] = kind.api_version
 
 
-def _mistyped(kind: Kind, given: str, api_version: str) -> Refusal:
+def _mistyped(kind: ServedKind, given: str, api_version: str) -> Refusal:
     version = api_version.rpartition("/")[2]
     what = f'{given} in version "{version}" cannot be handled as a {kind.kind}'
     return bad_request(
@@ -122,7 +122,7 @@ def wipe(obj: Obj) -> None:
     obj["metadata"] = {name: meta[name] for name in _FROM_CLIENT if meta.get(name)}
 
 
-def complete(kind: Kind, obj: Obj, now: str, rng: random.Random) -> None:
+def complete(kind: ServedKind, obj: Obj, now: str, rng: random.Random) -> None:
     """Name, uid, creationTimestamp and generation of a new object."""
     meta = meta_of(obj)
     if not meta.get("name") and meta.get("generateName"):
@@ -133,7 +133,7 @@ def complete(kind: Kind, obj: Obj, now: str, rng: random.Random) -> None:
         meta["generation"] = 1
 
 
-def check_new(kind: Kind, obj: Obj) -> list[Cause]:
+def check_new(kind: ServedKind, obj: Obj) -> list[Cause]:
     meta = meta_of(obj)
     name = meta.get("name", "")
     if not name:

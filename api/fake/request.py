@@ -9,7 +9,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
-from api.fake.kinds import Kind
+from api.fake.kinds import ServedKind
 from api.fake.rules.base import Cluster
 from api.fake.status import Obj
 from api.fake.table import Record, key_of
@@ -19,7 +19,7 @@ from api.fake.table import Record, key_of
 class Target:
     """What a request is about. `version` is the one in its path."""
 
-    kind: Kind
+    kind: ServedKind
     version: str
     namespace: str | None = None
     name: str | None = None
@@ -55,10 +55,10 @@ class Review:
 class Desk(Cluster, Protocol):
     """What a write needs of the store."""
 
-    def record(self, kind: Kind, key: str) -> Record | None: ...
-    def stamp(self, kind: Kind, obj: Obj) -> None: ...
-    def write(self, kind: Kind, record: Record) -> Record: ...
-    def erase(self, kind: Kind, record: Record) -> Record: ...
+    def record(self, kind: ServedKind, key: str) -> Record | None: ...
+    def stamp(self, kind: ServedKind, obj: Obj) -> None: ...
+    def write(self, kind: ServedKind, record: Record) -> Record: ...
+    def erase(self, kind: ServedKind, record: Record) -> Record: ...
     def clock(self) -> float: ...
 
 

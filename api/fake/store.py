@@ -17,7 +17,7 @@ from api.fake.binding import bind
 from api.fake.change import APPLY, JSON, MERGE, STRATEGIC
 from api.fake.deletion import DeleteOptions, is_over
 from api.fake.gc import Collector, Place
-from api.fake.kinds import BUILTIN, Kind, Ref, from_crd
+from api.fake.kinds import BUILTIN, Ref, ServedKind, from_crd
 from api.fake.patch import clone
 from api.fake.request import Options, Review, Target
 from api.fake.rules.base import Rules
@@ -47,7 +47,7 @@ class Store:
         collect: bool = True,
     ) -> None:
         self.clock = clock
-        self.kinds: dict[tuple[str, str], Kind] = {}
+        self.kinds: dict[tuple[str, str], ServedKind] = {}
         self._tables: dict[tuple[str, str], Table] = {}
         self._rng = random.Random(seed)  # noqa: S311 - names and uids of a test server, no secrets
         self._history = history
@@ -64,11 +64,11 @@ class Store:
 
     # ---- kinds
 
-    def _register(self, kind: Kind) -> None:
+    def _register(self, kind: ServedKind) -> None:
         self.kinds[kind.group, kind.plural] = kind
         self._tables.setdefault((kind.group, kind.plural), Table(self._history))
 
-    def kind(self, ref: Ref) -> Kind:
+    def kind(self, ref: Ref) -> ServedKind:
         """The kind of a Resource, as it is served now. 404 when no CRD has brought it."""
         found = self.kinds.get((ref.group, ref.plural))
         if found is None:
@@ -119,7 +119,7 @@ class Store:
         kind = self.kind(ref)
         return [record.obj for record in self.table(kind).select(namespace, self.filter(kind, labels, fields))]
 
-    def filter(self, kind: Kind, labels: str = "", fields: str = "") -> Filter:
+    def filter(self, kind: ServedKind, labels: str = "", fields: str = "") -> Filter:
         if not labels and not fields:
             return EVERYTHING
         return Filter(parse_labels(labels), parse_fields(fields, kind.selectable))
@@ -190,24 +190,24 @@ class Store:
 
     # ---- what change.py and gc.py do to the store
 
-    def stamp(self, kind: Kind, obj: Obj) -> None:
+    def stamp(self, kind: ServedKind, obj: Obj) -> None:
         meta.complete(kind, obj, self.now(), self._rng)
 
-    def write(self, kind: Kind, record: Record) -> Record:
+    def write(self, kind: ServedKind, record: Record) -> Record:
         self._rv += 1
         record.rv = self._rv
         record.obj["metadata"]["resourceVersion"] = str(self._rv)
         self._note(kind, self.table(kind).put(record))
         return record
 
-    def erase(self, kind: Kind, record: Record) -> Record:
+    def erase(self, kind: ServedKind, record: Record) -> Record:
         self._rv += 1
         record.rv = self._rv
         record.obj["metadata"]["resourceVersion"] = str(self._rv)
         self._note(kind, self.table(kind).remove(record))
         return record
 
-    def _note(self, kind: Kind, event: Event) -> None:
+    def _note(self, kind: ServedKind, event: Event) -> None:
         if (kind.group, kind.plural) == _CRDS:
             self._follow_crd(event)
         if self._collector is not None:
@@ -218,7 +218,7 @@ class Store:
         table = self._tables.get(place[:2])
         return table.records.get(place[2]) if table else None
 
-    def kind_at(self, place: Place) -> Kind:
+    def kind_at(self, place: Place) -> ServedKind:
         return self.kinds[place[:2]]
 
     def remove(self, place: Place, options: DeleteOptions) -> None:
@@ -246,7 +246,7 @@ class Store:
         ]
 
 
-def _typed(kind: Kind, obj: Mapping[str, Any]) -> Obj:
+def _typed(kind: ServedKind, obj: Mapping[str, Any]) -> Obj:
     """A copy that says what it is: callers in this process need not."""
     body: Obj = clone(dict(obj))
     body.setdefault("apiVersion", kind.api_version)
@@ -254,7 +254,7 @@ def _typed(kind: Kind, obj: Mapping[str, Any]) -> Obj:
     return body
 
 
-def _version(kind: Kind, body: Obj) -> str:
+def _version(kind: ServedKind, body: Obj) -> str:
     """The version that a body speaks; the stored one when it does not say."""
     given = str(body.get("apiVersion") or kind.api_version).rpartition("/")[2]
     return given if given in kind.served else kind.version

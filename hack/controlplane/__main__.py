@@ -20,10 +20,10 @@ from hack.controlplane import build, processes
 from hack.controlplane.cluster import STATE, ControlPlane
 from hack.controlplane.errors import ControlPlaneError
 from hack.controlplane.lws import RECIPE
-from hack.controlplane.options import STAGES, Options
+from hack.controlplane.options import STAGES, ClusterOptions
 
 
-class Part(StrEnum):
+class OptionalServer(StrEnum):
     """The servers that a cluster can do without."""
 
     KWOK = "kwok"
@@ -38,7 +38,7 @@ Folder = Annotated[
 ]
 Jobset = Annotated[bool, typer.Option(help="Run the JobSet controller.")]
 Lws = Annotated[bool, typer.Option(help="Run the LeaderWorkerSet controller.")]
-Without = Annotated[list[Part], typer.Option(help="Leave a server out (may be repeated).")]
+Without = Annotated[list[OptionalServer], typer.Option(help="Leave a server out (may be repeated).")]
 Tmpfs = Annotated[bool, typer.Option(help="Keep etcd's data in memory.")]
 Gogc = Annotated[int | None, typer.Option(help="GOGC of the servers; 400 saves CPU and costs memory.")]
 Admission = Annotated[str, typer.Option(help="Admission plugins to disable.")]
@@ -159,7 +159,7 @@ def run(
 def _options(
     jobset: bool,
     lws: bool,
-    without: list[Part],
+    without: list[OptionalServer],
     tmpfs: bool,
     gogc: int | None,
     disable_admission: str,
@@ -167,13 +167,13 @@ def _options(
     node_leases: int,
     node_monitor_period: str,
     kwok_stages: Path,
-) -> Options:
-    return Options(
+) -> ClusterOptions:
+    return ClusterOptions(
         jobset=jobset,
         lws=lws,
-        kwok=Part.KWOK not in without,
-        scheduler=Part.SCHEDULER not in without,
-        controller_manager=Part.CONTROLLER_MANAGER not in without,
+        kwok=OptionalServer.KWOK not in without,
+        scheduler=OptionalServer.SCHEDULER not in without,
+        controller_manager=OptionalServer.CONTROLLER_MANAGER not in without,
         tmpfs=tmpfs,
         gogc=gogc,
         disable_admission=tuple(filter(None, disable_admission.split(","))),

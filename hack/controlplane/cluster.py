@@ -17,7 +17,7 @@ from hack.controlplane import build, flags, jobset, kubeconfig, lws, nodes, opti
 from hack.controlplane.api import Api, Object
 from hack.controlplane.build import Tools
 from hack.controlplane.errors import ControlPlaneError
-from hack.controlplane.options import Options, Site
+from hack.controlplane.options import ClusterOptions, ClusterPaths
 from hack.controlplane.pki import Authority
 
 _ALL_ADDRESSES = ("127.0.0.1", "10.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -34,16 +34,21 @@ class ControlPlane:
     """
 
     def __init__(
-        self, folder: Path, chosen: Options | None = None, tools: Tools | None = None, *, die_with_parent: bool = True
+        self,
+        folder: Path,
+        chosen: ClusterOptions | None = None,
+        tools: Tools | None = None,
+        *,
+        die_with_parent: bool = True,
     ) -> None:
         self.folder = folder.resolve()
-        self.options = chosen or Options()
+        self.options = chosen or ClusterOptions()
         self.site = options.site(self.folder, self.options)
         self.server = self.site.server
         self.kubeconfig = self.site.kubeconfig("admin")
         self.times: dict[str, float] = {}
         self._tools = tools
-        self._processes = processes.Processes(self.folder, die_with_parent=die_with_parent)
+        self._processes = processes.ServerProcesses(self.folder, die_with_parent=die_with_parent)
         self._began = 0.0
 
     def __enter__(self) -> Self:
@@ -189,12 +194,20 @@ class ControlPlane:
         lws.register(self.api, self.site, self.authority.certificate.read_bytes(), tools)
 
     def _spawn(
-        self, name: str, program: str, argv: Callable[[Site, Options], list[str]], env: dict[str, str] | None = None
+        self,
+        name: str,
+        program: str,
+        argv: Callable[[ClusterPaths, ClusterOptions], list[str]],
+        env: dict[str, str] | None = None,
     ) -> None:
         self._start_program(name, self._built().program(program), argv, env)
 
     def _start_program(
-        self, name: str, program: Path, argv: Callable[[Site, Options], list[str]], env: dict[str, str] | None = None
+        self,
+        name: str,
+        program: Path,
+        argv: Callable[[ClusterPaths, ClusterOptions], list[str]],
+        env: dict[str, str] | None = None,
     ) -> None:
         settings = {"GOGC": str(self.options.gogc)} if self.options.gogc else {}
         self._processes.spawn(name, program, argv(self.site, self.options), {**settings, **(env or {})})

@@ -1,7 +1,7 @@
 """Pytest fixtures that give each test module a cluster of its own. tests/e2e/conftest.py imports them; other suites may
 too.
 
-A module says what it needs in a constant: `CONTROL_PLANE = Options(jobset=True)`. The cluster is gone when the module's
+A module says what it needs in a constant: `CONTROL_PLANE = ClusterOptions(jobset=True)`. The cluster is gone when the module's
 tests are done; if one of them failed, its run folder (logs, kubeconfigs) stays in pytest's cache folder and the summary
 says where.
 """
@@ -20,7 +20,7 @@ import pytest
 from hack.controlplane import build, lws
 from hack.controlplane.build import Tools
 from hack.controlplane.cluster import ControlPlane
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def control_plane_tools() -> Tools:
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Iterator[ControlPlane]:
     """A cluster for this module, with the options that its constant CONTROL_PLANE gives."""
-    chosen: Options = getattr(request.module, "CONTROL_PLANE", None) or Options()
+    chosen: ClusterOptions = getattr(request.module, "CONTROL_PLANE", None) or ClusterOptions()
     if chosen.lws and build.installed(recipe=lws.RECIPE) is None and not os.environ.get("STOWAGE_E2E"):
         pytest.skip("the LeaderWorkerSet controller is not built: `make e2e` builds it and runs this")
     with (
@@ -50,7 +50,7 @@ def package_cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) 
     """One cluster for all modules of a package."""
     with (
         _kept_on_failure(request, request.node.name or "package") as folder,
-        ControlPlane(folder, Options(), control_plane_tools) as started,
+        ControlPlane(folder, ClusterOptions(), control_plane_tools) as started,
     ):
         yield started
 
@@ -58,12 +58,12 @@ def package_cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) 
 @pytest.fixture
 def new_cluster(
     request: pytest.FixtureRequest, control_plane_tools: Tools
-) -> Iterator[Callable[[Options], ControlPlane]]:
+) -> Iterator[Callable[[ClusterOptions], ControlPlane]]:
     """Starts clusters for one test that needs other options or breaks things; they end with the test."""
     started: list[ControlPlane] = []
     with _kept_on_failure(request, f"{request.module.__name__}.{request.node.name}") as folder:
 
-        def start(chosen: Options) -> ControlPlane:
+        def start(chosen: ClusterOptions) -> ControlPlane:
             control_plane = ControlPlane(folder / str(len(started)), chosen, control_plane_tools)
             started.append(control_plane)
             control_plane.start()

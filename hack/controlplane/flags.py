@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hack.controlplane.options import Options, Site
+from hack.controlplane.options import ClusterOptions, ClusterPaths
 
 # Controllers that need a cloud, a network or disks, which a loopback cluster has not.
 _LEFT_OUT = (
@@ -18,7 +18,7 @@ _LEFT_OUT = (
 )
 
 
-def etcd(site: Site, options: Options) -> list[str]:
+def etcd(site: ClusterPaths, options: ClusterOptions) -> list[str]:
     client, peer = f"http://127.0.0.1:{site.ports.etcd}", f"http://127.0.0.1:{site.ports.etcd_peer}"
     return [
         "--name=default",
@@ -38,7 +38,7 @@ def etcd(site: Site, options: Options) -> list[str]:
     ]
 
 
-def apiserver(site: Site, options: Options) -> list[str]:
+def apiserver(site: ClusterPaths, options: ClusterOptions) -> list[str]:
     return [
         f"--etcd-servers=http://127.0.0.1:{site.ports.etcd}",
         "--bind-address=127.0.0.1",
@@ -67,7 +67,7 @@ def apiserver(site: Site, options: Options) -> list[str]:
     ]
 
 
-def controller_manager(site: Site, options: Options) -> list[str]:
+def controller_manager(site: ClusterPaths, options: ClusterOptions) -> list[str]:
     grace = f"{options.node_lease_seconds + 10}s" if options.node_lease_seconds else "8760h"
     return [
         f"--kubeconfig={site.kubeconfig('controller-manager')}",
@@ -94,7 +94,7 @@ def controller_manager(site: Site, options: Options) -> list[str]:
     ]
 
 
-def scheduler(site: Site, options: Options) -> list[str]:
+def scheduler(site: ClusterPaths, options: ClusterOptions) -> list[str]:
     return [
         f"--config={site.folder / 'scheduler.json'}",
         *_delegated(site, "scheduler"),
@@ -103,7 +103,7 @@ def scheduler(site: Site, options: Options) -> list[str]:
     ]
 
 
-def scheduler_config(site: Site) -> dict[str, Any]:
+def scheduler_config(site: ClusterPaths) -> dict[str, Any]:
     """The KubeSchedulerConfiguration: stock profile, short backoff so that tests of waiting pods are quick."""
     connection = {"kubeconfig": str(site.kubeconfig("scheduler")), "qps": 1000, "burst": 2000}
     return {
@@ -117,7 +117,7 @@ def scheduler_config(site: Site) -> dict[str, Any]:
     }
 
 
-def kwok(site: Site, options: Options) -> list[str]:
+def kwok(site: ClusterPaths, options: ClusterOptions) -> list[str]:
     return [
         f"--kubeconfig={site.kubeconfig('kwok')}",
         f"--config={options.kwok_stages}",
@@ -130,7 +130,7 @@ def kwok(site: Site, options: Options) -> list[str]:
     ]
 
 
-def jobset(site: Site, options: Options) -> list[str]:
+def jobset(site: ClusterPaths, options: ClusterOptions) -> list[str]:
     return [
         f"--config={site.folder / 'jobset.json'}",
         f"--kubeconfig={site.kubeconfig('jobset')}",
@@ -138,7 +138,7 @@ def jobset(site: Site, options: Options) -> list[str]:
     ]
 
 
-def jobset_config(site: Site) -> dict[str, Any]:
+def jobset_config(site: ClusterPaths) -> dict[str, Any]:
     """The JobSet controller's Configuration: its webhook on loopback with our certificate (from `jobset-certs`)."""
     webhook = {"port": site.ports.jobset_webhook, "host": "127.0.0.1", "certDir": str(site.folder / "jobset-certs")}
     return {
@@ -153,11 +153,11 @@ def jobset_config(site: Site) -> dict[str, Any]:
     }
 
 
-def lws(site: Site, options: Options) -> list[str]:
+def lws(site: ClusterPaths, options: ClusterOptions) -> list[str]:
     return [f"--config={site.folder / 'lws.json'}", f"--kubeconfig={site.kubeconfig('lws')}", "--zap-log-level=info"]
 
 
-def lws_config(site: Site) -> dict[str, Any]:
+def lws_config(site: ClusterPaths) -> dict[str, Any]:
     """The LeaderWorkerSet controller's Configuration: its webhook on loopback with our certificate (from `lws-certs`)."""
     return {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
@@ -171,11 +171,11 @@ def lws_config(site: Site) -> dict[str, Any]:
     }
 
 
-def _serving(site: Site, name: str) -> list[str]:
+def _serving(site: ClusterPaths, name: str) -> list[str]:
     return [f"--tls-cert-file={site.pki(f'{name}.crt')}", f"--tls-private-key-file={site.pki(f'{name}.key')}"]
 
 
-def _delegated(site: Site, name: str) -> list[str]:
+def _delegated(site: ClusterPaths, name: str) -> list[str]:
     """What controller manager and scheduler share: who may read their health port is the API server's to say."""
     kubeconfig = site.kubeconfig(name)
     return [

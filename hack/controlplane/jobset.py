@@ -12,14 +12,14 @@ from hack.controlplane import flags, manifests
 from hack.controlplane.api import Api, Object, eventually
 from hack.controlplane.build import Tools
 from hack.controlplane.errors import RequestError
-from hack.controlplane.options import Site
+from hack.controlplane.options import ClusterPaths
 from hack.controlplane.pki import Authority
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 
 
-def prepare(api: Api, site: Site, authority: Authority, tools: Tools) -> None:
+def prepare(api: Api, site: ClusterPaths, authority: Authority, tools: Tools) -> None:
     """Everything that the controller reads at its start."""
     for crd in tools.jobset_crds():
         establish(api, crd)
@@ -38,7 +38,7 @@ def establish(api: Api, crd: Object) -> None:
     eventually(f"CRD {crd['metadata']['name']} established", lambda: _established(api.get(path)))
 
 
-def register(api: Api, site: Site, ca: bytes, tools: Tools) -> None:
+def register(api: Api, site: ClusterPaths, ca: bytes, tools: Tools) -> None:
     """The webhooks, called on loopback. After the CRD, before any JobSet."""
     base = f"https://127.0.0.1:{site.ports.jobset_webhook}"
     for registration in manifests.at_url(tools.jobset_webhooks(), base, ca):

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hack.controlplane.pki import Pair
+from hack.controlplane.pki import KeyPairFiles
 
 
-def certificate_user(pair: Pair) -> dict[str, str]:
+def certificate_user(pair: KeyPairFiles) -> dict[str, str]:
     """Credentials by client certificate, embedded."""
     return {"client-certificate-data": _embedded(pair.certificate), "client-key-data": _embedded(pair.key)}
 

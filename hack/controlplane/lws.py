@@ -15,7 +15,7 @@ from hack.controlplane.api import Api, Object, eventually
 from hack.controlplane.build import HERE, Recipe, Tools
 from hack.controlplane.errors import RequestError
 from hack.controlplane.jobset import establish
-from hack.controlplane.options import Site
+from hack.controlplane.options import ClusterPaths
 from hack.controlplane.pki import Authority
 
 MODULE = "sigs.k8s.io/lws"
@@ -30,7 +30,7 @@ def _shipped(module: Path) -> dict[str, list[manifests.Manifest]]:
 RECIPE = Recipe("leaderworkerset", HERE / "leaderworkerset", (PROGRAM,), {"cmd": PROGRAM}, {MODULE: _shipped})
 
 
-def prepare(api: Api, site: Site, authority: Authority, tools: Tools) -> None:
+def prepare(api: Api, site: ClusterPaths, authority: Authority, tools: Tools) -> None:
     """Everything that the controller reads at its start."""
     for crd in tools.objects("lws-crds"):
         establish(api, crd)
@@ -42,7 +42,7 @@ def prepare(api: Api, site: Site, authority: Authority, tools: Tools) -> None:
     (site.folder / "lws.json").write_text(json.dumps(flags.lws_config(site)))
 
 
-def register(api: Api, site: Site, ca: bytes, tools: Tools) -> None:
+def register(api: Api, site: ClusterPaths, ca: bytes, tools: Tools) -> None:
     """The webhooks, called on loopback. After the CRDs, before any LeaderWorkerSet."""
     base = f"https://127.0.0.1:{site.ports.lws_webhook}"
     for registration in manifests.at_url(tools.objects("lws-webhooks"), base, ca):

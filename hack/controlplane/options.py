@@ -12,7 +12,7 @@ STAGES = Path(__file__).resolve().parent / "kwok-stages.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ClusterOptions:
     """Defaults suit a test with some tens of nodes.
 
     For hundreds of nodes add "TaintNodesByCondition" to `disable_admission` and post nodes that are Ready already
@@ -53,7 +53,7 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ClusterPaths:
     """One cluster's run folder, its ports and where etcd writes."""
 
     folder: Path
@@ -75,8 +75,8 @@ class Site:
         return self.folder / f"{program}.log"
 
 
-def site(folder: Path, options: Options) -> Site:
+def site(folder: Path, options: ClusterOptions) -> ClusterPaths:
     """Chooses free ports for a cluster in `folder`."""
     ports = Ports(*free_ports(10))
     data = Path("/dev/shm") / f"stowage-etcd-{ports.etcd}" if options.tmpfs else folder / "etcd"
-    return Site(folder, ports, data)
+    return ClusterPaths(folder, ports, data)

@@ -22,7 +22,7 @@ _EARLIER = dt.timedelta(minutes=5)  # clocks of two processes may differ a littl
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPairFiles:
     """A certificate and its key, both PEM files."""
 
     certificate: Path
@@ -41,13 +41,13 @@ class Authority:
         self.certificate = folder / "ca.crt"
         self.certificate.write_bytes(self._self_signed().public_bytes(serialization.Encoding.PEM))
 
-    def serving(self, name: str, common_name: str, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> Pair:
+    def serving(self, name: str, common_name: str, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> KeyPairFiles:
         """A certificate for a server on `hosts` (addresses or DNS names); a client certificate as well."""
         return self._issue(
             name, _name(common_name, ()), hosts, ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
         )
 
-    def client(self, name: str, user: str, groups: tuple[str, ...] = ()) -> Pair:
+    def client(self, name: str, user: str, groups: tuple[str, ...] = ()) -> KeyPairFiles:
         """A client certificate that the API server reads as `user` in `groups`."""
         return self._issue(name, _name(user, groups), (), ExtendedKeyUsageOID.CLIENT_AUTH)
 
@@ -70,7 +70,9 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
 
-    def _issue(self, name: str, subject: x509.Name, hosts: tuple[str, ...], *usages: x509.ObjectIdentifier) -> Pair:
+    def _issue(
+        self, name: str, subject: x509.Name, hosts: tuple[str, ...], *usages: x509.ObjectIdentifier
+    ) -> KeyPairFiles:
         key = ec.generate_private_key(ec.SECP256R1())
         public = key.public_key()
         authority = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._identifier)
@@ -88,7 +90,7 @@ class Authority:
             )
         certificate = self._folder / f"{name}.crt"
         certificate.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-        return Pair(certificate, self._write_key(name, key))
+        return KeyPairFiles(certificate, self._write_key(name, key))
 
     def _write_key(self, name: str, key: ec.EllipticCurvePrivateKey) -> Path:
         path = self._folder / f"{name}.key"

@@ -33,7 +33,7 @@ _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 
 
-class Processes:
+class ServerProcesses:
     """The running servers of one cluster, in the order of their start.
 
     With `die_with_parent` the kernel kills a server when the *thread* that started it ends: start a cluster from a

@@ -34,7 +34,7 @@ def condition(name: str, kind: str, description: str) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CrdKind:
     """One CRD."""
 
     model: type[KubeObject]
@@ -66,8 +66,8 @@ class Kind:
 # Of two groups that serve a kind of one plural, kubectl shows only that which comes first by name (scheduling.sigs.k8s.io). So
 # the short names of PodGroup and ElasticQuota belong to scheduling.x-k8s.io, and a category shows both groups.
 KINDS = (
-    Kind(Topology, "topologies", ("topo",), status=False),
-    Kind(
+    CrdKind(Topology, "topologies", ("topo",), status=False),
+    CrdKind(
         ResourceFlavor,
         "resourceflavors",
         ("flavor", "flavors", "rf"),
@@ -78,7 +78,7 @@ KINDS = (
         ),
         status=False,
     ),
-    Kind(
+    CrdKind(
         ClusterQueue,
         "clusterqueues",
         ("cq",),
@@ -90,7 +90,7 @@ KINDS = (
             AGE,
         ),
     ),
-    Kind(
+    CrdKind(
         LocalQueue,
         "localqueues",
         ("queue", "queues", "lq"),
@@ -102,13 +102,13 @@ KINDS = (
         ),
         namespaced=True,
     ),
-    Kind(
+    CrdKind(
         Cohort,
         "cohorts",
         ("co",),
         (Column("Parent", ".spec.parentName", description="Cohort above this one"), AGE),
     ),
-    Kind(
+    CrdKind(
         Workload,
         "workloads",
         ("kwl", "kueueworkload", "kueueworkloads"),
@@ -128,14 +128,14 @@ KINDS = (
         namespaced=True,
         selectable=(".status.admission.clusterQueue",),
     ),
-    Kind(
+    CrdKind(
         WorkloadPriorityClass,
         "workloadpriorityclasses",
         ("wpc",),
         (Column("Value", ".value", "integer", description="Priority of workloads of this class"), AGE),
         status=False,
     ),
-    Kind(
+    CrdKind(
         AdmissionCheck,
         "admissionchecks",
         ("ac",),
@@ -145,7 +145,7 @@ KINDS = (
             AGE,
         ),
     ),
-    Kind(
+    CrdKind(
         JobKind,
         "jobkinds",
         ("jk",),
@@ -159,7 +159,7 @@ KINDS = (
         ),
     ),
     *(
-        Kind(
+        CrdKind(
             model,
             "elasticquotas",
             short_names,
@@ -174,7 +174,7 @@ KINDS = (
         for model, short_names in ((ElasticQuota, ("eq", "eqs")), (SigsElasticQuota, ("seq",)))
     ),
     *(
-        Kind(
+        CrdKind(
             model,
             "podgroups",
             short_names,

@@ -14,7 +14,7 @@ import yaml
 from api.conversion import V1BETA1
 from api.names import CONVERT_PATH, GROUP
 from api.schema import Schema
-from hack.crds.kinds import Column, Kind
+from hack.crds.kinds import Column, CrdKind
 from hack.crds.older import older
 from hack.crds.structural import structural
 
@@ -39,12 +39,12 @@ _CONVERSION: dict[str, Any] = {
 }
 
 
-def file_name(kind: Kind) -> str:
+def file_name(kind: CrdKind) -> str:
     """Its file below config/crd."""
     return f"{kind.group}_{kind.plural}.yaml"
 
 
-def manifest(kind: Kind) -> dict[str, Any]:
+def manifest(kind: CrdKind) -> dict[str, Any]:
     """The CustomResourceDefinition object."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -71,11 +71,11 @@ def manifest(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _categories(kind: Kind) -> tuple[str, ...]:
+def _categories(kind: CrdKind) -> tuple[str, ...]:
     return (CATEGORY, *kind.categories) if kind.group == GROUP else kind.categories
 
 
-def text(kind: Kind) -> str:
+def text(kind: CrdKind) -> str:
     """The file's text; the same types give the same bytes."""
     return HEADER + yaml.dump(manifest(kind), Dumper=_NoAnchors, sort_keys=False, width=120)
 
@@ -87,7 +87,7 @@ class _NoAnchors(yaml.SafeDumper):
         return True
 
 
-def _version(kind: Kind) -> dict[str, Any]:
+def _version(kind: CrdKind) -> dict[str, Any]:
     version: dict[str, Any] = {
         "name": kind.version,
         "served": True,
@@ -102,7 +102,7 @@ def _version(kind: Kind) -> dict[str, Any]:
     return version
 
 
-def _older_version(kind: Kind) -> dict[str, Any]:
+def _older_version(kind: CrdKind) -> dict[str, Any]:
     """Kueue has no selectable fields in v1beta1."""
     version = {**_version(kind), "name": V1BETA1, "storage": False}
     version.pop("selectableFields", None)
@@ -122,7 +122,7 @@ def _column(column: Column) -> dict[str, Any]:
     }
 
 
-def _root(kind: Kind) -> Schema:
+def _root(kind: CrdKind) -> Schema:
     """The whole object's schema; of its metadata the API server takes care itself."""
     schema = structural(kind.model)
     own = {name: child for name, child in schema["properties"].items() if name != "metadata"}

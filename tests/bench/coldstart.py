@@ -20,7 +20,7 @@ from typing import Any
 
 from admission.cli.embedded import NAMESPACE as STOWAGE
 from admission.cli.install import install
-from admission.cli.processes import Processes
+from admission.cli.processes import StowageProcesses
 from api import names
 from api.assignment import encode
 from api.fake.server import FakeServer, FakeSettings
@@ -66,7 +66,7 @@ async def _measure(folder: Path, name: str, load: dict[str, Any]) -> None:
         print(f"coldstart: cluster made in {time.perf_counter() - began:.1f} s", flush=True)
         # As after a restart of the server: what is listed was encoded before.
         own = server.kubeconfig(folder / "controller.kubeconfig", token="controller")
-        processes = Processes({"controller": own}, folder)
+        processes = StowageProcesses({"controller": own}, folder)
         began = time.perf_counter()
         async with processes:
             seconds = time.perf_counter() - began

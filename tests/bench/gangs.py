@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from admission.cli.processes import Child
+from admission.cli.processes import ChildProcess
 from api import names
 from api.kube.client import Kube
 from api.kube.informer import Informer
@@ -37,7 +37,7 @@ from api.kube.settings import ClientSettings
 from api.kube.store import Change
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.bench.loads import loads
 from tests.bench.measure import costs, page_of, pid_of, servers
 from tests.bench.perfload import figures
@@ -55,7 +55,7 @@ _COLUMNS = (
     *("load", "created", "ungated", "bound", "floor created", "bound", "ratio", "share p50", "p95", "max"),
     *("share seen p50", "p95", "max", "since whole p50", "p95", "max", "CPU s: ours", "API server", "its floor"),
 )
-_CLUSTER = Options(
+_CLUSTER = ClusterOptions(
     gogc=400, disable_admission=("ServiceAccount", "TaintNodesByCondition"), node_monitor_period="5s", tmpfs=True
 )
 
@@ -271,7 +271,7 @@ def _percentiles(seconds: Iterable[float]) -> tuple[float, float, float]:
     return found[len(found) // 2], found[len(found) * 95 // 100], found[-1]
 
 
-async def _requests(child: Child, pods: int) -> None:
+async def _requests(child: ChildProcess, pods: int) -> None:
     page = figures.Scrape.of(await page_of(child))
     counts = page.by("stowage_api_requests_total", "verb", "resource", "code")
     told = ", ".join(f"{what} {count / pods:.3f}" for what, count in counts.most_common(8))

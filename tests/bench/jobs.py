@@ -23,9 +23,9 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.cli.processes import Processes
+from admission.cli.processes import StowageProcesses
 from hack.controlplane.cluster import ControlPlane
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.bench.loads import loads
 from tests.bench.perfload.run import print_profile, profiled
 from tests.bench.protocol import Mode, stamping
@@ -33,7 +33,7 @@ from tests.scenarios.stage import real
 
 TOOL = Path(__file__).resolve().parents[3] / "shared" / "bench" / "jobs_bench.py"
 LOADS = loads("jobs")
-CLUSTER = Options(
+CLUSTER = ClusterOptions(
     gogc=400, disable_admission=("ServiceAccount", "TaintNodesByCondition"), node_monitor_period="5s", tmpfs=True
 )
 
@@ -107,7 +107,7 @@ def _summarise(name: str, result: dict[str, Any], mode: Mode) -> None:
     )
 
 
-async def _requests(processes: Processes, jobs: int) -> None:
+async def _requests(processes: StowageProcesses, jobs: int) -> None:
     """API requests per job, by process, verb and resource; from each process's own counter."""
     async with aiohttp.ClientSession() as session:
         for child in processes.children.values():

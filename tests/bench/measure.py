@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
-from admission.cli.processes import Child
+from admission.cli.processes import ChildProcess
 from hack.controlplane.cluster import STATE, ControlPlane
 
 
@@ -43,13 +43,13 @@ def servers(cluster: ControlPlane) -> dict[str, int]:
     return {str(name): int(pid) for name, pid in state["pids"]}
 
 
-def pid_of(child: Child) -> int:
+def pid_of(child: ChildProcess) -> int:
     """Of one that runs."""
     assert child.process is not None
     return child.process.pid
 
 
-async def page_of(child: Child) -> str:
+async def page_of(child: ChildProcess) -> str:
     """Its metrics as text."""
     url = f"http://127.0.0.1:{child.health_port}/metrics"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:

@@ -22,9 +22,9 @@ from time import perf_counter, process_time
 from typing import Any
 
 from admission.engine.model import PlacementOptions, Profile
-from admission.simulation.outcome import Outcome, figures
+from admission.simulation.outcome import SimulationResult, figures
 from admission.simulation.run import simulate
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.world.documents import Document
 from admission.world.files import from_documents
 from admission.world.rules import WorldRules
@@ -110,13 +110,13 @@ def _job(name: str, queue: str, size: str, of: dict[str, Any], mode: str, slices
 
 def world(load: dict[str, Any], options: PlacementOptions) -> World:
     """All of it, loaded."""
-    made = from_documents([*cluster(load), *jobs(load)], WorldRules(webhook=Rules(placement=options)))
+    made = from_documents([*cluster(load), *jobs(load)], WorldRules(webhook=ReviewRules(placement=options)))
     for fault in made.faults:
         print(f"FAULT {fault}")
     return made
 
 
-def show(load: dict[str, Any], outcome: Outcome, seconds: dict[str, float]) -> dict[str, Any]:
+def show(load: dict[str, Any], outcome: SimulationResult, seconds: dict[str, float]) -> dict[str, Any]:
     """Prints the figures; tells them."""
     by_class = {name: of["priority"] for name, of in load["classes"].items()}
     got = {

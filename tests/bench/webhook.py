@@ -23,7 +23,7 @@ import msgspec
 
 from admission.cli.embedded import NAMESPACE as STOWAGE
 from admission.cli.install import install
-from admission.cli.processes import Processes
+from admission.cli.processes import StowageProcesses
 from api import names
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube
@@ -56,11 +56,11 @@ async def _measure(folder: Path, load: Load) -> None:
 
 
 @asynccontextmanager
-async def _webhook(folder: Path) -> AsyncIterator[Processes]:
+async def _webhook(folder: Path) -> AsyncIterator[StowageProcesses]:
     tokens = {"webhook": f"system:serviceaccount:{STOWAGE}:stowage-webhook"}
     async with FakeServer(FakeSettings(tokens=tokens)) as server:
         own = server.kubeconfig(folder / "webhook.kubeconfig", token="webhook")
-        processes = Processes({"webhook": own}, folder)
+        processes = StowageProcesses({"webhook": own}, folder)
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             await install(kube, processes.webhook_url)

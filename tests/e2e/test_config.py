@@ -11,11 +11,11 @@ import pytest
 
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.errors import RequestError
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.hack import objects
 from tests.hack.rights import ALLOWED, DENIED, Right
 
-CONTROL_PLANE = Options(kwok=False, scheduler=False, controller_manager=False)
+CONTROL_PLANE = ClusterOptions(kwok=False, scheduler=False, controller_manager=False)
 PROJECT = Path(__file__).resolve().parents[2]
 NOT_SERVED = (
     "kustomization.yaml",

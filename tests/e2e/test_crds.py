@@ -10,12 +10,12 @@ import pytest
 from hack.controlplane.api import eventually
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.errors import RequestError
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from hack.crds.kinds import KINDS
 from tests.hack import objects, refused, taken
 from tests.hack.objects import Edit, Obj
 
-CONTROL_PLANE = Options(kwok=False, scheduler=False, controller_manager=False)
+CONTROL_PLANE = ClusterOptions(kwok=False, scheduler=False, controller_manager=False)
 PROJECT = Path(__file__).resolve().parents[2]
 PLURALS = {kind.name: kind.plural for kind in KINDS}
 

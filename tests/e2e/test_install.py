@@ -20,14 +20,14 @@ import yaml
 from admission.integrations.registry import DECLARED
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.hack.rights import ALLOWED, KUEUE, OURS, Right
 from tests.scenarios.failures import complaints
 from tests.scenarios.site import BLOCK, GROUP, RACK, eventually
 from tests.scenarios.stage import Stage, real
 
 in_loop = pytest.mark.asyncio(loop_scope="module")
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 ACCOUNTS = ("stowage-controller", "stowage-ungater", "stowage-webhook")
 Obj = dict[str, Any]

@@ -10,13 +10,13 @@ import pytest_asyncio
 from hack.controlplane import jobset
 from hack.controlplane.build import Tools
 from hack.controlplane.cluster import ControlPlane
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.failures import complaints
 from tests.scenarios.site import Site
 from tests.scenarios.stage import Stage, real
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-CONTROL_PLANE = Options(jobset=False)
+CONTROL_PLANE = ClusterOptions(jobset=False)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -20,14 +20,14 @@ from api.names import GROUP, HOSTNAME_LABEL, IN_USE_FINALIZER
 from hack.controlplane.api import eventually
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.builders import condition, pod_template
 from tests.scenarios.site import BLOCK, RACK, Site
 from tests.scenarios.site import GROUP as NODE_GROUP
 from tests.scenarios.site import eventually as soon
 from tests.scenarios.stage import real
 
-CONTROL_PLANE = Options()
+CONTROL_PLANE = ClusterOptions()
 CRDS = [yaml.safe_load(path.read_text()) for path in sorted((CONFIG / "crd").glob(f"{GROUP}_*.yaml"))]
 Obj = dict[str, Any]
 FLAVOR, QUEUE = "gpu", "research"

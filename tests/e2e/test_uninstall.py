@@ -14,10 +14,10 @@ from api.names import GROUP, IN_USE_FINALIZER
 from hack.controlplane.api import eventually
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.builders import pod_template
 
-CONTROL_PLANE = Options()
+CONTROL_PLANE = ClusterOptions()
 
 
 def queue(cluster: ControlPlane) -> None:

@@ -33,7 +33,7 @@ from hack.controlplane import (
     toolchain,
 )
 from hack.controlplane.errors import BuildError, ControlPlaneError
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from hack.controlplane.pki import Authority
 
 MODULE = Path(build.__file__).parent
@@ -176,12 +176,12 @@ def test_a_commands_lines_are_counted_and_kept_for_its_error() -> None:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> options.Site:
-    return options.site(tmp_path, Options())
+def site(tmp_path: Path) -> options.ClusterPaths:
+    return options.site(tmp_path, ClusterOptions())
 
 
-def test_every_server_listens_on_loopback_only(site: options.Site) -> None:
-    chosen = Options()
+def test_every_server_listens_on_loopback_only(site: options.ClusterPaths) -> None:
+    chosen = ClusterOptions()
     for argv in (flags.apiserver, flags.controller_manager, flags.scheduler):
         assert "--bind-address=127.0.0.1" in argv(site, chosen)
     addresses = [
@@ -194,12 +194,12 @@ def test_every_server_listens_on_loopback_only(site: options.Site) -> None:
     assert flags.jobset_config(site)["webhook"]["host"] == "127.0.0.1"
 
 
-def test_rbac_decides(site: options.Site) -> None:
-    assert "--authorization-mode=RBAC" in flags.apiserver(site, Options())
+def test_rbac_decides(site: options.ClusterPaths) -> None:
+    assert "--authorization-mode=RBAC" in flags.apiserver(site, ClusterOptions())
 
 
-def test_options_reach_the_servers_they_are_for(site: options.Site) -> None:
-    chosen = Options(
+def test_options_reach_the_servers_they_are_for(site: options.ClusterPaths) -> None:
+    chosen = ClusterOptions(
         disable_admission=("ServiceAccount", "TaintNodesByCondition"),
         feature_gates={"A": True, "B": False},
         node_lease_seconds=40,
@@ -217,8 +217,8 @@ def test_options_reach_the_servers_they_are_for(site: options.Site) -> None:
 
 
 def test_tmpfs_puts_etcds_data_into_memory(tmp_path: Path) -> None:
-    assert options.site(tmp_path, Options(tmpfs=True)).etcd_data.parent == Path("/dev/shm")
-    assert options.site(tmp_path, Options()).etcd_data == tmp_path / "etcd"
+    assert options.site(tmp_path, ClusterOptions(tmpfs=True)).etcd_data.parent == Path("/dev/shm")
+    assert options.site(tmp_path, ClusterOptions()).etcd_data == tmp_path / "etcd"
 
 
 def test_the_stages_play_nodes_and_pods() -> None:
@@ -373,7 +373,7 @@ def test_the_registrations_are_read_as_kustomize_would_render_them(
 
 
 def test_a_server_that_ends_is_reported_with_its_log(tmp_path: Path) -> None:
-    running = processes.Processes(tmp_path, die_with_parent=True)
+    running = processes.ServerProcesses(tmp_path, die_with_parent=True)
     running.spawn("etcd", Path("/bin/sh"), ["-c", "echo cannot listen; exit 3"], {})
     with pytest.raises(ControlPlaneError, match=r"(?s)etcd ended with 3.*cannot listen"):
         running.wait_ready("etcd", "http://127.0.0.1:1/", ssl.create_default_context(), seconds=60)
@@ -381,7 +381,7 @@ def test_a_server_that_ends_is_reported_with_its_log(tmp_path: Path) -> None:
 
 
 def test_a_server_that_stays_silent_is_reported(tmp_path: Path) -> None:
-    running = processes.Processes(tmp_path, die_with_parent=True)
+    running = processes.ServerProcesses(tmp_path, die_with_parent=True)
     running.spawn("kwok", Path("/bin/sleep"), ["60"], {})
     (pid,) = [pid for _, pid in running.pids()]
     with pytest.raises(ControlPlaneError, match=r"kwok not ready after 0 s"):
@@ -391,7 +391,7 @@ def test_a_server_that_stays_silent_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_api_server_and_etcd_stop_last(tmp_path: Path) -> None:
-    running = processes.Processes(tmp_path, die_with_parent=True)
+    running = processes.ServerProcesses(tmp_path, die_with_parent=True)
     script = 'trap "echo $0 >> order; exit 0" TERM; echo > $0.started; while :; do sleep 0.02; done'
     for name in ("etcd", "apiserver", "kwok"):
         running.spawn(name, Path("/bin/sh"), ["-c", script, name], {})
@@ -404,8 +404,8 @@ def test_servers_die_with_their_parent(tmp_path: Path) -> None:
     script = f"""
         import time
         from pathlib import Path
-        from hack.controlplane.processes import Processes
-        running = Processes(Path({str(tmp_path)!r}), die_with_parent=True)
+        from hack.controlplane.processes import ServerProcesses
+        running = ServerProcesses(Path({str(tmp_path)!r}), die_with_parent=True)
         running.spawn("sleep", Path("/bin/sleep"), ["60"], {{}})
         print(running.pids()[0][1], flush=True)
         time.sleep(60)

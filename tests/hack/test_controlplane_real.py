@@ -14,12 +14,12 @@ from hack.controlplane.cluster import STATE, ControlPlane
 from hack.controlplane.errors import ControlPlaneError, RequestError
 from hack.controlplane.fixtures import cluster, control_plane_tools, new_cluster
 from hack.controlplane.nodes import fail_node, heal_node, node
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 
 __all__ = ["cluster", "control_plane_tools", "new_cluster"]
 
 pytestmark = pytest.mark.e2e
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
@@ -118,8 +118,8 @@ def test_a_node_fails_and_heals(ready: ControlPlane) -> None:
     assert "NotReady" not in ready.kubectl("get", "node", "n3")
 
 
-def test_nothing_is_left_of_a_stopped_cluster(new_cluster: Callable[[Options], ControlPlane]) -> None:
-    started = new_cluster(Options(kwok=False, scheduler=False, controller_manager=False, tmpfs=True))
+def test_nothing_is_left_of_a_stopped_cluster(new_cluster: Callable[[ClusterOptions], ControlPlane]) -> None:
+    started = new_cluster(ClusterOptions(kwok=False, scheduler=False, controller_manager=False, tmpfs=True))
     state = json.loads((started.folder / STATE).read_text())
     assert [name for name, _ in state["pids"]] == ["etcd", "apiserver"]
     started.stop()
@@ -128,6 +128,6 @@ def test_nothing_is_left_of_a_stopped_cluster(new_cluster: Callable[[Options], C
     assert not (started.folder / STATE).exists()
 
 
-def test_a_server_that_cannot_start_says_why(new_cluster: Callable[[Options], ControlPlane]) -> None:
+def test_a_server_that_cannot_start_says_why(new_cluster: Callable[[ClusterOptions], ControlPlane]) -> None:
     with pytest.raises(ControlPlaneError, match=r"(?s)apiserver ended with 1.*unrecognized feature gate: NoSuchGate"):
-        new_cluster(Options(feature_gates={"NoSuchGate": True}))
+        new_cluster(ClusterOptions(feature_gates={"NoSuchGate": True}))

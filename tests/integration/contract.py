@@ -111,12 +111,12 @@ def real_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A control plane without scheduler and kubelets: pods stay as the tests leave them."""
     build = pytest.importorskip("hack.controlplane.build")
     from hack.controlplane.cluster import ControlPlane
-    from hack.controlplane.options import Options
+    from hack.controlplane.options import ClusterOptions
 
     tools = build.installed()
     if tools is None:
         pytest.skip("the control plane is not built: `make controlplane` builds it")
-    chosen = Options(jobset=True, kwok=False, scheduler=False)
+    chosen = ClusterOptions(jobset=True, kwok=False, scheduler=False)
     with tempfile.TemporaryDirectory(prefix="stowage-") as folder, ControlPlane(Path(folder), chosen, tools) as started:
         yield started.kubeconfig
 

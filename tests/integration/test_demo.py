@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from admission.cli.observe import State
+from admission.cli.observe import JobState
 from admission.cli.story import FOLLOWS, GPUS_PER_HOST, LEAVES
 from tests.integration.conftest import Demo
 
@@ -28,7 +28,7 @@ def test_pods_that_prefer_one_rack_take_few(demo: Demo) -> None:
 
 def test_the_job_that_must_wait_says_why(demo: Demo) -> None:
     waiting = demo.told.waiting
-    assert waiting.state is State.WAITING
+    assert waiting.state is JobState.WAITING
     assert waiting.running == 0
     assert waiting.reason == "TopologyPlacementFailed"
     assert 'topology "datacenter"' in waiting.message
@@ -38,8 +38,8 @@ def test_the_job_that_must_wait_says_why(demo: Demo) -> None:
 
 def test_it_gets_in_when_the_other_has_finished(demo: Demo) -> None:
     states = {name: view.state for name, view in demo.told.final.items()}
-    assert states.pop(LEAVES) is State.FINISHED
-    assert set(states.values()) == {State.RUNNING}
+    assert states.pop(LEAVES) is JobState.FINISHED
+    assert set(states.values()) == {JobState.RUNNING}
 
 
 def test_no_host_has_more_pods_than_gpus(demo: Demo) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import aiohttp
 from rich.console import Console
 
-from admission.cli.demo import Teller
+from admission.cli.demo import StoryPlayer
 from admission.cli.display import Display
 from admission.cli.embedded import embedded
-from admission.cli.processes import Processes
-from admission.cli.story import FOLLOWS, Outcome, story
+from admission.cli.processes import StowageProcesses
+from admission.cli.story import FOLLOWS, AwaitedState, story
 from admission.engine.decision import Wait
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from api.kube.resources import WORKLOADS
@@ -24,10 +24,10 @@ from api.workloads import Workload
 async def test_a_snapshot_of_the_controller_decides_as_it_did(tmp_path: Path) -> None:
     """Asked for while a job waits: the job's Workload says in its status what the replay says."""
     asks = story()
-    until = next(number for number, ask in enumerate(asks) if ask.outcome is Outcome.WAITING)
+    until = next(number for number, ask in enumerate(asks) if ask.outcome is AwaitedState.WAITING)
     display = Display(Console(quiet=True))
     async with asyncio.timeout(300), embedded(tmp_path, {"STOWAGE_CONTROLLER__SNAPSHOTS": "true"}) as cluster:
-        teller = Teller(cluster.kube, display, 0.0)
+        teller = StoryPlayer(cluster.kube, display, 0.0)
         await teller._build()
         for ask in asks[: until + 1]:
             await teller._submit(ask)
@@ -47,7 +47,7 @@ async def test_a_snapshot_of_the_controller_decides_as_it_did(tmp_path: Path) ->
     assert capture_world(world).encode()
 
 
-async def _asked(processes: Processes) -> bytes:
+async def _asked(processes: StowageProcesses) -> bytes:
     port = processes.children["controller"].health_port
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/snapshot") as answer:
         assert answer.status == 200

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from admission.cli.processes import Processes
+from admission.cli.processes import StowageProcesses
 
-_PLAYING: list[Processes] = []
+_PLAYING: list[StowageProcesses] = []
 
 
 @contextlib.contextmanager
-def playing(processes: Processes) -> Iterator[None]:
+def playing(processes: StowageProcesses) -> Iterator[None]:
     """They play until the block ends."""
     _PLAYING.append(processes)
     try:

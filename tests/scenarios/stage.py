@@ -15,7 +15,7 @@ from pathlib import Path
 from admission.cli.embedded import NAMESPACE
 from admission.cli.embedded import embedded as embedded_cluster
 from admission.cli.install import CONFIG, point_webhooks
-from admission.cli.processes import COMMANDS, Processes
+from admission.cli.processes import COMMANDS, StowageProcesses
 from admission.settings import WebhookSection
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube
@@ -30,7 +30,7 @@ class Stage:
 
     name: str
     kube: Kube
-    processes: Processes
+    processes: StowageProcesses
     server: FakeServer | None = None
 
 
@@ -55,7 +55,7 @@ async def real(
     }
     settings = WebhookSection()
     async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig)) as kube:
-        processes = Processes(kubeconfigs, folder, environment or {})
+        processes = StowageProcesses(kubeconfigs, folder, environment or {})
         configurations = (settings.mutating_configuration, settings.validating_configuration)
         await point_webhooks(kube, processes.webhook_url, *configurations)
         async with processes:

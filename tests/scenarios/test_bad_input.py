@@ -16,7 +16,7 @@ from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, EVENTS, JOBS, JOBSETS, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
 from api.meta import find_condition
 from api.names import REQUIRE_TOPOLOGY
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios import bad_elastic, bad_jobs, bad_limits, bad_nodes, bad_queues, bad_shaping, bad_workloads
 from tests.scenarios.bad_input import (
     SITE,
@@ -38,7 +38,7 @@ from tests.scenarios.failures import complaints
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.stage import Stage
 
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 
 TABLE: tuple[Row, ...] = (
     *bad_jobs.ROWS,

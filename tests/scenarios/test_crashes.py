@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from admission.cli.embedded import NAMESPACE
 from admission.cli.ports import free_port
-from admission.cli.processes import Child
+from admission.cli.processes import ChildProcess
 from api.errors import ApiError
 from api.kube.resources import JOBS, LEASES, PODS, WORKLOADS
 from api.names import REQUIRE_TOPOLOGY
@@ -165,12 +165,12 @@ async def holder(stage: Stage) -> str:
     return str(lease["spec"].get("holderIdentity") or "")
 
 
-async def leads(stage: Stage, child: Child) -> bool:
+async def leads(stage: Stage, child: ChildProcess) -> bool:
     assert child.process is not None
     return (await holder(stage)).endswith(f"_{child.process.pid}")
 
 
-async def writes(child: Child) -> dict[str, float]:
+async def writes(child: ChildProcess) -> dict[str, float]:
     """What a process has sent to the API server but reads, by verb and resource."""
     url = f"http://127.0.0.1:{child.health_port}/metrics"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:

@@ -30,11 +30,11 @@ from api.kube.resources import (
 )
 from api.meta import find_condition, is_true, parse_time
 from api.names import EVICTED, HOSTNAME_LABEL, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL, QUOTA_RESERVED
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import Site, eventually, never
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 ENVIRONMENT = {"STOWAGE_CONTROLLER__WAIT_REPORT_PERIOD": "0.5", "STOWAGE_CONTROLLER__QUEUE_STATUS_PERIOD": "0.5"}
 
 MakeSite = Callable[[str], Site]

@@ -28,7 +28,7 @@ MakeSite = Callable[[str], Site]
 async def explain(here: Site, name: str, *, as_json: bool = True) -> str:
     """What the command prints."""
     out, err = Console(file=io.StringIO(), width=160), Console(file=io.StringIO(), width=160)
-    asked = command.Asked(f"{here.name}/{name}", as_json=as_json, kubeconfig=here.kube.settings.kubeconfig)
+    asked = command.ExplainArguments(f"{here.name}/{name}", as_json=as_json, kubeconfig=here.kube.settings.kubeconfig)
     code = await asyncio.to_thread(command.run, asked, WorldRules(), out, err)
     assert code == 0, err.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
     told: str = out.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO

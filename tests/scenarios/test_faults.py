@@ -22,7 +22,7 @@ import pytest_asyncio
 
 from admission.cli.processes import COMMANDS
 from api.errors import ServerError
-from api.fake.faults import Fault, Faults, Rates
+from api.fake.faults import Faults, InjectedFault, Rates
 from api.fake.server import FakeSettings
 from api.kube.client import PatchKind
 from api.kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, NODES, PODS, VALIDATING_WEBHOOKS, Resource
@@ -50,26 +50,32 @@ STORIES: Mapping[str, Story] = {
 }  # fmt: skip
 
 ALONE: Rates = {
-    Fault.GONE: 0.3,
-    Fault.DROPPED: 0.2,
-    Fault.SILENT: 0.05,
-    Fault.DUPLICATE: 0.5,
-    Fault.REORDER: 0.3,
-    Fault.CONFLICT: 0.3,
-    Fault.BUSY: 0.1,
-    Fault.BROKEN: 0.25,
-    Fault.UNAVAILABLE: 0.15,
-    Fault.SLOW: 0.3,
-    Fault.CUT: 0.3,
-    Fault.HANG: 0.2,
+    InjectedFault.GONE: 0.3,
+    InjectedFault.DROPPED: 0.2,
+    InjectedFault.SILENT: 0.05,
+    InjectedFault.DUPLICATE: 0.5,
+    InjectedFault.REORDER: 0.3,
+    InjectedFault.CONFLICT: 0.3,
+    InjectedFault.BUSY: 0.1,
+    InjectedFault.BROKEN: 0.25,
+    InjectedFault.UNAVAILABLE: 0.15,
+    InjectedFault.SLOW: 0.3,
+    InjectedFault.CUT: 0.3,
+    InjectedFault.HANG: 0.2,
 }
-KINDS: Mapping[str, tuple[Fault, ...]] = {
-    "watches": (Fault.GONE, Fault.DROPPED, Fault.SILENT, Fault.DUPLICATE, Fault.REORDER),
-    "refusals": (Fault.CONFLICT, Fault.BUSY, Fault.BROKEN, Fault.UNAVAILABLE),
-    "answers": (Fault.SLOW, Fault.CUT, Fault.HANG),
+KINDS: Mapping[str, tuple[InjectedFault, ...]] = {
+    "watches": (
+        InjectedFault.GONE,
+        InjectedFault.DROPPED,
+        InjectedFault.SILENT,
+        InjectedFault.DUPLICATE,
+        InjectedFault.REORDER,
+    ),
+    "refusals": (InjectedFault.CONFLICT, InjectedFault.BUSY, InjectedFault.BROKEN, InjectedFault.UNAVAILABLE),
+    "answers": (InjectedFault.SLOW, InjectedFault.CUT, InjectedFault.HANG),
 }
 # Webhooks are called less than a hundred times while the stories are played: at a fifth of its rate some seeds never hang one.
-MIXED: Rates = {fault: rate / 5 for fault, rate in ALONE.items()} | {Fault.HANG: 0.1}
+MIXED: Rates = {fault: rate / 5 for fault, rate in ALONE.items()} | {InjectedFault.HANG: 0.1}
 
 
 @dataclass
@@ -194,17 +200,17 @@ async def test_without_faults_the_stories_end_as_they_do_alone(storm: Storm) -> 
 
 
 @pytest.mark.parametrize("faults", KINDS.values(), ids=KINDS)
-async def test_faults_of_a_kind(storm: Storm, faults: tuple[Fault, ...]) -> None:
+async def test_faults_of_a_kind(storm: Storm, faults: tuple[InjectedFault, ...]) -> None:
     await endure(storm, {fault: ALONE[fault] / 2 for fault in faults}, 1)
 
 
 async def test_every_fault_is_of_one_kind() -> None:
-    assert sorted(fault for faults in KINDS.values() for fault in faults) == sorted(Fault)
+    assert sorted(fault for faults in KINDS.values() for fault in faults) == sorted(InjectedFault)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", list(Fault))
-async def test_each_fault_alone(storm: Storm, fault: Fault) -> None:
+@pytest.mark.parametrize("fault", list(InjectedFault))
+async def test_each_fault_alone(storm: Storm, fault: InjectedFault) -> None:
     await endure(storm, {fault: ALONE[fault]}, 1)
 
 

@@ -9,13 +9,13 @@ import pytest
 from api.kube.resources import JOBSETS, RESOURCE_FLAVORS, WORKLOADS
 from api.meta import is_true
 from api.names import EVICTED, QUOTA_RESERVED
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import BLOCK, GPU, GROUP, RACK, Site, eventually
 from tests.scenarios.test_lifecycle import says
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 
 GPUS = 4
 

@@ -34,7 +34,7 @@ from api.names import (
     SLICE_REQUIRED_TOPOLOGY,
 )
 from api.workloads import Workload
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.stage import Stage
 from tests.scenarios.standins import LeaderWorkerSets, running
@@ -42,7 +42,7 @@ from tests.scenarios.standins import LeaderWorkerSets, running
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
 
-CONTROL_PLANE = Options(lws=True)
+CONTROL_PLANE = ClusterOptions(lws=True)
 MakeSite = Callable[[str], Site]
 Pod = dict[str, Any]
 

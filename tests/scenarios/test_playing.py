@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from admission.cli import processes
-from admission.cli.processes import Child, Processes, ProcessFailed
+from admission.cli.processes import ChildProcess, ProcessFailed, StowageProcesses
 from tests.scenarios.playing import fallen, logs, playing
 from tests.scenarios.site import eventually
 
@@ -16,12 +16,12 @@ BRIEF, LASTING = "brief", "lasting"
 
 
 @pytest.fixture
-def troupe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Processes:
+def troupe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StowageProcesses:
     """One that says something and ends, and one that goes on until it is told to end."""
     commands = {BRIEF: ("this",), LASTING: ("http.server", "0", "--bind", "127.0.0.1")}
     monkeypatch.setattr(processes, "COMMANDS", commands)
-    made = Processes({}, tmp_path)
-    made.children.update({name: Child(name, {}, tmp_path / f"{name}.log", 1) for name in commands})
+    made = StowageProcesses({}, tmp_path)
+    made.children.update({name: ChildProcess(name, {}, tmp_path / f"{name}.log", 1) for name in commands})
     return made
 
 
@@ -29,7 +29,7 @@ async def nothing() -> None:
     """Not there yet."""
 
 
-async def test_who_ends_by_itself_has_fallen_and_no_wait_goes_on(troupe: Processes) -> None:
+async def test_who_ends_by_itself_has_fallen_and_no_wait_goes_on(troupe: StowageProcesses) -> None:
     child = troupe.children[BRIEF]
     with playing(troupe):
         assert fallen() is None
@@ -42,7 +42,7 @@ async def test_who_ends_by_itself_has_fallen_and_no_wait_goes_on(troupe: Process
     assert fallen() is None, "it plays no more"
 
 
-async def test_who_was_told_to_end_has_not_fallen(troupe: Processes) -> None:
+async def test_who_was_told_to_end_has_not_fallen(troupe: StowageProcesses) -> None:
     child = troupe.children[LASTING]
     with playing(troupe):
         await child.start()
@@ -52,7 +52,7 @@ async def test_who_was_told_to_end_has_not_fallen(troupe: Processes) -> None:
         assert fallen() is None
 
 
-async def test_who_is_started_again_has_not_fallen_meanwhile(troupe: Processes) -> None:
+async def test_who_is_started_again_has_not_fallen_meanwhile(troupe: StowageProcesses) -> None:
     child = troupe.children[LASTING]
     with playing(troupe):
         await child.start()

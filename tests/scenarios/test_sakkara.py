@@ -43,12 +43,12 @@ from api.names import (
     SAKKARA_TOPOLOGY,
 )
 from api.sakkara import label_of_level
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import GPU, GROUP, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 APP_WRAPPERS = NOT_MANAGED["workload.codeflare.dev/appwrapper"]
 
 MakeSite = Callable[[str], Site]

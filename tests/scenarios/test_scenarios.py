@@ -21,12 +21,12 @@ from api.names import (
     TOPOLOGY_WORKLOAD,
     WORKLOAD_ANNOTATION,
 )
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually, never
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 
 MakeSite = Callable[[str], Site]
 

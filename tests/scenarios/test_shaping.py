@@ -11,11 +11,11 @@ import pytest
 from api import names
 from api.kube.resources import JOBSETS
 from api.meta import find_condition
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import BLOCK, RACK, Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 ENVIRONMENT = {"STOWAGE_CONTROLLER__WAIT_REPORT_PERIOD": "0.5"}
 
 MakeSite = Callable[[str], Site]

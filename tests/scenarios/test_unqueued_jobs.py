@@ -9,11 +9,11 @@ import pytest
 
 from api.kube.resources import JOBS, JOBSETS, NAMESPACES, WORKLOADS
 from api.names import QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import RACK, Site, eventually, never
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 ENVIRONMENT = {
     "STOWAGE_MANAGE_JOBS_WITHOUT_QUEUE_NAME": "true",
     "STOWAGE_MANAGED_JOBS_NAMESPACE_SELECTOR": json.dumps({"matchLabels": {"queued": "all"}}),

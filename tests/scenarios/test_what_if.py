@@ -52,7 +52,7 @@ def written(folder: Path, resource: Resource, obj: dict[str, Any]) -> Path:
 async def would(here: Site, rules: WorldRules, path: Path) -> dict[str, Any]:
     """What `simulate --with` says of the job."""
     out, err = Console(file=io.StringIO(), width=160), Console(file=io.StringIO(), width=160)
-    asked = simulate.Asked(extra=[path], as_json=True, kubeconfig=here.kube.settings.kubeconfig)
+    asked = simulate.SimulateArguments(extra=[path], as_json=True, kubeconfig=here.kube.settings.kubeconfig)
     code = await asyncio.to_thread(simulate.run, asked, rules, out, err)
     assert isinstance(out.file, io.StringIO)
     assert isinstance(err.file, io.StringIO)
@@ -116,7 +116,7 @@ async def test_what_quota_does_not_look_at_keeps_nobody_waiting(
 async def explained(here: Site, rules: WorldRules, name: str) -> dict[str, Any] | None:
     """The command's JSON."""
     out, err = Console(file=io.StringIO(), width=160), Console(file=io.StringIO(), width=160)
-    asked = explain.Asked(f"{here.name}/{name}", as_json=True, kubeconfig=here.kube.settings.kubeconfig)
+    asked = explain.ExplainArguments(f"{here.name}/{name}", as_json=True, kubeconfig=here.kube.settings.kubeconfig)
     code = await asyncio.to_thread(explain.run, asked, rules, out, err)
     assert isinstance(out.file, io.StringIO)
     return dict(json.loads(out.file.getvalue())) if code == 0 else None

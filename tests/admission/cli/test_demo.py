@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from admission.cli import demo
 from admission.cli.display import Display, story_of
 from admission.cli.main import app
-from admission.cli.observe import JobView, State, _state
-from admission.cli.processes import Child, Processes, ProcessFailed
-from admission.cli.story import FOLLOWS, GPUS_PER_HOST, HOSTS_PER_RACK, LEAVES, Ask, manifest, nodes, story
+from admission.cli.observe import JobState, JobView, _state
+from admission.cli.processes import ChildProcess, ProcessFailed, StowageProcesses
+from admission.cli.story import FOLLOWS, GPUS_PER_HOST, HOSTS_PER_RACK, LEAVES, StoryJob, manifest, nodes, story
 from api.kube.resources import JOBS, JOBSETS
 from api.names import REQUIRE_TOPOLOGY
 from api.workloads import Workload
@@ -45,18 +45,18 @@ def test_the_story_has_every_kind_of_job() -> None:
 @pytest.mark.parametrize(
     ("conditions", "running", "state"),
     [
-        pytest.param([], 0, State.QUEUED, id="no word yet"),
-        pytest.param([("QuotaReserved", "False", "WaitingForQuota")], 0, State.WAITING, id="waits"),
-        pytest.param([("QuotaReserved", "True", "QuotaReserved")], 0, State.QUEUED, id="reserved only"),
-        pytest.param([("Admitted", "True", "Admitted")], 15, State.ADMITTED, id="pods come"),
-        pytest.param([("Admitted", "True", "Admitted")], 16, State.RUNNING, id="all run"),
+        pytest.param([], 0, JobState.QUEUED, id="no word yet"),
+        pytest.param([("QuotaReserved", "False", "WaitingForQuota")], 0, JobState.WAITING, id="waits"),
+        pytest.param([("QuotaReserved", "True", "QuotaReserved")], 0, JobState.QUEUED, id="reserved only"),
+        pytest.param([("Admitted", "True", "Admitted")], 15, JobState.ADMITTED, id="pods come"),
+        pytest.param([("Admitted", "True", "Admitted")], 16, JobState.RUNNING, id="all run"),
         pytest.param(
-            [("Finished", "True", "Succeeded"), ("Admitted", "True", "Admitted")], 0, State.FINISHED, id="done"
+            [("Finished", "True", "Succeeded"), ("Admitted", "True", "Admitted")], 0, JobState.FINISHED, id="done"
         ),
-        pytest.param([("Finished", "True", "Failed")], 0, State.FAILED, id="failed"),
+        pytest.param([("Finished", "True", "Failed")], 0, JobState.FAILED, id="failed"),
     ],
 )
-def test_states(conditions: list[tuple[str, str, str]], running: int, state: State) -> None:
+def test_states(conditions: list[tuple[str, str, str]], running: int, state: JobState) -> None:
     said = [
         {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
         for kind, status, reason in conditions
@@ -68,8 +68,8 @@ def test_states(conditions: list[tuple[str, str, str]], running: int, state: Sta
 def views() -> dict[str, JobView]:
     first, *_, last = story()
     return {
-        first.name: JobView(first, State.RUNNING, running=16, hosts={"b1-r1-h1": 4}, racks={"main": {"a/r": 16}}),
-        last.name: JobView(last, State.WAITING, reason="TopologyPlacementFailed", message="no room"),
+        first.name: JobView(first, JobState.RUNNING, running=16, hosts={"b1-r1-h1": 4}, racks={"main": {"a/r": 16}}),
+        last.name: JobView(last, JobState.WAITING, reason="TopologyPlacementFailed", message="no room"),
     }
 
 
@@ -86,7 +86,7 @@ def test_on_a_terminal_a_table_lives() -> None:
 def test_where_pod_sets_are_and_why_a_job_waits() -> None:
     agents = next(ask for ask in story() if ask.is_jobset)
     racks = {"driver": {"b/r1": 1}, "workers": {"b/r2": 3, "b/r1": 5}}
-    view = JobView(agents, State.RUNNING, racks=racks)
+    view = JobView(agents, JobState.RUNNING, racks=racks)
     assert story_of(view) == "driver: 1 in b/r1; workers: 5 in b/r1, 3 in b/r2"
     assert not view.keeps_requirement
     assert story_of(views()[FOLLOWS]) == "TopologyPlacementFailed: no room"
@@ -104,8 +104,8 @@ def test_a_story_that_does_not_come_true_is_an_error(monkeypatch: pytest.MonkeyP
 
 
 async def test_the_deadline_says_what_was_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class Stuck(demo.Teller):
-        async def tell(self, asks: Sequence[Ask]) -> demo.Told:
+    class Stuck(demo.StoryPlayer):
+        async def tell(self, asks: Sequence[StoryJob]) -> demo.Told:
             self.awaited = "late runs"
             never: asyncio.Future[demo.Told] = asyncio.get_running_loop().create_future()
             return await never
@@ -114,11 +114,11 @@ async def test_the_deadline_says_what_was_waited_for(monkeypatch: pytest.MonkeyP
     async def nowhere(_: Path) -> AsyncIterator[SimpleNamespace]:
         log = tmp_path / "controller.log"
         log.write_text("it said nothing\n")
-        processes = Processes({}, tmp_path)
-        processes.children["controller"] = Child("controller", {}, log, 0)
+        processes = StowageProcesses({}, tmp_path)
+        processes.children["controller"] = ChildProcess("controller", {}, log, 0)
         yield SimpleNamespace(kube=None, processes=processes)
 
-    monkeypatch.setattr(demo, "Teller", Stuck)
+    monkeypatch.setattr(demo, "StoryPlayer", Stuck)
     monkeypatch.setattr(demo, "embedded", nowhere)
     with pytest.raises(demo.StoryFailed, match=r"(?s)not within 0 s: late runs.*controller.*it said nothing"):
         await demo.play(Console(file=io.StringIO()), deadline=0.01)

@@ -37,7 +37,7 @@ def snapshot(cluster: Cluster, folder: Path, **titles: str) -> Path:
 def run(name: str, path: Path, *, as_json: bool = False) -> tuple[int, str, str]:
     """Exit code, output, errors."""
     out, err = (Console(file=io.StringIO(), width=160) for _ in range(2))
-    code = command.run(command.Asked(name, as_json=as_json, snapshot=path), WorldRules(), out, err)
+    code = command.run(command.ExplainArguments(name, as_json=as_json, snapshot=path), WorldRules(), out, err)
     return code, out.file.getvalue(), err.file.getvalue()  # type: ignore[attr-defined]  # they are StringIOs
 
 

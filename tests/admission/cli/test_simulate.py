@@ -189,7 +189,7 @@ def test_a_progress_bar_only_on_a_terminal(tmp_path: Path) -> None:
     for terminal in (True, False):
         err = Console(file=io.StringIO(), force_terminal=terminal, width=80)
         out = Console(file=io.StringIO(), width=120)
-        assert simulate.run(simulate.Asked(files=[site]), WorldRules(), out, err) == 0
+        assert simulate.run(simulate.SimulateArguments(files=[site]), WorldRules(), out, err) == 0
         seen[terminal] = err.file.getvalue() if isinstance(err.file, io.StringIO) else ""
         assert isinstance(out.file, io.StringIO)
         assert "and 160 more (--all shows them)" in out.file.getvalue()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.model import Event, QueueingStrategy, TopologyAsk, Workload
 from admission.engine.queue.line import order_of
-from admission.simulation.outcome import Outcome
+from admission.simulation.outcome import SimulationResult
 from admission.simulation.run import simulate
 from admission.world.world import About, Arrival, World
 from tests.admission.engine.making import BEST, RACK, STRICT, host, queue, racks, workload
@@ -62,7 +62,7 @@ class Job:
 
 def play(
     jobs: list[Job], strategy: QueueingStrategy, *, quota: int = 99, backfill: bool = True, until: float = inf
-) -> tuple[Outcome, dict[str, float]]:
+) -> tuple[SimulationResult, dict[str, float]]:
     """Two racks of two hosts of four CPUs."""
     world = Watched()
     spec = replace(queue(strategy=strategy, tas=quota), backfill=backfill)
@@ -150,6 +150,6 @@ def test_the_hall_does_not_idle_behind_a_gang_in_a_strict_queue() -> None:
     assert [early(with_it), early(without)] == [13, 1]
 
 
-def early(outcome: Outcome) -> int:
+def early(outcome: SimulationResult) -> int:
     """How many started before the gang could."""
     return sum(run.admitted is not None and run.admitted < 100 for run in outcome.runs.values())

@@ -11,7 +11,7 @@ import pytest
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Claim, Evict, Preempt, Reason, Reject, Victim
-from admission.simulation.outcome import Outcome, Run, State, figures
+from admission.simulation.outcome import Run, SimulationResult, WorkloadState, figures
 from admission.simulation.run import simulate
 from admission.simulation.wire import encoded
 from admission.world.snapshot import capture_world, decode, from_snapshot
@@ -20,12 +20,12 @@ from api import names
 from tests.admission.world.made import HOST, RACK, Manifest, flat, job, manifest, node, queue, tree, world
 
 
-def times(outcome: Outcome) -> dict[str, tuple[float, float | None, float | None]]:
+def times(outcome: SimulationResult) -> dict[str, tuple[float, float | None, float | None]]:
     """Arrival, admission and end of each job."""
     return {run.title.rpartition("/")[2]: (run.arrived, run.admitted, run.ended) for run in outcome.runs.values()}
 
 
-def run_of(outcome: Outcome, name: str) -> Run:
+def run_of(outcome: SimulationResult, name: str) -> Run:
     return next(run for run in outcome.runs.values() if run.title.endswith(f"/{name}"))
 
 
@@ -129,7 +129,7 @@ def test_where_they_run() -> None:
 def test_what_never_runs_says_why(given: list[Any], reason: Reason, said: str) -> None:
     outcome = simulate(world(tree(1, 2), *given))
     (run,) = outcome.waiting()
-    assert (run.state, run.admitted, run.reason) == (State.WAITING, None, reason)
+    assert (run.state, run.admitted, run.reason) == (WorkloadState.WAITING, None, reason)
     assert said in run.message
 
 
@@ -188,7 +188,7 @@ def load() -> list[Manifest]:
     return flat([tree(2, 2), queue("p", 6, **COHORT), queue("q", 6, **COHORT), jobs])
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: SimulationResult) -> str:
     return encoded(outcome, list(outcome.runs.values()), [])
 
 
@@ -221,7 +221,7 @@ def _nodes_last(obj: Manifest) -> tuple[bool, str]:
 
 def test_every_job_of_a_load_ends_and_never_more_runs_than_there_is() -> None:
     outcome = simulate(world(load()))
-    assert {run.state for run in outcome.runs.values()} == {State.FINISHED}
+    assert {run.state for run in outcome.runs.values()} == {WorkloadState.FINISHED}
     moments = sorted({run.admitted for run in outcome.runs.values() if run.admitted is not None})
     for moment in moments:
         running = [run for run in outcome.runs.values() if _runs_at(run, moment)]
@@ -293,7 +293,7 @@ def test_whom_a_preemption_evicts_starts_again() -> None:
     outcome = simulate(scripted)
     assert run_of(outcome, "new").preempts == (old,)
     assert run_of(outcome, "old").evictions == 1
-    assert {run.state for run in outcome.runs.values()} == {State.FINISHED}
+    assert {run.state for run in outcome.runs.values()} == {WorkloadState.FINISHED}
     assert outcome.ended == 15
 
 
@@ -311,7 +311,7 @@ def test_who_is_rejected_is_out() -> None:
     key = next(key for key in made.about if "odd" in key)
     report = CycleReport((Reject(key, Reason.MISCONFIGURED, "never"),), (), False)
     run = run_of(simulate(Scripted(made, [report])), "odd")
-    assert (run.state, run.message) == (State.REJECTED, "never")
+    assert (run.state, run.message) == (WorkloadState.REJECTED, "never")
 
 
 # ---- the figures

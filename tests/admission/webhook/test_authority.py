@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from admission.webhook.authority import (
+    AuthorityState,
     Lifetimes,
-    Pair,
-    State,
-    Step,
+    RotationStep,
+    ServingCertificate,
     advance,
     expiry,
     from_secret,
@@ -27,11 +27,11 @@ LIFE = Lifetimes(certificate=1000.0, renew_before=300.0, settle=10.0)
 BORN = 1_800_000_000.0
 
 
-def first() -> State:
-    return advance(State(), Step.ISSUE, NAMES, BORN, LIFE)
+def first() -> AuthorityState:
+    return advance(AuthorityState(), RotationStep.ISSUE, NAMES, BORN, LIFE)
 
 
-def next_step(state: State, at: float, configured: bytes | None = None) -> Step:
+def next_step(state: AuthorityState, at: float, configured: bytes | None = None) -> RotationStep:
     bundles = [state.bundle if configured is None else configured] * 2
     return plan(state, bundles, NAMES, BORN + at, LIFE)
 
@@ -41,66 +41,66 @@ def test_a_first_certificate_is_good_for_all_names() -> None:
     assert state.serving is not None
     assert usable(state.serving, state.trust, NAMES, BORN)
     assert expiry(state.serving) == BORN + LIFE.certificate
-    assert next_step(state, 0) is Step.KEEP
-    assert next_step(state, 699) is Step.KEEP
+    assert next_step(state, 0) is RotationStep.KEEP
+    assert next_step(state, 699) is RotationStep.KEEP
 
 
 def test_a_whole_life() -> None:
     state = first()
     (old,) = state.trust
-    assert next_step(state, 700) is Step.PREPARE
-    state = advance(state, Step.PREPARE, NAMES, BORN + 700, LIFE)
+    assert next_step(state, 700) is RotationStep.PREPARE
+    state = advance(state, RotationStep.PREPARE, NAMES, BORN + 700, LIFE)
     # both are trusted before the successor is served, and for a while no one switches
     assert len(state.trust) == 2
-    assert next_step(state, 709) is Step.KEEP
-    assert next_step(state, 710, configured=old) is Step.KEEP
-    assert next_step(state, 710, configured=b"") is Step.KEEP
-    assert next_step(state, 710) is Step.SWITCH
-    switched = advance(state, Step.SWITCH, NAMES, BORN + 710, LIFE)
+    assert next_step(state, 709) is RotationStep.KEEP
+    assert next_step(state, 710, configured=old) is RotationStep.KEEP
+    assert next_step(state, 710, configured=b"") is RotationStep.KEEP
+    assert next_step(state, 710) is RotationStep.SWITCH
+    switched = advance(state, RotationStep.SWITCH, NAMES, BORN + 710, LIFE)
     assert switched.serving == state.successor
     assert switched.trust == state.trust
     # the old CA goes when every replica has had the time to follow
-    assert next_step(switched, 719) is Step.KEEP
-    assert next_step(switched, 720) is Step.RETIRE
-    last = advance(switched, Step.RETIRE, NAMES, BORN + 720, LIFE)
+    assert next_step(switched, 719) is RotationStep.KEEP
+    assert next_step(switched, 720) is RotationStep.RETIRE
+    last = advance(switched, RotationStep.RETIRE, NAMES, BORN + 720, LIFE)
     assert last.trust == state.trust[1:]
-    assert next_step(last, 720) is Step.KEEP
-    assert next_step(last, 700 + 700) is Step.PREPARE
+    assert next_step(last, 720) is RotationStep.KEEP
+    assert next_step(last, 700 + 700) is RotationStep.PREPARE
 
 
 @pytest.mark.parametrize(
     "broken",
     [
-        pytest.param(State(), id="nothing"),
+        pytest.param(AuthorityState(), id="nothing"),
         pytest.param(replace(first(), trust=()), id="nobody-trusts-it"),
-        pytest.param(replace(first(), serving=Pair(b"garbage", b"garbage")), id="garbage"),
+        pytest.param(replace(first(), serving=ServingCertificate(b"garbage", b"garbage")), id="garbage"),
     ],
 )
-def test_what_can_not_be_served_is_issued_anew(broken: State) -> None:
-    assert next_step(broken, 0) is Step.ISSUE
+def test_what_can_not_be_served_is_issued_anew(broken: AuthorityState) -> None:
+    assert next_step(broken, 0) is RotationStep.ISSUE
 
 
 def test_a_key_of_another_certificate_is_of_no_use() -> None:
     state, other = first(), first()
     assert state.serving is not None
     assert other.serving is not None
-    mixed = replace(state, serving=Pair(state.serving.certificate, other.serving.key))
-    assert next_step(mixed, 0) is Step.ISSUE
+    mixed = replace(state, serving=ServingCertificate(state.serving.certificate, other.serving.key))
+    assert next_step(mixed, 0) is RotationStep.ISSUE
 
 
 def test_an_ended_certificate_and_a_new_name_are_issued_at_once() -> None:
     state = first()
-    assert next_step(state, 1000) is Step.ISSUE
-    assert plan(state, [], (*NAMES, "other.svc"), BORN, LIFE) is Step.ISSUE
-    again = advance(state, Step.ISSUE, (*NAMES, "other.svc"), BORN, LIFE)
+    assert next_step(state, 1000) is RotationStep.ISSUE
+    assert plan(state, [], (*NAMES, "other.svc"), BORN, LIFE) is RotationStep.ISSUE
+    again = advance(state, RotationStep.ISSUE, (*NAMES, "other.svc"), BORN, LIFE)
     assert again.trust[0] == state.trust[0]
     assert len(again.trust) == 2
 
 
 def test_a_successor_that_ended_unused_is_made_anew() -> None:
-    state = advance(first(), Step.PREPARE, NAMES, BORN + 700, replace(LIFE, certificate=100.0))
-    assert next_step(state, 850) is Step.PREPARE
-    again = advance(state, Step.PREPARE, NAMES, BORN + 850, LIFE)
+    state = advance(first(), RotationStep.PREPARE, NAMES, BORN + 700, replace(LIFE, certificate=100.0))
+    assert next_step(state, 850) is RotationStep.PREPARE
+    again = advance(state, RotationStep.PREPARE, NAMES, BORN + 850, LIFE)
     # the CA of the dead successor is gone, that of the one in use is not
     assert len(again.trust) == 2
     assert again.trust[0] == state.trust[0]
@@ -114,14 +114,14 @@ def test_one_ca_never_vouches_for_the_other() -> None:
 
 
 def test_the_secret_keeps_the_state_and_what_others_wrote() -> None:
-    state = advance(first(), Step.PREPARE, NAMES, BORN + 700, LIFE)
+    state = advance(first(), RotationStep.PREPARE, NAMES, BORN + 700, LIFE)
     before = {"metadata": {"name": "s", "resourceVersion": "7"}, "data": {"theirs": "eA=="}, "type": "Opaque"}
     secret = to_secret(state, before)
     assert from_secret(secret) == state
     assert secret["type"] == "Opaque"
     assert secret["metadata"]["resourceVersion"] == "7"
     assert secret["data"]["theirs"] == "eA=="
-    switched = to_secret(advance(state, Step.SWITCH, NAMES, BORN + 710, LIFE), secret)
+    switched = to_secret(advance(state, RotationStep.SWITCH, NAMES, BORN + 710, LIFE), secret)
     assert "next.key" not in switched["data"]
 
 

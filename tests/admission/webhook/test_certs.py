@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from admission.webhook.authority import Lifetimes, from_secret, split
-from admission.webhook.certs import OwnCertificates, Place, service_names
+from admission.webhook.certs import CertificateLocations, OwnCertificates, service_names
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.server import Handlers, Serving, serving
 from api.errors import Conflict
 from api.fake.server import FakeServer
@@ -26,7 +26,9 @@ from api.kube.settings import ClientSettings
 from tests.admission.webhook.test_server import HOST, asked
 
 LIFE = Lifetimes(certificate=3600.0, renew_before=600.0, settle=30.0)
-PLACE = Place("stowage-system", "cert", (HOST, *service_names("hook", "stowage-system")), "mutating", "validating")
+PLACE = CertificateLocations(
+    "stowage-system", "cert", (HOST, *service_names("hook", "stowage-system")), "mutating", "validating"
+)
 
 
 @dataclass
@@ -76,7 +78,7 @@ async def test_the_empty_secret_of_the_manifests_is_filled(kube: Kube) -> None:
 
 async def test_without_configurations_a_certificate_is_there_all_the_same(kube: Kube) -> None:
     tls = Serving()
-    place = Place("stowage-system", "cert", (HOST,), "absent", "")
+    place = CertificateLocations("stowage-system", "cert", (HOST,), "absent", "")
     await OwnCertificates(kube, place, tls, LIFE).once()
     assert tls.pair is not None
 
@@ -110,7 +112,7 @@ async def test_rotation_with_two_replicas_never_fails_a_client(kube: Kube) -> No
     tls = [Serving(), Serving()]
     keepers = [OwnCertificates(kube, PLACE, one, LIFE, wall=wall) for one in tls]
     await settled(*keepers)
-    handlers = Handlers(Lookups(), Rules())
+    handlers = Handlers(Lookups(), ReviewRules())
     async with contextlib.AsyncExitStack() as stack:
         ports = [await stack.enter_async_context(serving(handlers, one, HOST, 0)) for one in tls]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from admission.webhook.conversion import Bounds, converted
+from admission.webhook.conversion import ConversionLimits, converted
 from admission.webhook.review import BadReview
 from api.names import GROUP
 from tests.attacks.flood import CONVERSIONS
@@ -25,8 +25,8 @@ def queue(version: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/{version}", "kind": "ClusterQueue", "metadata": {"name": "cq"}, "spec": spec}
 
 
-def answered(body: bytes, bounds: Bounds | None = None) -> dict[str, Any]:
-    response: dict[str, Any] = json.loads(b"".join(converted(body, bounds or Bounds())))["response"]
+def answered(body: bytes, bounds: ConversionLimits | None = None) -> dict[str, Any]:
+    response: dict[str, Any] = json.loads(b"".join(converted(body, bounds or ConversionLimits())))["response"]
     return response
 
 
@@ -92,17 +92,19 @@ def test_a_hostile_conversion_takes_little_time_and_room(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("bounds", "said"),
     [
-        pytest.param(Bounds(values=3), "objects[0]: object: '6 values'", id="values"),
-        pytest.param(Bounds(answer=250), "objects[2]: the answer has more than 250 bytes", id="answer"),
-        pytest.param(Bounds(seconds=-1), "objects[0]: it took more than -1 s", id="time"),
+        pytest.param(ConversionLimits(values=3), "objects[0]: object: '6 values'", id="values"),
+        pytest.param(ConversionLimits(answer=250), "objects[2]: the answer has more than 250 bytes", id="answer"),
+        pytest.param(ConversionLimits(seconds=-1), "objects[0]: it took more than -1 s", id="time"),
     ],
 )
-def test_what_goes_beyond_a_bound_fails_with_its_place(bounds: Bounds, said: str) -> None:
+def test_what_goes_beyond_a_bound_fails_with_its_place(bounds: ConversionLimits, said: str) -> None:
     answer = answered(review(f"{GROUP}/v1beta2", [queue("v1beta1", cohort="x")] * 3), bounds)
     assert answer["result"]["message"].startswith(said)
 
 
-@pytest.mark.parametrize("bounds", [Bounds(object=90), Bounds(objects=2)], ids=["object", "objects"])
-def test_a_list_beyond_a_bound_is_bad(bounds: Bounds) -> None:
+@pytest.mark.parametrize(
+    "bounds", [ConversionLimits(object=90), ConversionLimits(objects=2)], ids=["object", "objects"]
+)
+def test_a_list_beyond_a_bound_is_bad(bounds: ConversionLimits) -> None:
     with pytest.raises(BadReview):
         converted(review(f"{GROUP}/v1beta2", [queue("v1beta1", cohort="x")] * 3), bounds)

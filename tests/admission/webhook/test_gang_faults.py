@@ -10,7 +10,7 @@ import pytest
 from admission.integrations import gang as dialects
 from admission.webhook import gangs, pod
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 
 LONG = "a" * 254
@@ -74,8 +74,8 @@ def a_pod(said: Said) -> dict[str, Any]:
 def answers(said: Said) -> list[str]:
     """What a user who creates such a pod is told."""
     made = a_pod(said)
-    pod.set_defaults(made, "ns", Lookups(), Rules())
-    errors = pod.validate_create(made, Rules()) if pod.is_gated(made) else []
+    pod.set_defaults(made, "ns", Lookups(), ReviewRules())
+    errors = pod.validate_create(made, ReviewRules()) if pod.is_gated(made) else []
     return [error.message for error in [*errors, *gangs.validate_create(made, "ns", Lookups())]]
 
 

@@ -11,7 +11,7 @@ from admission.integrations.gang import Gang, from_text
 from admission.webhook import gangs, pod
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import gang_keys, read_member
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 
 NAMED = {names.GANG_NAME: "g", names.GANG_MINIMUM: "2"}
@@ -23,7 +23,7 @@ def a_pod(labels: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
 
 
 def completed(made: dict[str, Any], lookups: Lookups | None = None) -> dict[str, Any]:
-    pod.set_defaults(made, "ns", lookups or Lookups(), Rules())
+    pod.set_defaults(made, "ns", lookups or Lookups(), ReviewRules())
     return made
 
 
@@ -106,9 +106,9 @@ def test_one_that_has_ended_binds_nobody() -> None:
 def test_what_was_written_down_stays() -> None:
     old, new = completed(a_pod()), completed(a_pod())
     new["metadata"]["annotations"][names.GANG_TERMS] = Gang("g", 1).to_text()
-    (error,) = pod.validate_update(old, new, Rules())
+    (error,) = pod.validate_update(old, new, ReviewRules())
     assert error.field == f"metadata.annotations[{names.GANG_TERMS}]"
-    assert pod.validate_update(old, completed(a_pod()), Rules()) == []
+    assert pod.validate_update(old, completed(a_pod()), ReviewRules()) == []
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_pod_that_changes_what_it_says_of_its_gang_is_told_the_label_that_it_c
     """Issue 16, A6: no annotation of ours is named, which the user has not written."""
     old = completed(a_pod())
     new = {**old, "metadata": {**old["metadata"], "labels": {**old["metadata"]["labels"], **changed}}}
-    (error,) = pod.validate_update(old, new, Rules())
+    (error,) = pod.validate_update(old, new, ReviewRules())
     assert (error.field, error.bad_value, error.detail) == (field, value, "field is immutable")
 
 

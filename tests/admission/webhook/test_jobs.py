@@ -11,22 +11,22 @@ from admission.webhook.annotations import QueueLevels
 from admission.webhook.defaults import set_defaults
 from admission.webhook.fields import Errors
 from admission.webhook.job import JOB
-from admission.webhook.jobs import Kind, queue_levels, validate_create, validate_update
+from admission.webhook.jobs import ReviewedKind, queue_levels, validate_create, validate_update
 from admission.webhook.jobset import JOBSET
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 from tests.admission.webhook.objects import BLOCK, QUEUE, RACK, job, jobset, lookups
 
 GATE = [{"name": names.TOPOLOGY_GATE}]
-RULES = Rules()
+RULES = ReviewRules()
 
 
 def defaulted(
     given: dict[str, Any],
-    kind: Kind = JOB,
+    kind: ReviewedKind = JOB,
     known: Lookups | None = None,
-    rules: Rules = RULES,
+    rules: ReviewRules = RULES,
     namespace: str = "ns",
 ) -> dict[str, Any]:
     changed = copy.deepcopy(given)
@@ -122,7 +122,7 @@ def test_a_job_that_is_not_managed_stays_as_it_is(
 
 
 def test_namespaces_are_told_by_their_labels() -> None:
-    rules = Rules(managed_namespaces={"matchLabels": {"team": "a"}})
+    rules = ReviewRules(managed_namespaces={"matchLabels": {"team": "a"}})
     known = Lookups(namespace_labels=lambda name: {"team": "a"} if name == "ns" else None)
     assert "suspend" in defaulted(job(), known=known, rules=rules)["spec"]
     assert "suspend" not in defaulted(job(), known=known, rules=rules, namespace="other")["spec"]
@@ -267,7 +267,7 @@ def test_the_jobs_level_is_enough_for_a_group() -> None:
 )
 def test_groups(counts: list[int], want: str) -> None:
     said = {names.PODSET_GROUP_NAME: "g", names.REQUIRED_TOPOLOGY: RACK}
-    rules = Rules(profile=names.COMPATIBLE)
+    rules = ReviewRules(profile=names.COMPATIBLE)
     errors = validate_create(jobset(None, **{f"j{i}": (n, 1, said) for i, n in enumerate(counts)}), JOBSET, rules)
     assert {error.detail for error in errors} == {want}
     assert len(errors) == len(counts)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from admission.webhook import flavors, queues, workloads
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api.names import HOSTNAME_LABEL
 from tests.admission.webhook.objects import BLOCK, RACK
 from tests.admission.webhook.test_jobs import lines
 
-RULES = Rules()
+RULES = ReviewRules()
 HOST_LAST = f"the {HOSTNAME_LABEL} label can only be used at the lowest level of topology"
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from admission.webhook.endpoints import owner_to_read
 from admission.webhook.lookups import Lookups
 from admission.webhook.review import decode, review
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 from tests.admission.webhook.objects import job
 from tests.admission.webhook.test_review import JOB_CONTROLLER, body
@@ -58,7 +58,7 @@ def a_child(name: str = "set-w-1", *, pods: int = 2, cpu: str = "1", label: str 
 def said(path: str, obj: Obj, owner: Obj | None, user: str = "tenant") -> str:
     """What is refused, empty for what is let in as it is."""
     request = structs.replace(decode(body(obj, user=user)), owner=owner)
-    response = review(path, request, DEFAULT_QUOTA, Rules())["response"]
+    response = review(path, request, DEFAULT_QUOTA, ReviewRules())["response"]
     assert not (response["allowed"] and "patch" in response), "it is queued by itself"
     return "" if response["allowed"] else str(response["status"]["message"])
 
@@ -107,17 +107,17 @@ def test_a_job_is_a_jobsets_only_where_the_jobset_would_have_made_it(child: Obj,
 def test_the_controller_of_jobs_is_believed_and_asks_for_nothing() -> None:
     assert said(POD, a_pod(), None, user=JOB_CONTROLLER) == ""
     for user, read in ((JOB_CONTROLLER, False), ("system:kube-controller-manager", False), ("tenant", True)):
-        assert (owner_to_read(POD, decode(body(a_pod(), user=user)), Rules()) is not None) is read
-    assert owner_to_read(JOB, decode(body(a_child(), user=JOB_CONTROLLER)), Rules()) is not None
-    assert owner_to_read(POD, decode(body(a_pod(kind="apps/v1/ReplicaSet"))), Rules()) is None
+        assert (owner_to_read(POD, decode(body(a_pod(), user=user)), ReviewRules()) is not None) is read
+    assert owner_to_read(JOB, decode(body(a_child(), user=JOB_CONTROLLER)), ReviewRules()) is not None
+    assert owner_to_read(POD, decode(body(a_pod(kind="apps/v1/ReplicaSet"))), ReviewRules()) is None
 
 
 def test_a_job_does_not_become_part_of_another_one() -> None:
     old = job(suspend=True)
     new = {**old, "metadata": {**old["metadata"], "ownerReferences": a_child()["metadata"]["ownerReferences"]}}
     request = decode(body(new, "UPDATE", old))
-    answer = review("/validate-batch-v1-job", request, Lookups(), Rules())["response"]
+    answer = review("/validate-batch-v1-job", request, Lookups(), ReviewRules())["response"]
     assert "metadata.ownerReferences: Forbidden" in answer["status"]["message"]
-    gone = review("/validate-batch-v1-job", decode(body(old, "UPDATE", new)), Lookups(), Rules())["response"]
+    gone = review("/validate-batch-v1-job", decode(body(old, "UPDATE", new)), Lookups(), ReviewRules())["response"]
     assert gone["allowed"]
     assert names.QUEUE_NAME_LABEL in old["metadata"]["labels"]

@@ -11,7 +11,7 @@ import pytest
 from admission.settings import AdmissionSettings
 from admission.webhook.lookups import Lookups
 from admission.webhook.options import webhook_rules
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 from api.queues import LocalQueue
 from tests.admission.webhook.objects import job, jobset
@@ -35,10 +35,10 @@ FREE = Lookups()
 QUOTA = Lookups(elastic_quotas=lambda _: [("scheduling.x-k8s.io", "quota")])
 DEFAULT = Lookups(local_queues=local("default"))
 OPTED_IN = Lookups(namespace_labels=lambda _: {names.MANAGED_NAMESPACE: "true"})
-ALL_WAIT = Rules(manage_jobs_without_queue_name=True)
+ALL_WAIT = ReviewRules(manage_jobs_without_queue_name=True)
 
 
-def errors(path: str, obj: Obj, known: Lookups = FREE, old: Obj | None = None, rules: Rules | None = None) -> str:
+def errors(path: str, obj: Obj, known: Lookups = FREE, old: Obj | None = None, rules: ReviewRules | None = None) -> str:
     """What the webhook says of it, empty where it lets it in; new pods and Jobs are completed first."""
     verb = "mutate" if path in (POD, JOB) and old is None else "validate"
     response = answer(f"/{verb}-{path}", body(obj, "UPDATE" if old else "CREATE", old), known, rules)
@@ -115,7 +115,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["capacityscheduler", "sakkara", "ours"])
 def test_schedulers_of_the_documents_and_of_the_setting_are_taken_over(kind: str, name: str) -> None:
-    rules = Rules(taken_over_schedulers=Rules().taken_over_schedulers | {"ours"})
+    rules = ReviewRules(taken_over_schedulers=ReviewRules().taken_over_schedulers | {"ours"})
     response = answer(f"/mutate-{kind}", body(with_scheduler(kind, name)), None, rules)
     assert response["allowed"], response
     found = made(f"/mutate-{kind}", with_scheduler(kind, name)) if name != "ours" else None
@@ -126,7 +126,9 @@ def test_schedulers_of_the_documents_and_of_the_setting_are_taken_over(kind: str
 def test_any_other_scheduler_is_refused_with_the_field(kind: str, at: str) -> None:
     text = errors(kind, with_scheduler(kind, "volcano"))
     assert f'{at}.schedulerName: Unsupported value: "volcano": supported values: "capacityscheduler", "default' in text
-    assert errors(kind, with_scheduler(kind, "volcano"), rules=Rules(kept_schedulers=frozenset({"volcano"}))) == ""
+    assert (
+        errors(kind, with_scheduler(kind, "volcano"), rules=ReviewRules(kept_schedulers=frozenset({"volcano"}))) == ""
+    )
 
 
 def test_what_names_no_queue_may_name_any_scheduler() -> None:
@@ -160,14 +162,14 @@ def test_settings_name_schedulers() -> None:
 @pytest.mark.parametrize(
     ("known", "rules"),
     [
-        pytest.param(FREE, Rules(), id="free"),
-        pytest.param(QUOTA, Rules(), id="quota"),
-        pytest.param(DEFAULT, Rules(), id="default"),
-        pytest.param(OPTED_IN, Rules(), id="managed"),
+        pytest.param(FREE, ReviewRules(), id="free"),
+        pytest.param(QUOTA, ReviewRules(), id="quota"),
+        pytest.param(DEFAULT, ReviewRules(), id="default"),
+        pytest.param(OPTED_IN, ReviewRules(), id="managed"),
         pytest.param(FREE, ALL_WAIT, id="all-wait"),
     ],
 )
-def test_queues_of_gangs_are_reserved(queue: str, known: Lookups, rules: Rules) -> None:
+def test_queues_of_gangs_are_reserved(queue: str, known: Lookups, rules: ReviewRules) -> None:
     named = {QUEUE: queue}
     said = f'metadata.labels[{QUEUE}]: Forbidden: "{queue}" is reserved for gangs that name no queue'
     for kind, obj in (
@@ -240,15 +242,15 @@ def test_nothing_is_added_to_who_a_pod_is(key: str) -> None:
 @pytest.mark.parametrize(
     ("known", "rules", "stays"),
     [
-        pytest.param(FREE, Rules(), False, id="free-as-in-Kueue"),
-        pytest.param(QUOTA, Rules(), True, id="quota"),
-        pytest.param(DEFAULT, Rules(), True, id="default"),
-        pytest.param(OPTED_IN, Rules(), True, id="managed"),
+        pytest.param(FREE, ReviewRules(), False, id="free-as-in-Kueue"),
+        pytest.param(QUOTA, ReviewRules(), True, id="quota"),
+        pytest.param(DEFAULT, ReviewRules(), True, id="default"),
+        pytest.param(OPTED_IN, ReviewRules(), True, id="managed"),
         pytest.param(FREE, ALL_WAIT, True, id="all-wait"),
     ],
 )
 @pytest.mark.parametrize("kind", [JOB, JOBSET])
-def test_a_job_that_was_queued_stays_queued(kind: str, known: Lookups, rules: Rules, stays: bool) -> None:
+def test_a_job_that_was_queued_stays_queued(kind: str, known: Lookups, rules: ReviewRules, stays: bool) -> None:
     old: Obj = job(suspend=True) if kind == JOB else jobset({}, w=(1, 1, {}))
     old["spec"]["suspend"] = True
     new: Obj = {**old, "metadata": {**old["metadata"], "labels": {}}}

@@ -15,7 +15,7 @@ from admission.webhook.endpoints import MUTATING, VALIDATING
 from admission.webhook.lookups import Lookups
 from admission.webhook.patch import json_patch
 from admission.webhook.review import BadReview, decode, review
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 from tests.admission.webhook.objects import BLOCK, RACK, job, lookups
 
@@ -38,8 +38,8 @@ def body(obj: Any, operation: str = "CREATE", old: Any = None, user: str = "") -
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 
 
-def answer(path: str, data: bytes, known: Lookups | None = None, rules: Rules | None = None) -> dict[str, Any]:
-    reply = review(path, decode(data), known or Lookups(), rules or Rules())
+def answer(path: str, data: bytes, known: Lookups | None = None, rules: ReviewRules | None = None) -> dict[str, Any]:
+    reply = review(path, decode(data), known or Lookups(), rules or ReviewRules())
     assert reply["apiVersion"] == "admission.k8s.io/v1"
     assert reply["response"]["uid"] == "u-1"
     response: dict[str, Any] = reply["response"]
@@ -139,7 +139,7 @@ def test_a_pod_of_a_job_that_is_marked_as_one_on_its_own_is_let_in_with_a_warnin
 @pytest.mark.parametrize("kind", ["clusterqueue", "resourceflavor"])
 def test_the_finalizer_goes_in_where_somebody_takes_it_out(kind: str, in_use: bool) -> None:
     path = f"/mutate-kueue-x-k8s-io-v1beta2-{kind}"
-    response = answer(path, body({"metadata": {"name": "x"}}), rules=Rules(in_use_finalizer=in_use))
+    response = answer(path, body({"metadata": {"name": "x"}}), rules=ReviewRules(in_use_finalizer=in_use))
     assert ("patch" in response) is in_use
 
 

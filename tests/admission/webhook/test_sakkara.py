@@ -14,7 +14,7 @@ from admission.webhook.job import JOB
 from admission.webhook.jobs import validate_create
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import GangPod, read_member
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 from api.queues import LocalQueue
 
@@ -30,7 +30,7 @@ def a_pod(cpus: str = "1", labels: dict[str, str] | None = None, **spec: Any) ->
 
 
 def completed(made: dict[str, Any], lookups: Lookups | None = None) -> dict[str, Any]:
-    pod.set_defaults(made, "ns", lookups or Lookups(), Rules())
+    pod.set_defaults(made, "ns", lookups or Lookups(), ReviewRules())
     return made
 
 
@@ -116,14 +116,14 @@ def a_job(labels: dict[str, str] | None = None) -> dict[str, Any]:
 def test_a_job_of_no_queue_is_left_to_its_pods_also_where_others_get_one() -> None:
     job = a_job()
     queue = LocalQueue.from_wire({"metadata": {"name": "default", "namespace": "ns"}})
-    set_defaults(job, "ns", JOB, Lookups(local_queues={"ns/default": queue}), Rules())
+    set_defaults(job, "ns", JOB, Lookups(local_queues={"ns/default": queue}), ReviewRules())
     assert job == a_job()
 
 
 def test_a_job_that_names_a_queue_itself_is_refused() -> None:
     job = a_job({names.QUEUE_NAME_LABEL: "q"})
     del job["spec"]["template"]["spec"]["schedulerName"]
-    (error,) = validate_create(job, JOB, Rules())
+    (error,) = validate_create(job, JOB, ReviewRules())
     assert error.message == (
         "spec.template.metadata.labels[sakkara.group.name]: Forbidden: "
         "a group is admitted by its pods: the queue's name belongs on their template, not on the job"

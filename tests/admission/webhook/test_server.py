@@ -13,10 +13,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from admission.webhook.authority import Pair, issue
+from admission.webhook.authority import ServingCertificate, issue
 from admission.webhook.certs import MountedCertificates, keep
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.webhook.server import Handlers, Limits, Serving, serving
 from api.names import REQUIRE_TOPOLOGY
 from hack.controlplane import pki
@@ -49,13 +49,13 @@ async def running(
     tls = Serving(clients)
     pair, authority = issue((HOST, "localhost"), time.time(), 3600.0)
     await tls.load(pair)
-    async with serving(handlers or Handlers(Lookups(), Rules()), tls, HOST, 0, limits) as port:
+    async with serving(handlers or Handlers(Lookups(), ReviewRules()), tls, HOST, 0, limits) as port:
         yield port, authority, tls
 
 
 async def test_reviews_and_health() -> None:
     ready: list[bool] = []
-    async with running(Handlers(Lookups(), Rules(), ready=lambda: bool(ready))) as (port, authority, _):
+    async with running(Handlers(Lookups(), ReviewRules(), ready=lambda: bool(ready))) as (port, authority, _):
         assert await asked(port, authority) == (200, "ok\n")
         assert await asked(port, authority, "/readyz") == (503, "not synced yet\n")
         ready.append(True)
@@ -96,7 +96,7 @@ class Failing(dict[str, Any]):
 async def test_a_failure_of_ours_is_named_and_the_server_stays(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[tuple[str, str]] = []
     broken: Mapping[str, Any] = Failing()
-    handlers = Handlers(Lookups(broken), Rules(), observe=lambda path, outcome: seen.append((path, outcome)))
+    handlers = Handlers(Lookups(broken), ReviewRules(), observe=lambda path, outcome: seen.append((path, outcome)))
     async with running(handlers) as (port, authority, _):
         answer = await asked(port, authority, MUTATE_JOB, body(job(labels={})))
         assert answer == (500, "internal error: RuntimeError: the copy is gone\n")
@@ -124,12 +124,12 @@ async def test_a_certificate_that_does_not_fit_its_key_is_not_taken() -> None:
     async with running() as (port, authority, tls):
         one, two = (issue((HOST,), time.time(), 60.0)[0] for _ in range(2))
         with pytest.raises(ssl.SSLError):
-            await tls.load(Pair(one.certificate, two.key))
+            await tls.load(ServingCertificate(one.certificate, two.key))
         assert (await asked(port, authority))[0] == 200
 
 
 async def test_mounted_certificates_are_followed(tmp_path: Path) -> None:
-    def write(pair: Pair) -> None:
+    def write(pair: ServingCertificate) -> None:
         (tmp_path / "tls.crt").write_bytes(pair.certificate)
         (tmp_path / "tls.key").write_bytes(pair.key)
 
@@ -139,7 +139,7 @@ async def test_mounted_certificates_are_followed(tmp_path: Path) -> None:
     try:
         write(first[0])  # at the first pass the files may not be there yet
         await asyncio.wait_for(loaded.wait(), 60)
-        async with serving(Handlers(Lookups(), Rules()), tls, HOST, 0) as port:
+        async with serving(Handlers(Lookups(), ReviewRules()), tls, HOST, 0) as port:
             assert (await asked(port, first[1]))[0] == 200
             write(second[0])
             async with asyncio.timeout(60):
@@ -227,7 +227,7 @@ async def test_a_large_review_looks_again_where_the_copy_changed_meanwhile() -> 
             return False
 
     changing: Mapping[str, Any] = Changing()
-    async with running(Handlers(Lookups(changing), Rules()), Limits(small=10)) as (port, authority, _):
+    async with running(Handlers(Lookups(changing), ReviewRules()), Limits(small=10)) as (port, authority, _):
         assert (await asked(port, authority, MUTATE_JOB, body(job(labels={}))))[0] == 200
 
 
@@ -235,7 +235,7 @@ async def test_only_clients_with_the_right_certificate_are_answered(tmp_path: Pa
     ours, others = pki.Authority(tmp_path / "ours"), pki.Authority(tmp_path / "others")
     known, stranger = (each.client("client", "kube-apiserver", ()) for each in (ours, others))
 
-    async def status(bundle: bytes, pair: pki.Pair | None) -> int | None:
+    async def status(bundle: bytes, pair: pki.KeyPairFiles | None) -> int | None:
         context = trusting(bundle)
         if pair is not None:
             context.load_cert_chain(pair.certificate, pair.key)
@@ -251,7 +251,7 @@ async def test_only_clients_with_the_right_certificate_are_answered(tmp_path: Pa
         assert await status(authority, known) == 200
         assert await status(authority, None) is None
         assert await status(authority, stranger) is None
-    async with running(Handlers(Lookups(), Rules(), clients=("front-proxy",)), clients=ours.certificate) as (
+    async with running(Handlers(Lookups(), ReviewRules(), clients=("front-proxy",)), clients=ours.certificate) as (
         port,
         authority,
         _,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission.webhook import leaderworkerset
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api import names
 from tests.admission.webhook.objects import lookups
 from tests.admission.webhook.test_pod import GATES, made, refused
@@ -326,7 +326,7 @@ def test_a_leaderworkerset_without_a_queue_gets_the_namespaces_own_when_it_is_ma
     asked = a_group_set(queue="")
     if stored:
         asked["metadata"]["uid"] = "u"
-    leaderworkerset.set_defaults(asked, "ns", lookups(default_queue=True), Rules())
+    leaderworkerset.set_defaults(asked, "ns", lookups(default_queue=True), ReviewRules())
     assert asked["metadata"]["labels"].get(names.QUEUE_NAME_LABEL) == queue
     template = asked["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]
     assert template["labels"].get(names.QUEUE_NAME_LABEL) == queue

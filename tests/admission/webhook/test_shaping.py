@@ -16,13 +16,13 @@ from admission.webhook.job import JOB
 from admission.webhook.jobs import validate_create, with_profile
 from admission.webhook.jobset import JOBSET
 from admission.webhook.options import webhook_rules
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from admission.world.rules import rules_of
 from api import names
 from tests.admission.webhook.objects import BLOCK, RACK, job, jobset, lookups
 from tests.admission.webhook.test_jobs import lines
 
-RULES = Rules()
+RULES = ReviewRules()
 SHAPED, RELAX, PROFILE = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.PLACEMENT_PROFILE
 ON_JOB, ON_TEMPLATE = "metadata.annotations", "spec.template.metadata.annotations"
 PARTS = '{"rack": {"type": "spread", "partitions": 2}, "node": {"type": "pack"}}'

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from api.fake.faults import Fault, Faults, Rates
+from api.fake.faults import Faults, InjectedFault, Rates
 from api.fake.server import FakeServer, FakeSettings
 from api.fake.store import Store
 from api.kube.resources import Resource
@@ -40,34 +40,38 @@ def named(name: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("fault", "method", "status"),
     [
-        (Fault.BUSY, "GET", 429),
-        (Fault.BROKEN, "GET", 500),
-        (Fault.UNAVAILABLE, "POST", 503),
-        (Fault.CONFLICT, "PATCH", 409),
+        (InjectedFault.BUSY, "GET", 429),
+        (InjectedFault.BROKEN, "GET", 500),
+        (InjectedFault.UNAVAILABLE, "POST", 503),
+        (InjectedFault.CONFLICT, "PATCH", 409),
     ],
 )
-async def test_a_refusal_stands_in_for_the_answer_and_nothing_is_done(fault: Fault, method: str, status: int) -> None:
+async def test_a_refusal_stands_in_for_the_answer_and_nothing_is_done(
+    fault: InjectedFault, method: str, status: int
+) -> None:
     async with stormy({fault: 1.0}) as (faults, store, session):
         path = f"{MAPS}/m" if method == "PATCH" else MAPS
         async with session.request(method, path, json=named("m")) as answer:
             assert answer.status == status
             assert (await answer.json())["code"] == status
-            assert ("Retry-After" in answer.headers) == (fault is Fault.BUSY) or fault is Fault.UNAVAILABLE
+            assert ("Retry-After" in answer.headers) == (
+                fault is InjectedFault.BUSY
+            ) or fault is InjectedFault.UNAVAILABLE
         assert faults.struck == {fault: 1}
         assert store.find("", "configmaps", "m", "default") is None
 
 
 async def test_clients_that_are_no_victims_are_spared_and_after_the_storm_all() -> None:
-    async with stormy({Fault.BROKEN: 1.0}, token="spared") as (_, __, session), session.get(MAPS) as answer:
+    async with stormy({InjectedFault.BROKEN: 1.0}, token="spared") as (_, __, session), session.get(MAPS) as answer:
         assert answer.status == 200
-    async with stormy({Fault.BROKEN: 1.0}) as (faults, _, session):
+    async with stormy({InjectedFault.BROKEN: 1.0}) as (faults, _, session):
         faults.end()
         async with session.get(MAPS) as answer:
             assert answer.status == 200
 
 
 async def test_an_answer_that_is_cut_leaves_the_write_done() -> None:
-    async with stormy({Fault.CUT: 1.0}) as (_, store, session):
+    async with stormy({InjectedFault.CUT: 1.0}) as (_, store, session):
         for n in range(8):  # some connections are cut, some answers become a 504
             try:
                 async with session.post(MAPS, json=named(f"m{n}")) as answer:
@@ -78,17 +82,19 @@ async def test_an_answer_that_is_cut_leaves_the_write_done() -> None:
 
 
 async def test_a_watch_from_a_version_is_gone_and_so_is_a_continued_list() -> None:
-    async with stormy({Fault.GONE: 1.0}) as (faults, _, session):
+    async with stormy({InjectedFault.GONE: 1.0}) as (faults, _, session):
         for query in ("watch=1&resourceVersion=1", "limit=1&continue=x"):
             async with session.get(f"{MAPS}?{query}") as answer:
                 assert answer.status == 410
         async with session.get(MAPS) as answer:
             assert answer.status == 200
-        assert faults.struck[Fault.GONE] == 2
+        assert faults.struck[InjectedFault.GONE] == 2
 
 
-@pytest.mark.parametrize(("fault", "expected"), [(Fault.DUPLICATE, ["m0", "m0"]), (Fault.REORDER, ["m0"])])
-async def test_what_a_watch_sends_comes_twice_or_later(fault: Fault, expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("fault", "expected"), [(InjectedFault.DUPLICATE, ["m0", "m0"]), (InjectedFault.REORDER, ["m0"])]
+)
+async def test_what_a_watch_sends_comes_twice_or_later(fault: InjectedFault, expected: list[str]) -> None:
     async with stormy({fault: 1.0}) as (_, store, session), session.get(f"{MAPS}?watch=1") as response:
         store.create(CONFIG_MAPS, named("m0"), "default")
         lines = [await asyncio.wait_for(response.content.readline(), WAIT) for _ in expected]
@@ -96,7 +102,7 @@ async def test_what_a_watch_sends_comes_twice_or_later(fault: Fault, expected: l
 
 
 async def test_a_silent_watch_says_nothing_more_while_a_new_one_after_the_storm_does() -> None:
-    async with stormy({Fault.SILENT: 1.0}) as (faults, store, session):
+    async with stormy({InjectedFault.SILENT: 1.0}) as (faults, store, session):
         async with session.get(f"{MAPS}?watch=1&allowWatchBookmarks=true") as response:
             store.create(CONFIG_MAPS, named("m0"), "default")
             with pytest.raises(TimeoutError):
@@ -109,7 +115,7 @@ async def test_a_silent_watch_says_nothing_more_while_a_new_one_after_the_storm_
 
 
 async def test_a_dropped_watch_ends() -> None:
-    async with stormy({Fault.DROPPED: 1.0}) as (_, store, session):
+    async with stormy({InjectedFault.DROPPED: 1.0}) as (_, store, session):
         try:
             async with session.get(f"{MAPS}?watch=1") as response:
                 store.create(CONFIG_MAPS, named("m0"), "default")
@@ -121,7 +127,7 @@ async def test_a_dropped_watch_ends() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_the_same_seed_strikes_the_same_requests(seed: int) -> None:
     async def fates() -> list[int]:
-        async with stormy({Fault.BROKEN: 0.5}, seed) as (_, __, session):
+        async with stormy({InjectedFault.BROKEN: 0.5}, seed) as (_, __, session):
             statuses = []
             for _ in range(20):
                 async with session.get(MAPS) as answer:

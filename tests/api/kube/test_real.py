@@ -19,11 +19,11 @@ from api.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS
 from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings
 from api.pods import Node
 from hack.controlplane.cluster import ControlPlane
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.api.kube.clock import until
 
 pytestmark = pytest.mark.e2e
-CONTROL_PLANE = Options(kwok=False, scheduler=False, controller_manager=False)
+CONTROL_PLANE = ClusterOptions(kwok=False, scheduler=False, controller_manager=False)
 
 
 @pytest_asyncio.fixture

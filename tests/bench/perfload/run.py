@@ -18,21 +18,21 @@ import uvloop
 
 from admission.cli.install import CONFIG
 from admission.cli.ports import free_port
-from admission.cli.processes import Child, Processes
+from admission.cli.processes import ChildProcess, StowageProcesses
 from api import names
 from api.kube.client import Kube
 from api.kube.resources import ALL, CLUSTER_QUEUES
 from api.kube.settings import ClientSettings
 from hack.controlplane.api import Api, eventually
 from hack.controlplane.cluster import ControlPlane
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.bench.measure import costs, page_of, pid_of, servers
 from tests.bench.perfload import figures, objects
 from tests.bench.perfload.driver import Driver
 from tests.bench.simulate import LOAD
 
 _STOWAGE = "stowage-system"
-_CLUSTER = Options(
+_CLUSTER = ClusterOptions(
     kwok=False,
     scheduler=False,
     controller_manager=False,
@@ -58,7 +58,7 @@ class Run:
         return f"{who}, {where} topology, {self.fraction:.0%} of the load"
 
 
-class Profiled(Child):
+class Profiled(ChildProcess):
     """The controller under a profile."""
 
     async def start(self) -> None:
@@ -73,7 +73,7 @@ class Profiled(Child):
             )
 
 
-async def profiled(processes: Processes) -> None:
+async def profiled(processes: StowageProcesses) -> None:
     """Starts the controller anew, under a profile."""
     plain = processes.children["controller"]
     await plain.stop()
@@ -113,7 +113,7 @@ async def _measure(chosen: Run, cluster: ControlPlane, folder: Path) -> None:
             await _drive(chosen, kube, cluster, child)
 
 
-async def _drive(chosen: Run, kube: Kube, cluster: ControlPlane, child: Child) -> None:
+async def _drive(chosen: Run, kube: Kube, cluster: ControlPlane, child: ChildProcess) -> None:
     arrivals, driver = objects.arrivals(LOAD, chosen.fraction, topology=chosen.topology), Driver(kube, {})
     processes = {**servers(cluster), child.name: pid_of(child), "mimic": os.getpid()}
     before, busy, begun = costs(processes), figures.busy_seconds(), time.monotonic()
@@ -136,17 +136,17 @@ async def _drive(chosen: Run, kube: Kube, cluster: ControlPlane, child: Child) -
 
 
 @contextlib.asynccontextmanager
-async def _decider(chosen: Run, cluster: ControlPlane, folder: Path) -> AsyncIterator[Child]:
+async def _decider(chosen: Run, cluster: ControlPlane, folder: Path) -> AsyncIterator[ChildProcess]:
     account = await asyncio.to_thread(cluster.service_account, _STOWAGE, "stowage-controller")
     if chosen.floor:
-        child = Child("stamp", {}, folder / "stamp.log", free_port())
+        child = ChildProcess("stamp", {}, folder / "stamp.log", free_port())
         with child.log.open("ab") as log:
             child.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "tests.bench.perfload.stamp", str(account), stdout=log, stderr=subprocess.STDOUT
             )
     else:
         environment = {"STOWAGE_KUBECONFIG": str(account), "STOWAGE_HEALTH_HOST": "127.0.0.1"}
-        kind = Profiled if chosen.top else Child
+        kind = Profiled if chosen.top else ChildProcess
         child = kind("controller", environment, folder / "controller.log", free_port())
         await child.start()
         await child.ready(120.0)

@@ -12,9 +12,9 @@ from admission.engine.model import PlacementOptions, Profile
 from admission.webhook.defaults import set_defaults
 from admission.webhook.fields import Errors
 from admission.webhook.job import JOB
-from admission.webhook.jobs import Kind, validate_create, validate_update
+from admission.webhook.jobs import ReviewedKind, validate_create, validate_update
 from admission.webhook.lookups import Lookups
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from api.meta import KubeObject
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
 from tests.conformance import runner
@@ -33,10 +33,10 @@ def run(case: dict[str, Any]) -> None:
         assert_errors(judged(given, JOB, rules), case["want"]["wantValidationErrs"])
 
 
-def rules_of(case: dict[str, Any]) -> Rules:
+def rules_of(case: dict[str, Any]) -> ReviewRules:
     """Kueue's behaviour under the case's gates."""
     gates = runner.gates(case)
-    return Rules(
+    return ReviewRules(
         topology_aware=gates["TopologyAwareScheduling"],
         slice_sizes=gates["TASValidateWorkloadSliceSize"],
         elastic_jobs=gates["ElasticJobsViaWorkloadSlices"],
@@ -68,14 +68,14 @@ def _keyed(objects: list[T]) -> dict[str, T]:
     return {one.key: one for one in objects}
 
 
-def defaulted(job: dict[str, Any], kind: Kind, given: dict[str, Any], rules: Rules) -> dict[str, Any]:
+def defaulted(job: dict[str, Any], kind: ReviewedKind, given: dict[str, Any], rules: ReviewRules) -> dict[str, Any]:
     """The job after the defaults of its creation."""
     changed = copy.deepcopy(job)
     set_defaults(changed, job["metadata"]["namespace"], kind, lookups_of(given), rules)
     return changed
 
 
-def judged(given: dict[str, Any], kind: Kind, rules: Rules) -> Errors:
+def judged(given: dict[str, Any], kind: ReviewedKind, rules: ReviewRules) -> Errors:
     """The errors of the creation or change in the case."""
     if "job" in given:
         return validate_create(given["job"], kind, rules)

@@ -11,13 +11,13 @@ from typing import Any
 
 from admission.webhook import flavors, queues, workloads
 from admission.webhook.fields import Errors
-from admission.webhook.rules import Rules
+from admission.webhook.rules import ReviewRules
 from tests.conformance.suites.topology_request_from_annotations import wire
 from tests.conformance.suites.webhooks_job import rules_of
 
 Given = dict[str, Any]
 
-JUDGES: dict[str, Callable[[Given, Rules], Errors]] = {
+JUDGES: dict[str, Callable[[Given, ReviewRules], Errors]] = {
     "TestValidateWorkload": lambda given, rules: workloads.validate_create(given["workload"], rules),
     "TestValidateWorkloadUpdate": lambda given, rules: workloads.validate_update(
         given["before"], given["after"], rules

@@ -17,7 +17,7 @@ from admission.integrations.pod import QueuedPodReader
 from admission.webhook.fields import Errors
 from admission.webhook.lookups import Lookups
 from admission.webhook.pod import set_defaults, validate_create, validate_update, warnings
-from admission.webhook.rules import GroupKind, Rules
+from admission.webhook.rules import GroupKind, ReviewRules
 from api.labels import matches
 from api.queues import LocalQueue, WorkloadPriorityClass
 from tests.conformance.suites.topology_request_from_annotations import wire
@@ -64,7 +64,7 @@ def _owners(given: dict[str, Any]) -> frozenset[GroupKind]:
     return frozenset(KINDS[name] for name in given.get("enableIntegrations") or () if name in KINDS)
 
 
-def _defaulted(given: dict[str, Any], rules: Rules) -> dict[str, Any]:
+def _defaulted(given: dict[str, Any], rules: ReviewRules) -> dict[str, Any]:
     labels = {
         one["metadata"]["name"]: one["metadata"].get("labels", {})
         for one in given["initObjects"]

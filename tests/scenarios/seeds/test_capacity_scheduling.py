@@ -35,12 +35,12 @@ from api.kube.resources import (
 from api.meta import find_condition
 from api.names import ADMISSION_GATE, HOSTNAME_LABEL, QUOTA_RESERVED
 from api.workloads import Workload
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.standins import Deployments, StatefulSets, running
 
-CONTROL_PLANE = Options(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True)
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = {"STOWAGE_CONTROLLER__WAIT_REPORT_PERIOD": "0.5", "STOWAGE_CONTROLLER__QUEUE_STATUS_PERIOD": "0.5"}
 GPU = "nvidia.com/gpu"

@@ -21,7 +21,7 @@ from api.kube.resources import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from api.meta import find_condition, is_true, parse_time
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.fixtures import cluster, control_plane_tools
-from hack.controlplane.options import Options
+from hack.controlplane.options import ClusterOptions
 from tests.admission.controllers.jobs.world import World, embedded, eventually, real
 from tests.admission.integrations.samples import batch_job, counts, sample
 
@@ -33,7 +33,7 @@ KINDS = pytest.mark.parametrize("kind", [BATCH, JOBSET, DECLARED], ids=lambda ki
 COMPLETE = {BATCH: "Complete", JOBSET: "Completed", DECLARED: "Succeeded"}
 
 
-CONTROL_PLANE = Options(jobset=True, kwok=False, scheduler=False)
+CONTROL_PLANE = ClusterOptions(jobset=True, kwok=False, scheduler=False)
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.e2e)])

@@ -288,7 +288,7 @@ def command_says(made: Made, folder: Path) -> tuple[dict[str, Any], str]:
     outs = []
     for as_json in (True, False):
         out = Console(file=io.StringIO(), width=100_000)
-        asked = command.Asked("ns/w", as_json=as_json, snapshot=folder / "snapshot.json")
+        asked = command.ExplainArguments("ns/w", as_json=as_json, snapshot=folder / "snapshot.json")
         assert command.run(asked, WorldRules(), out, Console(file=io.StringIO())) == 0
         assert isinstance(out.file, io.StringIO)
         outs.append(out.file.getvalue())
