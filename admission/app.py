@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from admission import metrics
-from admission.assembly import Part, Run, Shared, deciding, dialects, gangs, living, plain_pods, whole_jobs
+from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gangs, living, plain_pods, whole_jobs
 from admission.controllers.cluster_view import make_views
 from admission.controllers.status import legacy_reasons
 from admission.job_kinds import JobKinds
@@ -65,7 +65,7 @@ class _Controller:
         known = gangs(shared)
         own: tuple[Run, ...] = (("events", recorder.run), ("audit", self._audit))
         self.parts = (
-            Part(runs=own),
+            ProcessPart(runs=own),
             decides.part,
             living(shared, decides),
             whole_jobs(shared),

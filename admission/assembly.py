@@ -88,7 +88,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProcessPart:
     """What a part of the process watches always, and what it runs while we lead."""
 
     informers: tuple[Informer[Any], ...] = ()
@@ -99,7 +99,7 @@ class Part:
 class Deciding:
     """The ledger, the queues and the cycle over them."""
 
-    part: Part
+    part: ProcessPart
     state: SchedulerState
     ledger: Ledger
     queues: PendingQueues
@@ -133,7 +133,7 @@ def deciding(shared: Shared) -> Deciding:
     context = SchedulerContext(feed, ledger, queues, due, section, sharing, readiness)
     times = SolverTimes(views.workloads.objects.get)
     scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=times.spent)
-    part = Part(
+    part = ProcessPart(
         runs=(
             ("scheduler", scheduler.run),
             ("wait reasons", waits.reconciler.run),
@@ -154,7 +154,7 @@ def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Rea
     return Readiness(shared.views, requeue_all) if rules.enabled and rules.block_admission else None
 
 
-def living(shared: Shared, decides: Deciding) -> Part:
+def living(shared: Shared, decides: Deciding) -> ProcessPart:
     """The lives of Workloads and nodes, and what queues say of themselves."""
     settings, views, writer, recorder = shared.settings, shared.views, shared.writer, shared.recorder
     section, gauges = settings.controller, shown(settings)
@@ -171,7 +171,7 @@ def living(shared: Shared, decides: Deciding) -> Part:
     period = section.queue_status_period
     status = QueueController(writer, views, decides.queues, quota, period, shares=shares, shown=gauges)
     lives = Lives(views, by_local_queue=gauges.local_queues)
-    return Part(
+    return ProcessPart(
         (waiting,),
         runs=(
             ("workloads", workloads.run),
@@ -183,7 +183,7 @@ def living(shared: Shared, decides: Deciding) -> Part:
     )
 
 
-def whole_jobs(shared: Shared) -> Part:
+def whole_jobs(shared: Shared) -> ProcessPart:
     """Jobs that are suspended and started as a whole, and the kinds that JobKinds declare."""
     views, settings = shared.views, shared.settings
     informers = {
@@ -204,7 +204,7 @@ def whole_jobs(shared: Shared) -> Part:
     views.namespaces.add_handler(lambda change: jobs.namespace_changed(change.key))
     kinds = JobKindController(shared.writer, shared.job_kinds, jobs, shared.labels, time.time)
     unmanaged = UnmanagedKinds(shared.kube, shared.recorder)
-    return Part(
+    return ProcessPart(
         (*informers.values(), shared.job_kinds.informer, *unmanaged.informers.values()),
         (("jobs", jobs.run), ("job kinds", kinds.run), ("kinds that are not managed", unmanaged.run)),
     )
@@ -232,7 +232,7 @@ def gangs(shared: Shared) -> Gangs:
     return Gangs(pods, PodGroups(groups, described), described, maps, (pods, *groups.values(), maps))
 
 
-def plain_pods(shared: Shared, known: Gangs) -> Part:
+def plain_pods(shared: Shared, known: Gangs) -> ProcessPart:
     """Pods that are queued by themselves, in groups and in sets."""
     views, section = shared.views, shared.settings.controller
     priorities = views.workload_priorities, views.priorities
@@ -262,7 +262,7 @@ def plain_pods(shared: Shared, known: Gangs) -> Part:
     views.namespaces.add_handler(lambda change: pods.namespace_changed(change.key))
     views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
     pod_groups = PodGroupController(shared.writer, known.pods, known.pod_groups, views.workloads)
-    return Part(
+    return ProcessPart(
         (*known.informers, *of_kind.values()),
         (
             ("pods", pods.run),
@@ -274,7 +274,7 @@ def plain_pods(shared: Shared, known: Gangs) -> Part:
     )
 
 
-def dialects(shared: Shared, known: Gangs, decides: Deciding) -> Part:
+def dialects(shared: Shared, known: Gangs, decides: Deciding) -> ProcessPart:
     """Elastic quotas, and what Sakkara's groups are told."""
     views = shared.views
     quotas = {kind: WhenServed(shared.kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
@@ -290,7 +290,7 @@ def dialects(shared: Shared, known: Gangs, decides: Deciding) -> Part:
         decides.times,
         at_once=shared.settings.controller.writes,
     )
-    return Part(
+    return ProcessPart(
         (*quotas.values(), members),
         (
             ("elastic quotas", ElasticQuotaController(shared.writer, views, quotas, shared.recorder).run),

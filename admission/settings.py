@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from admission.engine.model import Counting, PlacementOptions, Profile
 from admission.engine.quota.charging import ResourceRules, Transformation
-from admission.engine.quota.fairness import FairSharing, FairStrategy
+from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from api import duration
 from api.errors import InvalidQuantity
 from api.kube.environment import Environment, Section
@@ -164,11 +164,11 @@ class FairSharingSection(Section):
     def _said_to_be_on(self) -> Self:
         return _switched(self, "enable")
 
-    def rules(self) -> FairSharing | None:
+    def rules(self) -> FairSharingRules | None:
         """As the engine takes them; None where fair sharing is off."""
         if not self.enable:
             return None
-        return FairSharing(self.preemption_strategies) if self.preemption_strategies else FairSharing()
+        return FairSharingRules(self.preemption_strategies) if self.preemption_strategies else FairSharingRules()
 
 
 class TransformationSection(Section):

@@ -17,7 +17,7 @@ from admission.cli.connection import connect, worded
 from admission.cli.explanation import show, show_placement
 from admission.engine.decision import Reason
 from admission.engine.explain.explain import explain
-from admission.engine.explain.turn import Scene
+from admission.engine.explain.turn import DecisionInputs
 from admission.engine.explain.value import Explanation, Verdict
 from admission.engine.explain.wire import to_wire
 from admission.engine.model import Workload
@@ -121,7 +121,7 @@ def explained(world: World, key: str) -> Explanation:
         return Explanation(key, "", Verdict.BLOCKED, Reason.SUSPENDED, world.gangs[key])
     if workload is None:
         raise Unknown(f"{key!r} is not known")
-    scene = Scene(world.queues, world.sharing, world.startable)
+    scene = DecisionInputs(world.queues, world.sharing, world.startable)
     checks = world.about[key].checks if key in world.about else ""
     ahead = _ahead(world, workload)
     return explain(world.ledger, workload, world.now, ahead=ahead, scene=scene, checks=checks)

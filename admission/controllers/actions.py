@@ -15,7 +15,7 @@ A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class PlannedEvent:
     """An event on the object that the plan is about; `each_pod`: on every pod of a group, not on its first alone."""
 
     reason: str
@@ -29,7 +29,7 @@ class CreateWorkload:
     """A new Workload; that it is there already is no failure."""
 
     workload: Workload
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class PatchWorkload:
 
     workload: Workload
     patch: dict[str, Any]
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SetStatus:
 
     workload: Workload
     status: WorkloadStatus
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class DeleteWorkload:
     """Deletes it, and no successor of its name."""
 
     workload: Workload
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 WorkloadAction = CreateWorkload | PatchWorkload | SetStatus | DeleteWorkload
@@ -66,7 +66,7 @@ class Planned(Generic[A]):
     """Actions in order; events that no action causes; when to look again at the latest (seconds); why, for the log."""
 
     actions: tuple[A, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
     again_in: float | None = None
     note: str = ""
 

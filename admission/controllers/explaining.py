@@ -20,12 +20,12 @@ from admission.controllers.cluster_view import Views
 from admission.controllers.status import patch_status
 from admission.engine.decision import Reason
 from admission.engine.explain.explain import explain
-from admission.engine.explain.turn import Scene
+from admission.engine.explain.turn import DecisionInputs
 from admission.engine.explain.value import Explanation, Verdict
 from admission.engine.explain.words import headline
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
@@ -61,7 +61,7 @@ class Explainer:
         patience: Patience | None = None,
         now: Callable[[], float] = time.time,
         *,
-        sharing: FairSharing | None = None,
+        sharing: FairSharingRules | None = None,
         startable: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
@@ -88,7 +88,7 @@ class Explainer:
             self.forget(key)
             return
         begun = time.perf_counter()
-        scene = Scene(self._queues, self._sharing, self._startable())
+        scene = DecisionInputs(self._queues, self._sharing, self._startable())
         found = explain(self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
         spent = time.perf_counter() - begun
         metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)

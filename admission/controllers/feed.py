@@ -105,7 +105,7 @@ class Feed:
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
         if change.type is _DELETED:
-            self._state.apply(model.Gone(model.Removed.FLAVOR, change.key))
+            self._state.apply(model.ObjectRemoved(model.RemovedKind.FLAVOR, change.key))
         else:
             self._set_flavor(change.object)
         self._requeue_all()
@@ -120,7 +120,7 @@ class Feed:
     def _cohort_changed(self, change: Change[Cohort]) -> None:
         try:
             if change.type is _DELETED:
-                self._state.apply(model.Gone(model.Removed.COHORT, change.key))
+                self._state.apply(model.ObjectRemoved(model.RemovedKind.COHORT, change.key))
             else:
                 self._state.apply(convert.cohort(change.object))
         except InvalidObject as bad:
@@ -139,7 +139,7 @@ class Feed:
             self._set_cluster_queue(change.object)
             return
         self._cluster_queues.pop(change.key, None)
-        self._state.apply(model.Gone(model.Removed.CLUSTER_QUEUE, change.key))
+        self._state.apply(model.ObjectRemoved(model.RemovedKind.CLUSTER_QUEUE, change.key))
         self._refresh_queue(change.key)
 
     def _set_cluster_queue(self, queue: ClusterQueue) -> None:
@@ -210,7 +210,7 @@ class Feed:
     def _node_changed(self, change: Change[Node]) -> None:
         if change.type is _DELETED:
             self._nodes.pop(change.key, None)
-            self._state.apply(model.Gone(model.Removed.NODE, change.key))
+            self._state.apply(model.ObjectRemoved(model.RemovedKind.NODE, change.key))
             self._retake(tuple(self._lingering))
         else:
             self._set_node(change.object)
@@ -234,7 +234,7 @@ class Feed:
         pod = None if change.type is _DELETED else change.object.bound
         if pod == (change.old.bound if change.old else None):
             return
-        self._tell(model.Gone(model.Removed.POD, change.key) if pod is None else pod)
+        self._tell(model.ObjectRemoved(model.RemovedKind.POD, change.key) if pod is None else pod)
         if self._lingering and change.old is not None and change.old.bound is not None:
             self._retake((change.old.bound.workload or "",))
 
@@ -273,7 +273,7 @@ class Feed:
     def _gone(self, key: str) -> None:
         self._validation_errors.pop(key, None)
         self._lingering.discard(key)
-        self._tell(model.Gone(model.Removed.WORKLOAD, key))
+        self._tell(model.ObjectRemoved(model.RemovedKind.WORKLOAD, key))
 
     def _take(self, workload: Workload) -> None:
         key = workload.key
@@ -315,7 +315,7 @@ class Feed:
         if is_true(workload.status.conditions, QUOTA_RESERVED):
             self._state.queues.remove(workload.key)
         else:
-            self._tell(model.Gone(model.Removed.WORKLOAD, workload.key))
+            self._tell(model.ObjectRemoved(model.RemovedKind.WORKLOAD, workload.key))
 
     def converted(self, workload: Workload) -> model.Workload:
         """The Workload as the engine takes it, with what keeps it from being considered. Raises InvalidObject."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from admission.controllers import checks, conditions
-from admission.controllers.actions import Event
+from admission.controllers.actions import PlannedEvent
 from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
@@ -51,7 +51,7 @@ _AFTER_A_WHILE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class LifecycleRules:
     """Settings of a Workload's life. `pods_ready` None: no workload waits for pods; `finished_kept`: seconds that a finished
     Workload stays, None for ever."""
 
@@ -60,7 +60,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LifecycleStep:
     """The status as it should be now; and in how many seconds to look again, if time alone changes something.
 
     `eviction`: that status evicts the workload. `deactivate`: spec.active has to become false. `delete`: the Workload has
@@ -68,7 +68,7 @@ class Step:
     """
 
     status: WorkloadStatus
-    events: Sequence[Event] = field(default=())
+    events: Sequence[PlannedEvent] = field(default=())
     again_in: float | None = None
     eviction: Eviction | None = None
     deactivate: bool = False
@@ -87,15 +87,17 @@ def not_before(workload: Workload, context: AdmissionContext) -> float:
     return _requeue_at(workload.status) or 0.0
 
 
-def step(workload: Workload, context: AdmissionContext, now: float, rules: Rules | None = None) -> Step:
+def step(
+    workload: Workload, context: AdmissionContext, now: float, rules: LifecycleRules | None = None
+) -> LifecycleStep:
     """The next status. The same inputs give the same answer; a status that is as it should be comes back unchanged."""
-    rules = rules or Rules()
+    rules = rules or LifecycleRules()
     if is_true(workload.status.conditions, FINISHED):
         return _finished(workload, now, rules)
     if not workload.spec.active:
         return _inactive(workload, context, now)
     if is_true(workload.status.conditions, DEACTIVATION_TARGET):
-        return Step(workload.status, deactivate=True)
+        return LifecycleStep(workload.status, deactivate=True)
     if rejected := checks.in_state(workload.status, CheckState.REJECTED):
         text = f"rejection by admission check(s) {checks.named(rejected)}"
         return _deactivating(workload, Deactivating.ADMISSION_CHECK, text, "AdmissionCheckRejected", now)
@@ -110,25 +112,25 @@ def step(workload: Workload, context: AdmissionContext, now: float, rules: Rules
 # ---- at the end, and out of service
 
 
-def _finished(workload: Workload, now: float, rules: Rules) -> Step:
+def _finished(workload: Workload, now: float, rules: LifecycleRules) -> LifecycleStep:
     end = find_condition(workload.status.conditions, FINISHED)
     if rules.finished_kept is None or end is None or workload.metadata.deletion_timestamp:
-        return Step(workload.status)
+        return LifecycleStep(workload.status)
     left = (parse_time(end.last_transition_time) or 0.0) + rules.finished_kept - now
     if left > 0:
-        return Step(workload.status, again_in=left)
-    told = Event("Deleted", "Deleted finished Workload: retention period expired")
-    return Step(workload.status, (told,), delete=True)
+        return LifecycleStep(workload.status, again_in=left)
+    told = PlannedEvent("Deleted", "Deleted finished Workload: retention period expired")
+    return LifecycleStep(workload.status, (told,), delete=True)
 
 
-def _deactivating(workload: Workload, cause: str, text: str, event: str, now: float) -> Step:
+def _deactivating(workload: Workload, cause: str, text: str, event: str, now: float) -> LifecycleStep:
     """Stowage itself takes the workload out of service; its job is stopped like that of any deactivated one."""
     status = conditions.deactivating(workload.status, cause, text, now, workload.metadata.generation)
-    told = Event(event, f"Deactivating the workload: {text}", "Warning")
-    return Step(status, (told,), deactivate=True)
+    told = PlannedEvent(event, f"Deactivating the workload: {text}", "Warning")
+    return LifecycleStep(status, (told,), deactivate=True)
 
 
-def _inactive(workload: Workload, context: AdmissionContext, now: float) -> Step:
+def _inactive(workload: Workload, context: AdmissionContext, now: float) -> LifecycleStep:
     status, generation, eviction = workload.status, workload.metadata.generation, None
     target, was = find_condition(status.conditions, DEACTIVATION_TARGET), find_condition(status.conditions, EVICTED)
     targeted = target is not None and target.status == "True"
@@ -146,15 +148,15 @@ def _inactive(workload: Workload, context: AdmissionContext, now: float) -> Step
     blocked = blocker(workload, context)
     if not reserved and blocked is not None:
         status = conditions.waiting(status, *blocked, {}, now, generation)
-    return Step(status, eviction=eviction)
+    return LifecycleStep(status, eviction=eviction)
 
 
 # ---- while it waits
 
 
-def _pending(workload: Workload, context: AdmissionContext, now: float) -> Step:
+def _pending(workload: Workload, context: AdmissionContext, now: float) -> LifecycleStep:
     generation, again_in = workload.metadata.generation, None
-    told: tuple[Event, ...] = ()
+    told: tuple[PlannedEvent, ...] = ()
     status = checks.retry_later(workload.status, now)
     at = _requeue_at(status)
     if at is not None and at > now:
@@ -172,16 +174,16 @@ def _pending(workload: Workload, context: AdmissionContext, now: float) -> Step:
     blocked = blocker(workload, context)
     if blocked is not None:
         if blocked[0] == Reason.ADMISSION_GATED != before:
-            told = (Event("AdmissionGated", blocked[1]),)
-        return Step(conditions.waiting(status, *blocked, {}, now, generation), told, again_in)
+            told = (PlannedEvent("AdmissionGated", blocked[1]),)
+        return LifecycleStep(conditions.waiting(status, *blocked, {}, now, generation), told, again_in)
     from_the_cycle = before in _RETAINED or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
     if before is not None and not from_the_cycle:
         message = conditions.NOT_EVALUATED
         if before == Reason.ADMISSION_GATED and not workload.spec.preemption_gates:
             message = "AdmissionGatedBy cleared, waiting for quota reservation"
-            told = (Event("AdmissionGateCleared", message),)
+            told = (PlannedEvent("AdmissionGateCleared", message),)
         status = conditions.waiting(status, Reason.PENDING_EVALUATION, message, {}, now, generation)
-    return Step(status, told, again_in)
+    return LifecycleStep(status, told, again_in)
 
 
 def _requeue_at(status: WorkloadStatus) -> float | None:
@@ -220,10 +222,10 @@ def _restart(cause: str, context: AdmissionContext) -> tuple[str, str] | None:
 # ---- while it holds quota
 
 
-def _reserved(workload: Workload, context: AdmissionContext, now: float, rules: Rules) -> Step:
+def _reserved(workload: Workload, context: AdmissionContext, now: float, rules: LifecycleRules) -> LifecycleStep:
     status, generation = workload.status, workload.metadata.generation
     if is_true(status.conditions, EVICTED):
-        return Step(status)  # its job is being stopped
+        return LifecycleStep(status)  # its job is being stopped
     status = _requeued(workload, status, context, now)
     if context.cluster_queue is not None:
         status = conditions.with_checks(status, context.checks, now)
@@ -231,23 +233,23 @@ def _reserved(workload: Workload, context: AdmissionContext, now: float, rules: 
     eviction = _eviction(status, context)
     if eviction is not None:
         status = evicted(checks.retry_later(status, now), eviction, now, generation)
-        return Step(status, eviction=eviction)
+        return LifecycleStep(status, eviction=eviction)
     return _timed(workload.model_copy(update={"status": status}), now, rules)
 
 
-def _timed(workload: Workload, now: float, rules: Rules) -> Step:
+def _timed(workload: Workload, now: float, rules: LifecycleRules) -> LifecycleStep:
     """What time alone does to it."""
     status = workload.status
     deadline = pods_deadline(workload, rules.pods_ready) if rules.pods_ready else None
     if rules.pods_ready is not None and deadline is not None and deadline[0] <= now:
         status, eviction = pods_overdue(workload, status, deadline[1], rules.pods_ready, now)
-        return Step(status, eviction=eviction, deactivate=eviction is None)
+        return LifecycleStep(status, eviction=eviction, deactivate=eviction is None)
     end = execution_deadline(workload)
     if end is not None and end <= now:
         text = "exceeding the maximum execution time"
         return _deactivating(workload, Deactivating.EXECUTION_TIME, text, Deactivating.EXECUTION_TIME, now)
     moments = [moment for moment in (deadline[0] if deadline else None, end) if moment is not None]
-    return Step(status, again_in=min(moments) - now if moments else None)
+    return LifecycleStep(status, again_in=min(moments) - now if moments else None)
 
 
 def _eviction(status: WorkloadStatus, context: AdmissionContext) -> Eviction | None:

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 from admission.controllers.gauges import Shown
 from admission.controllers.jobs.surroundings import JobOptions
-from admission.controllers.lifecycle import Rules
-from admission.controllers.timeouts import Backoff, PodsReadyRules
+from admission.controllers.lifecycle import LifecycleRules
+from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
 from admission.settings import AdmissionSettings, PodsReadySection
 from api.labels import matches
 from api.pods import Namespace
 
 
-def life_rules(settings: AdmissionSettings) -> Rules:
+def life_rules(settings: AdmissionSettings) -> LifecycleRules:
     """Of the workloads' life."""
-    return Rules(
+    return LifecycleRules(
         pods_ready=_pods_ready(settings.wait_for_pods_ready),
         finished_kept=settings.object_retention_policies.workloads.after_finished,
     )
@@ -30,7 +30,7 @@ def _pods_ready(section: PodsReadySection) -> PodsReadyRules | None:
     if not section.enabled:
         return None
     again = section.requeuing_strategy
-    backoff = Backoff(again.backoff_base_seconds, again.backoff_max_seconds, again.backoff_limit_count)
+    backoff = RequeueBackoff(again.backoff_base_seconds, again.backoff_max_seconds, again.backoff_limit_count)
     return PodsReadyRules(section.timeout, section.recovery_timeout, backoff)
 
 

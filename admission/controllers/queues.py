@@ -18,7 +18,7 @@ from admission.controllers.activity import Activity, cohort_activity, cohorts_ab
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, Views
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.gauges import USUAL, QueueFigures, Sheet, Shown, of_cohort, of_local_queue
-from admission.controllers.shares import NO_SHARES, Shares
+from admission.controllers.shares import NO_SHARES, StatusShares
 from admission.controllers.tally import NOTHING, Tallies, Tally, nominal_quotas, usage
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.tree import QuotaTree, outside_usage
@@ -54,7 +54,7 @@ class QueueController:
         quota: QuotaTree,
         period: float,
         now: Callable[[], float] = time.time,
-        shares: Shares = NO_SHARES,
+        shares: StatusShares = NO_SHARES,
         shown: Shown = USUAL,
     ) -> None:
         self._shares, self._quota, self._shown, self._sheet = shares, quota, shown, Sheet()
@@ -167,7 +167,7 @@ class QueueController:
         activity, tally = self._views.activity(queue), self._tallies.cluster_queue(name)
         share = self._shares.of_queue(name)
         outside = outside_usage(self._quota.spec(name))
-        made = _Status(activity, tally, nominal_quotas(queue), self._pending.count(name), share, outside)
+        made = _QueueStatus(activity, tally, nominal_quotas(queue), self._pending.count(name), share, outside)
         status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, unsupported_fields.of_cluster_queue(queue), queue)
         await self._write(CLUSTER_QUEUES, queue, status)
@@ -186,7 +186,7 @@ class QueueController:
         activity = local_queue_activity(queue, target, target is not None and self._views.activity(target).active)
         tally = self._tallies.local_queue(key)
         declared = dict.fromkeys(nominal_quotas(target)) if target is not None else NOTHING
-        made = _Status(activity, tally, declared, tally.pending)
+        made = _QueueStatus(activity, tally, declared, tally.pending)
         status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, unsupported_fields.of_local_queue(queue), queue)
         await self._write(LOCAL_QUEUES, queue, status)
@@ -263,7 +263,7 @@ class QueueController:
 
 
 @dataclass(frozen=True, slots=True)
-class _Status:
+class _QueueStatus:
     """What a queue's status is made of. `outside`: what pods that no Workload counts hold of its quota."""
 
     activity: Activity

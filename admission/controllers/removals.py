@@ -38,7 +38,7 @@ _PAUSE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class PendingEviction:
     """One eviction to be written. `for_whom`: keys of the workloads that wait for it; `told`: what these are told of it, if it
     makes room for them. `failed`: what was tried for the workload first, and why it failed.
     """
@@ -92,7 +92,7 @@ class Removals:
                 told=message + priorities(preemptor, booked),
             )
             told = preempted_event(preemptor, booked, queue)
-            self._begin(booked, Removal(booked.key, booked.uid, eviction, (preemptor.key,), told), tasks)
+            self._begin(booked, PendingEviction(booked.key, booked.uid, eviction, (preemptor.key,), told), tasks)
 
     def evict(self, decision: Evict, tasks: asyncio.TaskGroup) -> None:
         """Evict a workload for its own sake, or for those that may only start together with it."""
@@ -100,9 +100,11 @@ class Removals:
         if booked is not None and not booked.evicted:
             eviction = Eviction(decision.reason, decision.message)
             together = booked.gang.together if booked.gang else ()
-            self._begin(booked, Removal(booked.key, booked.uid, eviction, together, failed=decision.failed), tasks)
+            self._begin(
+                booked, PendingEviction(booked.key, booked.uid, eviction, together, failed=decision.failed), tasks
+            )
 
-    def _begin(self, booked: Booked, removal: Removal, tasks: asyncio.TaskGroup) -> None:
+    def _begin(self, booked: Booked, removal: PendingEviction, tasks: asyncio.TaskGroup) -> None:
         self._mark(booked)
         task = tasks.create_task(self._carry_out(removal), name=f"evict {removal.key}")
         task.add_done_callback(lambda _: self._feed.let_go(removal.key))
@@ -112,7 +114,7 @@ class Removals:
         self._feed.hold(booked.key)
         self._ledger.apply(replace(booked, evicted=True))
 
-    async def _carry_out(self, removal: Removal) -> None:
+    async def _carry_out(self, removal: PendingEviction) -> None:
         await self._admitted_first(removal.key)
         try:
             done = await self._write(removal)
@@ -128,7 +130,7 @@ class Removals:
             self._stays(removal)
             self._look_again(removal)
 
-    def _stays(self, removal: Removal) -> None:
+    def _stays(self, removal: PendingEviction) -> None:
         """It has neither another place nor been evicted: it says so, and both are tried again."""
         workload = self._views.workloads.objects.get(removal.key)
         if removal.failed and workload is not None and _may_go(workload, removal):
@@ -144,7 +146,7 @@ class Removals:
         if (booked := self._ledger.workload(key)) is not None and booked.admission is not None:
             self._mark(booked)
 
-    async def _write(self, removal: Removal) -> bool:
+    async def _write(self, removal: PendingEviction) -> bool:
         workload = self._views.workloads.objects.get(removal.key)
         while workload is not None and _may_go(workload, removal):
             try:
@@ -163,7 +165,7 @@ class Removals:
             return True
         return workload is not None and is_true(workload.status.conditions, EVICTED)
 
-    def _tell(self, removal: Removal) -> None:
+    def _tell(self, removal: PendingEviction) -> None:
         if not removal.told:
             return
         for preemptor in filter(None, map(self._views.workloads.objects.get, removal.for_whom)):
@@ -172,13 +174,13 @@ class Removals:
             queue = local.spec.cluster_queue if local else ""
             metrics.PREEMPTED.labels(queue, removal.eviction.preemption).inc()
 
-    def _look_again(self, removal: Removal) -> None:
+    def _look_again(self, removal: PendingEviction) -> None:
         pending = filter(None, map(self._queues.workload, removal.for_whom))
         self._queues.requeue(sorted({workload.cluster_queue for workload in pending}))
         self._cycle_due.set()
 
 
-def _may_go(workload: Workload, removal: Removal) -> bool:
+def _may_go(workload: Workload, removal: PendingEviction) -> bool:
     """Whether it still is what was decided on: it holds quota and is not on its way out."""
     states = workload.status.conditions
     return (

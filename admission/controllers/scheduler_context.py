@@ -9,7 +9,7 @@ from admission.controllers.feed import Feed
 from admission.controllers.readiness import Readiness
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.settings import ControllerSection
 
 
@@ -23,5 +23,5 @@ class SchedulerContext:
     queues: PendingQueues
     cycle_due: asyncio.Event
     settings: ControllerSection
-    sharing: FairSharing | None = None
+    sharing: FairSharingRules | None = None
     readiness: Readiness | None = None

@@ -8,7 +8,7 @@ from admission.engine.quota.fairness import dominant_share
 from admission.engine.quota.tree import QuotaTree
 
 
-class Shares(Protocol):
+class StatusShares(Protocol):
     """Weighted shares as the status shows them; None where fair sharing is off."""
 
     def of_queue(self, name: str) -> int | None:
@@ -43,4 +43,4 @@ class _Off:
         return None
 
 
-NO_SHARES: Shares = _Off()
+NO_SHARES: StatusShares = _Off()

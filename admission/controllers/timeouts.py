@@ -27,7 +27,7 @@ _DOUBLINGS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class RequeueBackoff:
     """How long a workload stays away; seconds. `limit`: how often it may come back, None for ever."""
 
     base: float = 60.0
@@ -46,7 +46,7 @@ class PodsReadyRules:
 
     timeout: float
     recovery_timeout: float | None = None
-    backoff: Backoff = Backoff()
+    backoff: RequeueBackoff = RequeueBackoff()
 
 
 def pods_deadline(workload: Workload, rules: PodsReadyRules) -> tuple[float, str] | None:

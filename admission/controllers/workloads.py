@@ -43,7 +43,7 @@ class WorkloadController:
         validation_error: Callable[[Workload], str | None],
         workers: int,
         now: Callable[[], float] = time.time,
-        rules: lifecycle.Rules | None = None,
+        rules: lifecycle.LifecycleRules | None = None,
     ) -> None:
         self._kube, self._views, self._recorder, self._validation_error, self._now = (
             kube,
@@ -52,7 +52,7 @@ class WorkloadController:
             validation_error,
             now,
         )
-        self._rules = rules or lifecycle.Rules()
+        self._rules = rules or lifecycle.LifecycleRules()
         self._evictor = Evictor(kube, views, recorder, now)
         self._reconciler = Reconciler("workloads", self._reconcile, workers=workers)
         self._revalued: set[str] = set()
@@ -156,7 +156,7 @@ class WorkloadController:
         self._revalued.discard(workload.key)
         return workload
 
-    async def _write(self, workload: Workload, result: lifecycle.Step, *, owned: bool) -> Workload:
+    async def _write(self, workload: Workload, result: lifecycle.LifecycleStep, *, owned: bool) -> Workload:
         status = result.status
         if is_true(status.conditions, EVICTED) and is_true(status.conditions, QUOTA_RESERVED) and not owned:
             status = conditions.released(status, self._now(), workload.metadata.generation)
@@ -173,7 +173,7 @@ class WorkloadController:
         self._tell(workload, answer, result)
         return answer
 
-    def _tell(self, before: Workload, after: Workload, result: lifecycle.Step) -> None:
+    def _tell(self, before: Workload, after: Workload, result: lifecycle.LifecycleStep) -> None:
         about = ref_to(WORKLOADS, after)
         for event in result.events:
             self._recorder.record(about, event.type, event.reason, event.message)
@@ -201,7 +201,7 @@ class WorkloadController:
         )
         self._views.workloads.observe(answer)
 
-    async def _delete(self, workload: Workload, result: lifecycle.Step) -> None:
+    async def _delete(self, workload: Workload, result: lifecycle.LifecycleStep) -> None:
         meta = workload.metadata
         try:
             await self._kube.delete(WORKLOADS, meta.name, meta.namespace, uid=meta.uid)

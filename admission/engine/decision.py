@@ -14,7 +14,7 @@ from typing import Self
 from admission.engine.model import Admission, Assignment
 
 
-class Owner(StrEnum):
+class ReasonOwner(StrEnum):
     """Which part of the program finds a reason first."""
 
     ENGINE = "engine"
@@ -33,10 +33,12 @@ class Reason(StrEnum):
     controller that wrote it takes it back.
     """
 
-    owner: Owner
+    owner: ReasonOwner
     retained: bool
 
-    def __new__(cls, value: str, meaning: str = "", owner: Owner = Owner.ENGINE, retained: bool = False) -> Self:
+    def __new__(
+        cls, value: str, meaning: str = "", owner: ReasonOwner = ReasonOwner.ENGINE, retained: bool = False
+    ) -> Self:
         """A member with all that is declared of it."""
         member = str.__new__(cls, value)
         member._value_ = value
@@ -47,110 +49,126 @@ class Reason(StrEnum):
     NO_MATCHING_FLAVOR = (
         "NoMatchingFlavor",
         "no flavor of the queue suits: taints, node affinity, levels, or no such resource",
-        Owner.ENGINE,
+        ReasonOwner.ENGINE,
         True,
     )
     EXCEEDS_MAX_QUOTA = (
         "ExceedsMaxQuota",
         "asks for more than the queue could ever use, borrowing included",
-        Owner.ENGINE,
+        ReasonOwner.ENGINE,
         True,
     )
-    WAITING_FOR_QUOTA = "WaitingForQuota", "others use the quota that it needs", Owner.ENGINE, True
+    WAITING_FOR_QUOTA = "WaitingForQuota", "others use the quota that it needs", ReasonOwner.ENGINE, True
     TOPOLOGY_PLACEMENT_FAILED = (
         "TopologyPlacementFailed",
         "no domains of the topology hold all its pods at the moment",
-        Owner.ENGINE,
+        ReasonOwner.ENGINE,
         True,
     )
     WAITING_FOR_PREEMPTED = (
         "WaitingForPreemptedWorkloads",
         "the workloads that make room for it have not left yet",
-        Owner.ENGINE,
+        ReasonOwner.ENGINE,
         True,
     )
     REPEATED_PREEMPTION = (
         "RepeatedPreemption",
         "it had the same workload evicted twice within ten minutes and does not run: it waits before it may evict it again",
-        Owner.ENGINE,
+        ReasonOwner.ENGINE,
         True,
     )
-    MISCONFIGURED = "Misconfigured", "a queue is missing, or cannot admit as it is set up", Owner.CONTROLLERS
-    SUSPENDED = "Suspended", "a queue is stopped", Owner.CONTROLLERS
+    MISCONFIGURED = "Misconfigured", "a queue is missing, or cannot admit as it is set up", ReasonOwner.CONTROLLERS
+    SUSPENDED = "Suspended", "a queue is stopped", ReasonOwner.CONTROLLERS
     PENDING_EVALUATION = (
         "PendingEvaluation",
         "it was not considered yet: others come first, or a backoff is not over",
-        Owner.CONTROLLERS,
+        ReasonOwner.CONTROLLERS,
         True,
     )
     WAITING_FOR_PODS_READY = (
         "WaitingForPodsReady",
         "pods of workloads admitted before it are not ready yet",
-        Owner.ENGINE,
+        ReasonOwner.ENGINE,
         True,
     )
     WAITING_FOR_GANGS = (
         "WaitingForGangs",
         "the gangs that start together with it are not ready to start",
-        Owner.ENGINE,
+        ReasonOwner.ENGINE,
         True,
     )
     ADMISSION_GATED = (
         "AdmissionGated",
         "somebody holds it by the gate annotation, or keeps it from evicting others",
-        Owner.CONTROLLERS,
+        ReasonOwner.CONTROLLERS,
     )
-    DEACTIVATED = "Deactivated", "spec.active is false", Owner.CONTROLLERS
-    ON_HOLD = "OnHold", "its queue holds it back", Owner.CONTROLLERS, True
-    OWNER_NOT_MANAGED = "OwnerNotManaged", "its owner is of a kind that Stowage does not manage", Owner.CONTROLLERS
+    DEACTIVATED = "Deactivated", "spec.active is false", ReasonOwner.CONTROLLERS
+    ON_HOLD = "OnHold", "its queue holds it back", ReasonOwner.CONTROLLERS, True
+    OWNER_NOT_MANAGED = (
+        "OwnerNotManaged",
+        "its owner is of a kind that Stowage does not manage",
+        ReasonOwner.CONTROLLERS,
+    )
     UNSATISFIED_CHECKS = (
         "UnsatisfiedAdmissionChecks",
         "it has quota, and admission checks are not ready yet",
-        Owner.EXPLANATION,
+        ReasonOwner.EXPLANATION,
     )
 
     CANNOT_RUN = (
         "CannotRun",
         "would not fit even if no other workload were admitted and all quota were free",
-        Owner.EXPLANATION,
+        ReasonOwner.EXPLANATION,
     )
-    FLAVOR_NOT_FOUND = "FlavorNotFound", "the queue names a flavor that does not exist", Owner.EXPLANATION
+    FLAVOR_NOT_FOUND = "FlavorNotFound", "the queue names a flavor that does not exist", ReasonOwner.EXPLANATION
     LEVEL_MISMATCH = (
         "LevelMismatch",
         "the flavor has no topology, or not the levels that are asked for",
-        Owner.EXPLANATION,
+        ReasonOwner.EXPLANATION,
     )
-    BAD_REQUEST = "BadRequest", "the topology request breaks a rule, so it fits nowhere", Owner.EXPLANATION
+    BAD_REQUEST = "BadRequest", "the topology request breaks a rule, so it fits nowhere", ReasonOwner.EXPLANATION
     NO_DOMAINS = (
         "NoDomains",
         "the level has no domain: no usable node of the flavor bears the labels",
-        Owner.EXPLANATION,
+        ReasonOwner.EXPLANATION,
     )
-    INSUFFICIENT_RESOURCE = "InsufficientResource", "too little of a resource is free in the domain", Owner.EXPLANATION
+    INSUFFICIENT_RESOURCE = (
+        "InsufficientResource",
+        "too little of a resource is free in the domain",
+        ReasonOwner.EXPLANATION,
+    )
     FRAGMENTED = (
         "Fragmented",
         "enough is free in the domain, but not together where whole pods or slices need it",
-        Owner.EXPLANATION,
+        ReasonOwner.EXPLANATION,
     )
     UNTOLERATED_TAINT = (
         "UntoleratedTaint",
         "nodes repel its pods by a taint that they do not tolerate",
-        Owner.EXPLANATION,
+        ReasonOwner.EXPLANATION,
     )
     NODE_SELECTOR_MISMATCH = (
         "NodeSelectorMismatch",
         "nodes lack a label that the node selector names",
-        Owner.EXPLANATION,
+        ReasonOwner.EXPLANATION,
     )
-    NODE_AFFINITY_MISMATCH = "NodeAffinityMismatch", "nodes do not match the required node affinity", Owner.EXPLANATION
-    NO_PLACE_FOR_LEADER = "NoPlaceForLeader", "no node of the domain holds the leader of the group", Owner.EXPLANATION
+    NODE_AFFINITY_MISMATCH = (
+        "NodeAffinityMismatch",
+        "nodes do not match the required node affinity",
+        ReasonOwner.EXPLANATION,
+    )
+    NO_PLACE_FOR_LEADER = (
+        "NoPlaceForLeader",
+        "no node of the domain holds the leader of the group",
+        ReasonOwner.EXPLANATION,
+    )
     CONSTRAINED = (
         "Constrained",
         "the domain holds all pods, but not under the constraints, or not beside the other pod sets",
-        Owner.EXPLANATION,
+        ReasonOwner.EXPLANATION,
     )
-    FOREIGN_PODS = "ForeignPods", "pods that belong to no admitted workload take the room", Owner.EXPLANATION
-    ADMITTED_WORKLOADS = "AdmittedWorkloads", "admitted workloads take the room", Owner.EXPLANATION
+    FOREIGN_PODS = "ForeignPods", "pods that belong to no admitted workload take the room", ReasonOwner.EXPLANATION
+    ADMITTED_WORKLOADS = "AdmittedWorkloads", "admitted workloads take the room", ReasonOwner.EXPLANATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +295,7 @@ class Wait:
     gated: bool = False
 
 
-class Claim(StrEnum):
+class PreemptionReason(StrEnum):
     """By which right a workload is evicted for another: the reasons of the condition Preempted."""
 
     IN_CLUSTER_QUEUE = "InClusterQueue"
@@ -291,7 +309,7 @@ class Victim:
     """A workload (by key) that is to be evicted, and by which right."""
 
     workload: str
-    claim: Claim
+    claim: PreemptionReason
 
 
 @dataclass(frozen=True, slots=True)

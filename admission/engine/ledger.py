@@ -22,12 +22,12 @@ from admission.engine.model import (
     Cohort,
     Event,
     Flavor,
-    Gone,
     Node,
+    ObjectRemoved,
     PlacementOptions,
     PlacementRequest,
     PodSet,
-    Removed,
+    RemovedKind,
     Workload,
 )
 from admission.engine.quota.tree import QuotaTree, outside_usage
@@ -85,22 +85,22 @@ class Ledger:
                 self.quota.set_queue(event)
             case Cohort():
                 self.quota.set_cohort(event)
-            case Gone():
+            case ObjectRemoved():
                 self._gone(event)
 
-    def _gone(self, gone: Gone) -> None:
+    def _gone(self, gone: ObjectRemoved) -> None:
         match gone.kind:
-            case Removed.NODE:
+            case RemovedKind.NODE:
                 self._set_node(gone.key, None)
-            case Removed.POD:
+            case RemovedKind.POD:
                 self._allocations.drop_pod(gone.key)
-            case Removed.WORKLOAD:
+            case RemovedKind.WORKLOAD:
                 self.release(gone.key)
-            case Removed.FLAVOR:
+            case RemovedKind.FLAVOR:
                 self._set_flavor(gone.key, None)
-            case Removed.CLUSTER_QUEUE:
+            case RemovedKind.CLUSTER_QUEUE:
                 self.quota.drop_queue(gone.key)
-            case Removed.COHORT:
+            case RemovedKind.COHORT:
                 self.quota.drop_cohort(gone.key)
 
     def _set_node(self, name: str, node: Node | None) -> None:

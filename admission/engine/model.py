@@ -387,7 +387,7 @@ class Workload:
 # ---- events: what the feed tells the ledger and the queues
 
 
-class Removed(StrEnum):
+class RemovedKind(StrEnum):
     """The kinds of objects whose disappearance is an event."""
 
     NODE = "node"
@@ -399,14 +399,14 @@ class Removed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class ObjectRemoved:
     """The object of that kind and key is no more."""
 
-    kind: Removed
+    kind: RemovedKind
     key: str
 
 
-Event = Node | BoundPod | Flavor | ClusterQueue | Cohort | Workload | Gone
+Event = Node | BoundPod | Flavor | ClusterQueue | Cohort | Workload | ObjectRemoved
 """An object as it is now (created or changed, told as a whole), or that it is gone."""
 
 

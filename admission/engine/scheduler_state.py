@@ -16,9 +16,9 @@ from admission.engine.model import (
     Cohort,
     Event,
     Flavor,
-    Gone,
     Node,
-    Removed,
+    ObjectRemoved,
+    RemovedKind,
     Workload,
 )
 from admission.engine.preemption.projected_quota import reclaimable_beside
@@ -52,7 +52,7 @@ class SchedulerState:
                 return self._set_queue(event)
             case Workload():
                 return self._set_workload(event)
-            case Gone():
+            case ObjectRemoved():
                 return self._gone(event)
 
     def requeue_all(self) -> bool:
@@ -98,7 +98,7 @@ class SchedulerState:
         booked = self.ledger.admission(key)
         if booked is None:
             return False
-        self.ledger.apply(Gone(Removed.WORKLOAD, key))
+        self.ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
         self._given_back(booked.cluster_queue, key)
         return True
 
@@ -106,24 +106,24 @@ class SchedulerState:
         self.queues.quota_freed(self.ledger.quota.relatives(queue) | {queue}, self._beside, left)
         self._requeue_if_capacity_grew()
 
-    def _gone(self, gone: Gone) -> bool:
+    def _gone(self, gone: ObjectRemoved) -> bool:
         match gone.kind:
-            case Removed.WORKLOAD:
+            case RemovedKind.WORKLOAD:
                 waited = gone.key in self.queues  # the workload behind it may be next now
                 self.queues.remove(gone.key)
                 return self.release(gone.key) or waited
-            case Removed.CLUSTER_QUEUE:
+            case RemovedKind.CLUSTER_QUEUE:
                 self._known.discard(gone.key)
                 self.ledger.apply(gone)
                 self.queues.drop_queue(gone.key)
                 return False
-            case Removed.FLAVOR | Removed.COHORT:
+            case RemovedKind.FLAVOR | RemovedKind.COHORT:
                 self.ledger.apply(gone)
                 return self.requeue_all()
-            case Removed.POD:
+            case RemovedKind.POD:
                 self.ledger.apply(gone)
                 return self._requeue_if_capacity_grew()
-            case Removed.NODE:
+            case RemovedKind.NODE:
                 self.ledger.apply(gone)
                 return False
 

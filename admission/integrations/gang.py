@@ -46,7 +46,7 @@ class MatchPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class PodGang:
     """What a pod says of its gang. `minimum` None: its PodGroup says. `groups`: keys of all gangs that start with it.
 
     `sakkara`: a group of exactly as many equal pods as its ConfigMap says.
@@ -84,7 +84,7 @@ class InvalidGangField:
 class Reading:
     """What was read; a gang only where nothing is wrong. Neither: the pod is in no gang."""
 
-    gang: Gang | None = None
+    gang: PodGang | None = None
     faults: tuple[InvalidGangField, ...] = ()
 
 
@@ -154,7 +154,7 @@ def read(namespace: str, metadata: Metadata) -> Reading:
         return Reading(None, tuple(faults))
     policy = MatchPolicy(policies[0][1]) if policies else _default_policy(said[0])
     sakkara = said[0][0][1] == names.SAKKARA_GROUP_NAME
-    return Reading(Gang(name, numbers[minimums[0]] if minimums else None, policy, groups, sakkara))
+    return Reading(PodGang(name, numbers[minimums[0]] if minimums else None, policy, groups, sakkara))
 
 
 def groups_of(key: str, metadata: Metadata) -> tuple[tuple[str, ...], list[InvalidGangField]]:
@@ -174,20 +174,20 @@ def policy_of(metadata: Metadata) -> MatchPolicy | None:
     return next((MatchPolicy(text) for _, text in _said(metadata, _POLICIES) if text in set(MatchPolicy)), None)
 
 
-def from_text(text: str | None) -> Gang | None:
-    """The inverse of `Gang.to_text`; None for none, and for what nobody but a stranger wrote."""
+def from_text(text: str | None) -> PodGang | None:
+    """The inverse of `PodGang.to_text`; None for none, and for what nobody but a stranger wrote."""
     return _from_text(text) if text and len(text) <= _LONGEST_TERMS else None
 
 
 @lru_cache(maxsize=1024)  # the pods of a gang say the same
-def _from_text(text: str) -> Gang | None:
+def _from_text(text: str) -> PodGang | None:
     try:
         said = read_json(text)
         name, minimum, groups = said["name"], said.get("minimum"), said.get("groups", [])
         good = isinstance(name, str) and is_subdomain(name) and _are_keys(groups) and len(groups) <= MOST_GANGS + 1
         if not good or not (minimum is None or (type(minimum) is int and 1 <= minimum <= MOST_PODS)):
             return None
-        return Gang(name, minimum, MatchPolicy(said["policy"]), tuple(groups), said.get("sakkara") is True)
+        return PodGang(name, minimum, MatchPolicy(said["policy"]), tuple(groups), said.get("sakkara") is True)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -198,7 +198,7 @@ def is_subdomain(text: str) -> bool:
 
 
 def said_in(metadata: Metadata, field: str) -> tuple[str, str]:
-    """Part and key of the metadata where a field of a Gang (`name`, `minimum`, `groups`, `policy`) is said; where it is not,
+    """Part and key of the metadata where a field of a PodGang (`name`, `minimum`, `groups`, `policy`) is said; where it is not,
     where it might be, in the dialect of the name."""
     name = next(((part, key) for (part, key), _ in _said(metadata, _NAMES)), _NAMES[1])
     table = {"name": _NAMES, "minimum": _MINIMUMS, "groups": _GROUPS, "policy": _POLICIES}[field]

@@ -14,7 +14,7 @@ from typing import Any, Final
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podset import kept_template
-from admission.integrations.seats import Group, Seat, count_of
+from admission.integrations.seats import PodMembership, ReplicaGroup, count_of
 from api import names
 from api.errors import InvalidObject
 from api.kube.resources import LEADER_WORKER_SETS, Resource
@@ -36,7 +36,7 @@ class LeaderWorkerSet:
 
     def groups(
         self, obj: Mapping[str, Any], present: Collection[int], *, topology: bool = True, short: bool = False
-    ) -> tuple[Group, ...]:
+    ) -> tuple[ReplicaGroup, ...]:
         """See SetKind."""
         replicas = count_of(obj.get("spec") or {}, "replicas")
         if replicas > MOST_GROUPS:
@@ -44,7 +44,7 @@ class LeaderWorkerSet:
             raise InvalidObject("spec.replicas", replicas, f"at most {MOST_GROUPS}", name)
         indexes = sorted({*range(replicas), *present})
         pod_sets = _pod_sets(obj, topology) if indexes else ()
-        return tuple(Group(index, _workload(obj, index, short), pod_sets) for index in indexes)
+        return tuple(ReplicaGroup(index, _workload(obj, index, short), pod_sets) for index in indexes)
 
     def set_of(self, pod: QueuedPod) -> str:
         """See SetKind."""
@@ -54,7 +54,7 @@ class LeaderWorkerSet:
         """See SetKind. A leader is given the label a moment before it is created."""
         return parse_int32(pod.labels.get(names.LWS_GROUP_INDEX, ""))
 
-    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> Seat | None:
+    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
         """See SetKind."""
         index = self.index_of(pod)
         if index is None:
@@ -62,7 +62,7 @@ class LeaderWorkerSet:
         pod_set = MAIN
         if leader_template(obj) is not None:
             pod_set = LEADER if pod.labels.get(names.LWS_WORKER_INDEX, "0") == "0" else WORKER
-        return Seat(_workload(obj, index, short), pod_set)
+        return PodMembership(_workload(obj, index, short), pod_set)
 
 
 def leader_template(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -10,7 +10,7 @@ from api.workloads import PodSet
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ReplicaGroup:
     """Pods that are admitted together as one Workload; `index` counts the groups of a set from 0.
 
     `on_hold`: it is asked to have no pods for now; its pod sets are not told then.
@@ -28,7 +28,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class PodMembership:
     """Where a pod belongs: the Workload of its group, its pod set; `annotations` it needs besides."""
 
     workload: str

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from admission.integrations.leaderworkerset import LeaderWorkerSet
 from admission.integrations.pod import QueuedPod
-from admission.integrations.seats import Group, Seat
+from admission.integrations.seats import PodMembership, ReplicaGroup
 from admission.integrations.statefulset import StatefulSet
 from api import names
 from api.kube.resources import Resource
@@ -32,7 +32,7 @@ class SetKind(Protocol):
 
     def groups(
         self, obj: Mapping[str, Any], present: Collection[int], *, topology: bool = True, short: bool = False
-    ) -> tuple[Group, ...]:
+    ) -> tuple[ReplicaGroup, ...]:
         """The groups that it asks for; `present` are those of which pods are there. Raises InvalidObject."""
 
     def set_of(self, pod: QueuedPod) -> str:
@@ -41,7 +41,7 @@ class SetKind(Protocol):
     def index_of(self, pod: QueuedPod) -> int | None:
         """The pod's group, None while it does not say."""
 
-    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> Seat | None:
+    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
         """The pod's place, None while it does not say."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podset import kept_template
-from admission.integrations.seats import Group, Seat, count_of
+from admission.integrations.seats import PodMembership, ReplicaGroup, count_of
 from api import names
 from api.kube.resources import STATEFUL_SETS, Resource
 from api.requests import topology_request
@@ -29,12 +29,12 @@ class StatefulSet:
 
     def groups(
         self, obj: Mapping[str, Any], present: Collection[int], *, topology: bool = True, short: bool = False
-    ) -> tuple[Group, ...]:
+    ) -> tuple[ReplicaGroup, ...]:
         """See SetKind."""
         spec, workload = obj.get("spec") or {}, _workload(obj, short)
         replicas = count_of(spec, "replicas")
         if replicas < 1:
-            return (Group(0, workload, on_hold=True),)
+            return (ReplicaGroup(0, workload, on_hold=True),)
         template = kept_template(spec.get("template") or {})
         fields: dict[str, Any] = {"name": MAIN, "template": template, "count": replicas}
         if topology:
@@ -44,7 +44,7 @@ class StatefulSet:
                 job_annotations=asked,
                 pod_index_label=names.STATEFULSET_POD_INDEX,
             )
-        return (Group(0, workload, (PodSet(**fields),)),)
+        return (ReplicaGroup(0, workload, (PodSet(**fields),)),)
 
     def set_of(self, pod: QueuedPod) -> str:
         """See SetKind."""
@@ -54,11 +54,11 @@ class StatefulSet:
         """See SetKind."""
         return 0
 
-    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> Seat | None:
+    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
         """See SetKind."""
         start = ((obj.get("spec") or {}).get("ordinals") or {}).get("start") or 0
         offset = {names.POD_INDEX_OFFSET: str(start)} if start else {}
-        return Seat(_workload(obj, short), MAIN, offset)
+        return PodMembership(_workload(obj, short), MAIN, offset)
 
 
 def _workload(obj: Mapping[str, Any], short: bool) -> str:

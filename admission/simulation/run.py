@@ -17,7 +17,7 @@ from math import inf
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
-from admission.engine.model import BoundPod, FlavorResource, Gone, Removed, Workload
+from admission.engine.model import BoundPod, FlavorResource, ObjectRemoved, RemovedKind, Workload
 from admission.simulation.occupancy import nodes, quota
 from admission.simulation.outcome import Meter, Run, SimulationResult
 from admission.world.world import World
@@ -161,7 +161,7 @@ class _Play:
                 run.reason, run.message, run.refusals = str(decision.reason), decision.message, run.refusals + 1
             case Reject():
                 run.reason, run.message, run.rejected = str(decision.reason), decision.message, True
-                self._world.apply(Gone(Removed.WORKLOAD, decision.workload))
+                self._world.apply(ObjectRemoved(RemovedKind.WORKLOAD, decision.workload))
             case Preempt():
                 run.message, run.preempts = decision.message, tuple(victim.workload for victim in decision.victims)
                 for victim in run.preempts:
@@ -213,9 +213,9 @@ class _Play:
         key = run.workload.key
         self._ends.pop(key, None)
         self._charge(run, -1)
-        self._world.apply(Gone(Removed.WORKLOAD, key))
+        self._world.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
         for pod in self._pods.pop(key, ()):
-            self._world.apply(Gone(Removed.POD, pod))
+            self._world.apply(ObjectRemoved(RemovedKind.POD, pod))
 
     def _evict(self, key: str) -> None:
         run = self._outcome.runs[key]

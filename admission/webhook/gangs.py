@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import Gang, InvalidGangField, Reading, faults_of_group, read, said_in
+from admission.integrations.gang import InvalidGangField, PodGang, Reading, faults_of_group, read, said_in
 from admission.integrations.pod import role_hash
 from admission.integrations.sakkara import in_words, shape_of
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, Path, forbidden, invalid
@@ -38,17 +38,17 @@ def reading(pod: Pod, namespace: str) -> Reading:
     return read(namespace, metadata)
 
 
-def queue_of(gang: Gang) -> str:
+def queue_of(gang: PodGang) -> str:
     """The queue of a gang that names none, where its namespace has none for it either."""
     return names.SAKKARA_QUEUE if gang.sakkara else names.GANG_QUEUE
 
 
-def role_of(spec: Pod, gang: Gang | None) -> str:
+def role_of(spec: Pod, gang: PodGang | None) -> str:
     """Of a pod: the same for those that may stand for each other."""
     return shape_of(spec).role if gang is not None and gang.sakkara else role_hash(spec)
 
 
-def write_down(metadata: dict[str, Any], gang: Gang | None) -> None:
+def write_down(metadata: dict[str, Any], gang: PodGang | None) -> None:
     """The one form, in place; whatever a user wrote there goes."""
     given = metadata.get("annotations") or {}
     if gang is None or names.POD_GROUP_NAME in given or names.POD_GROUP_NAME in (metadata.get("labels") or {}):
@@ -70,7 +70,7 @@ def validate_create(pod: Pod, namespace: str, lookups: Lookups) -> Errors:
     return [] if first is None else _unlike(pod, found.gang, first)
 
 
-def _unlike(pod: Pod, gang: Gang, other: GangPod) -> Errors:
+def _unlike(pod: Pod, gang: PodGang, other: GangPod) -> Errors:
     """What pods of one gang must have in common."""
     errors, who, spec = [], f"pod {other.metadata.name} of gang {gang.name}", pod.get("spec") or {}
     if other.gang is not None:

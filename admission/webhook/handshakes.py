@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
 
-from admission.webhook.latest import Latest
+from admission.webhook.latest import OldestFirstLimit
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Handshakes:
         self, context: ssl.SSLContext, made: Callable[[], asyncio.Protocol], seconds: float, unfinished: int
     ) -> None:
         self._context, self._made, self._seconds = context, made, seconds
-        self._unfinished = Latest(unfinished)
+        self._unfinished = OldestFirstLimit(unfinished)
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Latest:
+class OldestFirstLimit:
     """At most so many that are not finished; one more ends the oldest of the address that has the most."""
 
     def __init__(self, limit: int) -> None:

@@ -8,7 +8,7 @@ from sys import intern
 
 import msgspec
 
-from admission.integrations.gang import Gang, from_text
+from admission.integrations.gang import PodGang, from_text
 from admission.integrations.sakkara import Requests, shape_of
 from api import names
 from api.meta import object_key
@@ -31,7 +31,7 @@ class GangPod:
     """
 
     metadata: MemberMeta
-    gang: Gang | None = None
+    gang: PodGang | None = None
     priority: int | None = None
     priority_class: str = ""
     over: bool = False

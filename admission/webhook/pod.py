@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import Gang
+from admission.integrations.gang import PodGang
 from admission.webhook import gangs, gates, placement, schedulers
 from admission.webhook.defaults import default_priority_class, default_queue, in_managed_namespace
 from admission.webhook.deployment import FRAMEWORK as DEPLOYMENT
@@ -87,7 +87,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules)
     return True
 
 
-def _queue_of(namespace: str, lookups: Lookups, rules: ReviewRules, gang: Gang | None) -> str | None:
+def _queue_of(namespace: str, lookups: Lookups, rules: ReviewRules, gang: PodGang | None) -> str | None:
     """The queue of a pod that names none: its namespace's, else that of gangs, unless all have to name one."""
     queue = default_queue(namespace, lookups)
     if queue is None and gang is not None and not rules.manage_jobs_without_queue_name:

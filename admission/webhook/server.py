@@ -39,7 +39,7 @@ from admission.webhook.authority import ServingCertificate
 from admission.webhook.conversion import converted
 from admission.webhook.endpoints import PATHS, Request, owner_to_read
 from admission.webhook.handshakes import Handshakes
-from admission.webhook.latest import Latest, address, cut
+from admission.webhook.latest import OldestFirstLimit, address, cut
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
 from admission.webhook.review import BadReview, count_values, decode, review
@@ -126,7 +126,7 @@ def _written(pair: ServingCertificate, cleanup: contextlib.ExitStack) -> Path:
     return path
 
 
-class Call(Protocol):
+class RunFunction(Protocol):
     """Calls a function with what is given."""
 
     def __call__(self, what: Callable[..., T], *given: Any) -> Awaitable[T]: ...
@@ -154,7 +154,7 @@ class Handlers:
     owners: Owners | None = None
     clients: Collection[str] = ()
 
-    async def answer(self, path: str, body: bytes | bytearray, call: Call) -> web.Response:
+    async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
         """One AdmissionReview, whatever comes of it. `call` does what takes long for a large one."""
         try:
             asked = await self._with_owner(path, await call(decode, body))
@@ -170,7 +170,7 @@ class Handlers:
         self.observe(path, "allowed" if reply["response"]["allowed"] else "denied")
         return web.Response(body=encoded, content_type="application/json")
 
-    async def convert(self, body: bytearray, call: Call) -> web.Response:
+    async def convert(self, body: bytearray, call: RunFunction) -> web.Response:
         """One ConversionReview. `call` does what takes long."""
         try:
             pieces = await call(converted, body)
@@ -204,13 +204,13 @@ async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-class _Face:
+class _Listener:
     """One server: its routes, and what it lets be unfinished."""
 
     def __init__(self, handlers: Handlers, limits: Limits) -> None:
         self._handlers, self.limits = handlers, limits
-        self.unfinished, self.served = Latest(limits.unfinished), Latest(limits.served)
-        self._bodies, self._sending = Latest(limits.large), Latest(limits.sending)
+        self.unfinished, self.served = OldestFirstLimit(limits.unfinished), OldestFirstLimit(limits.served)
+        self._bodies, self._sending = OldestFirstLimit(limits.large), OldestFirstLimit(limits.sending)
         self._lists, self._turn = asyncio.Semaphore(limits.lists), asyncio.Lock()
         self._reviewing, self._converting, self._listing = (
             _Thread(name, limits.waiting) for name in ("large-reviews", "conversions", "large-conversions")
@@ -390,7 +390,7 @@ class _Connection(RequestHandler):
 
     __slots__ = ("_face", "_late")
 
-    def __init__(self, face: _Face, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, face: _Listener, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
         # A compressed body would have to be counted twice; the API server sends none.
         super().__init__(
             server,
@@ -439,7 +439,7 @@ class _Connection(RequestHandler):
 
 
 class _Server(web.Server):
-    def __init__(self, face: _Face, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
+    def __init__(self, face: _Listener, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
         # A request whose connection is gone gives its body back at once, and does not wait for its turn.
         super().__init__(handler, handler_cancellation=True)
         self._face = face
@@ -459,7 +459,7 @@ async def serving(
 ) -> AsyncIterator[int]:
     """Serves for as long as the block runs; gives the port (a free one for 0). On exit open requests are finished."""
     limits = limits or Limits()
-    face = _Face(handlers, limits)
+    face = _Listener(handlers, limits)
     runner = web.ServerRunner(_Server(face, face.handle), handle_signals=False, shutdown_timeout=_GRACE)
     await runner.setup()
     handshakes = Handshakes(tls.context, runner.server, limits.handshake, limits.unfinished)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ import msgspec
 from admission.controllers.sakkara.groups import group_key
 from admission.world import makers, sets, units
 from admission.world.documents import Document
-from admission.world.given import GROUPS, Given, comers, moment
+from admission.world.given import GROUPS, InputObjects, comers, moment
 from admission.world.jobs import (
     NotOurs,
     arrival,
@@ -48,7 +48,7 @@ class Builder:
 
     def __init__(self, world: World, objects: Objects, uids: str = "") -> None:
         self._world, self.objects = world, objects
-        self._given = Given(world.faults, uids)
+        self._given = InputObjects(world.faults, uids)
         self._units = Units(objects)
         self._lookups = lookups(objects.view, self._units.gang_pods)
         self._titles: dict[str, str] = {}

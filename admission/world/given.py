@@ -44,7 +44,7 @@ def comers() -> frozenset[Resource]:
     return _OTHERS | job_kinds().keys()
 
 
-class Given:
+class InputObjects:
     """`faults`: what is wrong with which object, as it is met. `uids`: what made-up UIDs begin with."""
 
     def __init__(self, faults: list[RejectedObject], uids: str = "") -> None:

@@ -64,9 +64,10 @@ def lookups(view: ClusterView, gang_pods: Callable[[str], Iterable[GangPod]]) ->
 
 
 def completed(resource: Resource, obj: Object, known: Lookups, rules: ReviewRules, decode: Decode) -> Object:
-    """The object as it would be stored: defaults put in, in place. Raises InvalidObject for one that cannot be read, Refused.
+    """The object as it would be stored: defaults put in, in place.
 
-    The rules read what the schema lets in; here there is none, so it is `decode` that says what is wrong with the rest.
+    Raises InvalidObject for one that cannot be read, RejectedByWebhook for one that the webhook would not let in. The rules
+    read what the schema lets in; here there is no schema, so `decode` says what is wrong with the rest.
     """
     endpoint = _ENDPOINTS.get(resource) or declared_endpoint((resource.group, resource.kind))
     if endpoint is None:
@@ -81,11 +82,11 @@ def completed(resource: Resource, obj: Object, known: Lookups, rules: ReviewRule
         decode(resource, msgspec.json.encode(obj))
         raise InvalidObject("spec", meta.get("name", ""), f"cannot be read: {bad}") from None
     if errors:
-        raise Refused(aggregate(errors))
+        raise RejectedByWebhook(aggregate(errors))
     return obj
 
 
-class Refused(StowageError):
+class RejectedByWebhook(StowageError):
     """The webhook would not let it in; in its own words."""
 
 

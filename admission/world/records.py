@@ -40,7 +40,7 @@ class HintRecord(msgspec.Struct, frozen=True):
     priority: int | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class InadmissibleRecord(msgspec.Struct, frozen=True):
     """An inadmissible workload: why, from when on it asks for less (epoch seconds), its queueing hint.
 
     `blocks`: whether nothing of its StrictFIFO queue passes it; None in a snapshot that does not say so.

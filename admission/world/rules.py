@@ -13,7 +13,7 @@ from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.options import job_options
 from admission.engine.model import PlacementOptions
 from admission.engine.quota.charging import PLAIN, ResourceRules
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.settings import AdmissionSettings
 from admission.webhook.options import webhook_rules
 from admission.webhook.rules import ReviewRules
@@ -42,7 +42,7 @@ class WorldRules:
     """
 
     resources: ResourceRules = PLAIN
-    sharing: FairSharing | None = None
+    sharing: FairSharingRules | None = None
     budget: int = BUDGET
     by_eviction: bool = True
     one_by_one: bool = False

@@ -34,13 +34,13 @@ from admission.engine.queue.evictions import EvictedPair
 from admission.engine.queue.line import order_of
 from admission.engine.queue.memory import Memory
 from admission.engine.queue.pending import Kept, StartReservation
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
 from admission.world.records import (
     CohortRecord,
     HeldCapacityRecord,
+    InadmissibleRecord,
     KeptRecord,
-    Refusal,
     ReservationRecord,
     Short,
     StartRecord,
@@ -74,7 +74,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     budget: int
     options: PlacementOptions
-    sharing: FairSharing | None = None
+    sharing: FairSharingRules | None = None
     flavors: tuple[Flavor, ...] = ()
     cohorts: tuple[CohortRecord, ...] = ()
     cluster_queues: tuple[ClusterQueue, ...] = ()
@@ -82,7 +82,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     workloads: tuple[Workload, ...] = ()
     pods: tuple[BoundPod, ...] = ()
     pending: tuple[Workload, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[InadmissibleRecord, ...] = ()
     short: tuple[Short, ...] = ()
     untold: tuple[str, ...] = ()
     returning: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ def capture(
     state: SchedulerState,
     now: float,
     budget: int,
-    sharing: FairSharing | None = None,
+    sharing: FairSharingRules | None = None,
     *,
     arrivals: Sequence[Arrival] = (),
     about: Mapping[str, About] | None = None,
@@ -166,7 +166,7 @@ def capture(
         pods=found.get(BoundPod, ()),
         pending=tuple(_finite(w) for w in sorted(state.queues.workloads(), key=order_of)),
         refused=tuple(
-            Refusal(key, *why, hint_record(memory.hints.get(key)), key in memory.blocking)
+            InadmissibleRecord(key, *why, hint_record(memory.hints.get(key)), key in memory.blocking)
             for key, why in sorted(state.queues.refusals().items())
         ),
         short=tuple(Short(key, why, hint_record(hint)) for key, (why, hint) in sorted(memory.short.items())),

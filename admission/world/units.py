@@ -16,7 +16,7 @@ import msgspec
 from admission.controllers.actions import CreateWorkload
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods import freequeue
-from admission.controllers.pods.actions import Plan
+from admission.controllers.pods.actions import PodGroupPlan
 from admission.controllers.pods.gang import is_gang
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan
@@ -177,7 +177,7 @@ class Units:
         )
         return [Made(each, self._title(each, members), serving) for each in created]
 
-    def _plan(self, unit: Unit, known: list[Workload], now: float) -> Plan:
+    def _plan(self, unit: Unit, known: list[Workload], now: float) -> PodGroupPlan:
         surroundings: Surroundings = self._objects.surroundings()
         if not is_gang(unit.pods):
             return plan(unit, known, surroundings, now)

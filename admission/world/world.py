@@ -15,7 +15,7 @@ from admission.engine.decision import Decision
 from admission.engine.ledger import Ledger
 from admission.engine.model import Event, PlacementOptions, Workload
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
 from admission.world.rules import BUDGET, WorldRules
 
@@ -68,7 +68,7 @@ class World:
     def __init__(self, options: PlacementOptions | None = None, *, now: float = 0.0, budget: int = BUDGET) -> None:
         self.state = SchedulerState(Ledger(options), PendingQueues())
         self.now, self.budget = now, budget
-        self.sharing: FairSharing | None = None
+        self.sharing: FairSharingRules | None = None
         self.failed: dict[str, tuple[str, ...]] = {}
         self.one_by_one = False
         self.unready: set[str] = set()

@@ -10,10 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 from admission.__main__ import main
-from admission.controllers.lifecycle import Rules
+from admission.controllers.lifecycle import LifecycleRules
 from admission.controllers.options import job_options, life_rules
-from admission.controllers.timeouts import Backoff, PodsReadyRules
-from admission.engine.quota.fairness import FairSharing, FairStrategy
+from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
+from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.integrations.owners import managed_kinds
 from admission.settings import AdmissionSettings
 from api.kube.environment import faults
@@ -196,7 +196,7 @@ controller: {reclaimablePods: false, shortWorkloadNames: true, assignQueueLabels
     monkeypatch.setenv("STOWAGE_CONFIG", str(file))
     settings = AdmissionSettings()
     rules = life_rules(settings)
-    assert rules.pods_ready == PodsReadyRules(300, 90, Backoff(10, 100, 3))
+    assert rules.pods_ready == PodsReadyRules(300, 90, RequeueBackoff(10, 100, 3))
     assert rules.finished_kept == 3600
     options = job_options(settings, {})
     assert (options.manage_jobs_without_queue_name, options.deactivated_kept) == (True, 0)
@@ -210,7 +210,7 @@ def namespace(name: str, **labels: str) -> Namespace:
 
 def test_without_settings_nobody_waits_for_pods_and_two_namespaces_are_left_alone() -> None:
     settings = AdmissionSettings()
-    assert life_rules(settings) == Rules()
+    assert life_rules(settings) == LifecycleRules()
     known = {name: namespace(name) for name in ("kube-system", "stowage-system", "team-a")}
     options = job_options(settings, known)
     assert [name for name in (*known, "just-made") if options.namespace_managed(name)] == ["team-a", "just-made"]
@@ -230,15 +230,17 @@ def test_namespaces_are_managed_by_their_labels(monkeypatch: pytest.MonkeyPatch)
     ("words", "rules"),
     [
         pytest.param("{}", None, id="off"),
-        pytest.param("{enable: true}", FairSharing(), id="on"),
+        pytest.param("{enable: true}", FairSharingRules(), id="on"),
         pytest.param(
             "{enable: true, preemptionStrategies: [LessThanInitialShare]}",
-            FairSharing((FairStrategy.INITIAL_SHARE,)),
+            FairSharingRules((FairStrategy.INITIAL_SHARE,)),
             id="one strategy",
         ),
     ],
 )
-def test_fair_sharing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, rules: FairSharing | None) -> None:
+def test_fair_sharing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, rules: FairSharingRules | None
+) -> None:
     (tmp_path / "config.yaml").write_text(f"fairSharing: {words}")
     monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
     assert AdmissionSettings().fair_sharing.rules() == rules

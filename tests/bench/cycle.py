@@ -30,12 +30,12 @@ from admission.engine.model import (
     ClusterQueue,
     Flavor,
     FlavorQuotas,
-    Gone,
     Node,
+    ObjectRemoved,
     PodSet,
     PreemptionPolicy,
     Quota,
-    Removed,
+    RemovedKind,
     ResourceGroup,
     TopologyAsk,
     Workload,
@@ -108,9 +108,9 @@ def large(size: dict[str, Any]) -> None:
     one, vain, reports = [], [], list[CycleReport]()
     for at in range(size["repeat"]):
         leaver = admitted[at * 37 % len(admitted)]
-        state.apply(Gone(Removed.WORKLOAD, leaver))
+        state.apply(ObjectRemoved(RemovedKind.WORKLOAD, leaver))
         for pod in range(size["gang"]):
-            state.apply(Gone(Removed.POD, f"{leaver}-{pod}"))
+            state.apply(ObjectRemoved(RemovedKind.POD, f"{leaver}-{pod}"))
         one.append(timed(lambda: reports.append(next(cycles(state)))))
         admitted += [decision.workload for decision in reports[-1].decisions if isinstance(decision, Admit)]
         admitted.remove(leaver)
@@ -166,7 +166,7 @@ def many(size: dict[str, Any], pending: int, policy: str) -> None:
 
         def end(leaver: str = leaver) -> None:
             nonlocal decisions
-            state.apply(Gone(Removed.WORKLOAD, leaver))
+            state.apply(ObjectRemoved(RemovedKind.WORKLOAD, leaver))
             for report in cycles(state):
                 decisions += len(report.decisions)
                 ends.extend(each.workload for each in report.decisions if isinstance(each, Admit))

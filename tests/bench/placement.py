@@ -31,13 +31,13 @@ from admission.engine.model import (
     BoundPod,
     DomainCount,
     Flavor,
-    Gone,
     Node,
+    ObjectRemoved,
     PlacementRequest,
     PodSet,
     PodSetAdmission,
     Profile,
-    Removed,
+    RemovedKind,
     TopologyAsk,
     Workload,
 )
@@ -167,7 +167,10 @@ def updates(ledger: Ledger, nodes: int, fill: str, shape: str, repeat: int) -> I
     drained = replace(node(some), usable=False)
     acts: dict[str, list[Callable[[], object]]] = {
         "admission and release": [lambda: ledger.charge(taken, admission), lambda: ledger.release("ns/new")],
-        "foreign pod and its end": [lambda: ledger.apply(pod), lambda: ledger.apply(Gone(Removed.POD, pod.key))],
+        "foreign pod and its end": [
+            lambda: ledger.apply(pod),
+            lambda: ledger.apply(ObjectRemoved(RemovedKind.POD, pod.key)),
+        ],
         "node drained and back": [lambda: ledger.apply(drained), lambda: ledger.apply(node(some))],
     }
     for name, steps in acts.items():

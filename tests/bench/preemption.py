@@ -37,7 +37,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 
 GPU, RACK, TENANTS, LIMIT_MS = "nvidia.com/gpu", "rack", 10, 500.0
 NOW = 1_000_000.0
@@ -136,7 +136,7 @@ def preemptor(ask: Ask) -> Workload:
 def run(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
     """Print a line for each question."""
     ways = (("Exact", Profile.EXACT, None), ("Compatible", Profile.COMPATIBLE, None))
-    for name, profile, sharing in (*ways, ("fair sharing", Profile.EXACT, FairSharing())):
+    for name, profile, sharing in (*ways, ("fair sharing", Profile.EXACT, FairSharingRules())):
         ledger = cluster(nodes, candidates, profile)
         for ask in ASKS:
             head = preemptor(ask)

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from admission.controllers.cluster_view import Views
 from admission.controllers.elastic import translation
-from admission.controllers.elastic.quotas import Entry, Quotas
+from admission.controllers.elastic.quotas import Quotas, ReadQuota
 from api.elastic import ElasticQuota, ElasticQuotaStatus
 from api.errors import AlreadyExists, NotFound
 from api.kube.client import Kube, PatchKind
@@ -138,7 +138,7 @@ class ElasticQuotaController:
             self._overcommitted = found
             self._everywhere()
 
-    async def _provide(self, namespace: str, quota: translation.Bounds) -> str | None:
+    async def _provide(self, namespace: str, quota: translation.QuotaBounds) -> str | None:
         """Flavor, queues and label; returns what is in the way of them."""
         if ELASTIC_QUOTA not in self._views.flavors.objects:
             await self._create(RESOURCE_FLAVORS, translation.flavor())
@@ -191,7 +191,7 @@ class ElasticQuotaController:
 
     # ---- status
 
-    async def _tell(self, namespace: str, entry: Entry, holds: Entry, taken: str | None) -> None:
+    async def _tell(self, namespace: str, entry: ReadQuota, holds: ReadQuota, taken: str | None) -> None:
         quota = entry.quota
         status = quota.status
         queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
@@ -214,7 +214,7 @@ class ElasticQuotaController:
         update = {"last_transition_time": rfc3339(self._now()), "observed_generation": generation}
         return set_condition(conditions, new.model_copy(update=update))
 
-    async def _write(self, entry: Entry, status: ElasticQuotaStatus) -> None:
+    async def _write(self, entry: ReadQuota, status: ElasticQuotaStatus) -> None:
         meta = entry.quota.metadata
         diff = merge_diff(entry.quota.status.to_wire(), status.to_wire())
         if not diff:
@@ -226,7 +226,7 @@ class ElasticQuotaController:
         self._informers[entry.resource].observe(answer)
 
 
-def _active(entry: Entry, holds: Entry, taken: str | None, queue: ClusterQueue | None) -> Condition | None:
+def _active(entry: ReadQuota, holds: ReadQuota, taken: str | None, queue: ClusterQueue | None) -> Condition | None:
     """Whether the quota is in force: as its queue is, unless something is wrong before that. None: not known yet."""
 
     def no(reason: str, message: str) -> Condition:

@@ -30,7 +30,7 @@ from api.quantity import PODS, parse_list
 from api.workloads import Workload
 
 
-class Seen(Protocol):
+class WatchedObjects(Protocol):
     """What is used of a copy of objects."""
 
     @property
@@ -44,7 +44,7 @@ class Seen(Protocol):
 class OutsidePods:
     """See the module. Reservations are summed only for the namespaces that were asked for."""
 
-    def __init__(self, pods: Seen, workloads: Seen) -> None:
+    def __init__(self, pods: WatchedObjects, workloads: WatchedObjects) -> None:
         self._workloads = workloads
         self._unnamed: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._named: defaultdict[str, Counter[str]] = defaultdict(Counter)

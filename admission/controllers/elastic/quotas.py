@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from admission.controllers.elastic.translation import Bounds, age, bounds, counted
+from admission.controllers.elastic.translation import QuotaBounds, age, bounds, counted
 from api.elastic import ElasticQuota
 from api.errors import InvalidObject
 from api.kube.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ReadQuota:
     """One object. `bounds` None: it cannot be used, and `fault` says why."""
 
     resource: Resource
     quota: ElasticQuota
-    bounds: Bounds | None
+    bounds: QuotaBounds | None
     fault: str = ""
 
     @classmethod
-    def of(cls, resource: Resource, quota: ElasticQuota) -> Entry:
+    def of(cls, resource: Resource, quota: ElasticQuota) -> ReadQuota:
         """The object, judged."""
         try:
             return cls(resource, quota, bounds(quota))
@@ -33,13 +33,13 @@ class Quotas:
     """By a key of the caller's."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
-        self._by_namespace: dict[str, dict[str, Entry]] = {}
+        self._entries: dict[str, ReadQuota] = {}
+        self._by_namespace: dict[str, dict[str, ReadQuota]] = {}
         self._shared: tuple[str, ...] | None = None
 
     def put(self, key: str, resource: Resource, quota: ElasticQuota) -> None:
         """It is there, or is so now."""
-        entry = Entry.of(resource, quota)
+        entry = ReadQuota.of(resource, quota)
         self._entries[key] = entry
         self._by_namespace.setdefault(quota.metadata.namespace or "", {})[key] = entry
         self._shared = None
@@ -56,7 +56,7 @@ class Quotas:
             del self._by_namespace[namespace]
         self._shared = None
 
-    def of(self, namespace: str) -> list[Entry]:
+    def of(self, namespace: str) -> list[ReadQuota]:
         """Those of the namespace: the first one holds."""
         return sorted(self._by_namespace.get(namespace, {}).values(), key=lambda e: (*age(e.quota), e.resource.group))
 
@@ -64,7 +64,7 @@ class Quotas:
         """Where there are any."""
         return tuple(self._by_namespace)
 
-    def holding(self) -> Iterator[Bounds]:
+    def holding(self) -> Iterator[QuotaBounds]:
         """What holds, of all namespaces."""
         for namespace in self._by_namespace:
             first = self.of(namespace)[0]

@@ -43,14 +43,14 @@ _WITHOUT_END = "1G"
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class QuotaBounds:
     """Amounts of one elastic quota; a resource that is not in `most` has no limit."""
 
     least: Resources
     most: Resources
 
 
-def bounds(quota: ElasticQuota) -> Bounds:
+def bounds(quota: ElasticQuota) -> QuotaBounds:
     """Its amounts as integers. Raises InvalidObject where they cannot be read, are negative, or min is above max."""
     least, most = parse_list(quota.spec.min, "spec.min"), parse_list(quota.spec.max, "spec.max")
     for field, amounts in (("spec.min", least), ("spec.max", most)):
@@ -61,7 +61,7 @@ def bounds(quota: ElasticQuota) -> Bounds:
         if amount > most.get(resource, amount):
             given, limit = to_text(resource, amount), to_text(resource, most[resource])
             raise InvalidObject(f"spec.min[{resource}]", given, f"must not be more than spec.max[{resource}], {limit}")
-    return Bounds(least, most)
+    return QuotaBounds(least, most)
 
 
 def age(quota: ElasticQuota) -> tuple[str, str]:
@@ -69,7 +69,7 @@ def age(quota: ElasticQuota) -> tuple[str, str]:
     return quota.metadata.creation_timestamp or "", quota.metadata.name
 
 
-def counted(every: Iterable[Bounds]) -> tuple[str, ...]:
+def counted(every: Iterable[QuotaBounds]) -> tuple[str, ...]:
     """The resources that any of them names, by name."""
     return tuple(sorted({name for each in every for name in (*each.least, *each.most)}))
 
@@ -79,7 +79,7 @@ def queue_name(namespace: str) -> str:
     return f"{ELASTIC_QUOTA}.{namespace}"
 
 
-def cluster_queue(namespace: str, quota: Bounds, resources: Sequence[str]) -> ClusterQueue:
+def cluster_queue(namespace: str, quota: QuotaBounds, resources: Sequence[str]) -> ClusterQueue:
     """The queue that the quota is. `resources`: as `counted`."""
     covered = resources if PODS in resources else (*resources, PODS)
     given = tuple(_quota(name, quota) if name in resources else _unlimited(name) for name in covered)
@@ -95,7 +95,7 @@ def cluster_queue(namespace: str, quota: Bounds, resources: Sequence[str]) -> Cl
     )
 
 
-def _quota(resource: str, quota: Bounds) -> ResourceQuota:
+def _quota(resource: str, quota: QuotaBounds) -> ResourceQuota:
     least, most = quota.least.get(resource, 0), quota.most.get(resource)
     nominal = to_text(resource, least)
     if most is None:
@@ -122,7 +122,7 @@ def flavor() -> ResourceFlavor:
 # ---- what is told about it
 
 
-def used(quota: Bounds, status: QueueStatus) -> dict[str, str]:
+def used(quota: QuotaBounds, status: QueueStatus) -> dict[str, str]:
     """What is held of the resources that the quota names, and of others that count."""
     held = dict.fromkeys((*quota.least, *quota.most), 0)
     for each in status.flavors_reservation:
@@ -147,7 +147,7 @@ def capacity(nodes: Iterable[Node], labels: Mapping[str, str], resources: Sequen
     return total
 
 
-def overcommitment(every: Iterable[Bounds], there: Mapping[str, int]) -> str:
+def overcommitment(every: Iterable[QuotaBounds], there: Mapping[str, int]) -> str:
     """Where the sum of min passes what is there, in words; empty where it does nowhere."""
     total: Resources = {}
     for each in every:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.controllers.actions import Event, Planned, WorkloadAction
+from admission.controllers.actions import Planned, PlannedEvent, WorkloadAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,14 +14,14 @@ class PatchJob:
     """A merge patch of the job (start, stop, restore, wake)."""
 
     patch: dict[str, Any]
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
     """Deletes the job, with its pods."""
 
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PatchChild:
     framework: str
     child: Mapping[str, Any]
     patch: dict[str, Any]
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 Action = PatchJob | DeleteJob | PatchChild | WorkloadAction

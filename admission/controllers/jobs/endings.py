@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.controllers import conditions
-from admission.controllers.actions import Event, PatchWorkload, SetStatus
+from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import NOTHING, DeleteJob, Plan
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.integrations.base import Finish
@@ -14,18 +14,18 @@ from api.meta import find_condition, is_true, parse_time
 from api.workloads import Workload
 
 
-def finish(workload: Workload, reason: str, message: str, now: float, *events: Event) -> SetStatus:
+def finish(workload: Workload, reason: str, message: str, now: float, *events: PlannedEvent) -> SetStatus:
     """The Workload Finished, for that reason."""
     generation = workload.metadata.generation
     return SetStatus(workload, conditions.finished(workload.status, reason, message, now, generation), events)
 
 
-def declared_finished(workload: Workload) -> Event:
+def declared_finished(workload: Workload) -> PlannedEvent:
     """That the Workload is Finished."""
-    return Event("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
+    return PlannedEvent("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
 
 
-def let_go(workload: Workload, *events: Event) -> tuple[PatchWorkload, ...]:
+def let_go(workload: Workload, *events: PlannedEvent) -> tuple[PatchWorkload, ...]:
     """Takes our finalizer off, if it is there."""
     finalizers = [name for name in workload.metadata.finalizers if name != names.IN_USE_FINALIZER]
     if len(finalizers) == len(workload.metadata.finalizers):
@@ -33,12 +33,12 @@ def let_go(workload: Workload, *events: Event) -> tuple[PatchWorkload, ...]:
     return (PatchWorkload(workload, {"metadata": {"finalizers": finalizers or None}}, events),)
 
 
-def check_messages(workload: Workload, *, each_pod: bool = False) -> tuple[Event, ...]:
+def check_messages(workload: Workload, *, each_pod: bool = False) -> tuple[PlannedEvent, ...]:
     """One event with what the checks of a Workload that has quota are waiting for."""
     if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
         return ()
     told = [f"{check.name}: {check.message}" for check in workload.status.admission_checks if check.message]
-    return (Event("UpdatedAdmissionCheck", "; ".join(told), each_pod=each_pod),) if told else ()
+    return (PlannedEvent("UpdatedAdmissionCheck", "; ".join(told), each_pod=each_pod),) if told else ()
 
 
 def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float) -> Plan:
@@ -78,4 +78,4 @@ def stop_keeping(made: Plan, left: float) -> Plan:
     """With the job's end after so many seconds."""
     if left > 0:
         return Plan(made.actions, made.events, left, made.note)
-    return made.then(DeleteJob((Event("Deleted", "Deleted job: deactivation retention period expired"),)))
+    return made.then(DeleteJob((PlannedEvent("Deleted", "Deleted job: deactivation retention period expired"),)))

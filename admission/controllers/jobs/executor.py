@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import Action, DeleteJob, PatchChild, PatchJob, Plan
 from admission.controllers.jobs.views import Latest
 from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
@@ -58,12 +58,12 @@ class Executor:
                 return CONFLICT_RETRY
             except (Forbidden, Invalid) as error:
                 if isinstance(action, CreateWorkload):
-                    self._record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
+                    self._record(ref, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),))
                 raise
             self._record(ref, action.events)
         return made.again_in
 
-    def _record(self, ref: ObjectRef | None, events: Iterable[Event]) -> None:
+    def _record(self, ref: ObjectRef | None, events: Iterable[PlannedEvent]) -> None:
         if ref is not None:
             for event in events:
                 self._recorder.record(ref, event.type, event.reason, event.message)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import NOTHING, PatchJob, Plan
 from admission.controllers.jobs.endings import (
     check_messages,
@@ -79,18 +79,18 @@ def _plan_child(job: Job, kind: JobKind, admitted: bool) -> Plan:
     """A child runs when its managed ancestor is admitted; its templates are the ancestor's affair."""
     patch = None if admitted or kind.is_suspended(job) else kind.stop(job, None)
     message = "Kueue managed child job suspended"
-    return Plan((PatchJob(patch, (Event("Suspended", message),)),)) if patch else NOTHING
+    return Plan((PatchJob(patch, (PlannedEvent("Suspended", message),)),)) if patch else NOTHING
 
 
 def _unreadable(job: Job, kind: JobKind, error: InvalidObject) -> Plan:
     """No Workload can be made of the job; it must not run for that."""
     patch = None if kind.is_suspended(job) else kind.stop(job, None)
-    stop = (PatchJob(patch, (Event("Stopped", NOT_ADMITTED),)),) if patch else ()
-    return Plan(stop, (Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
+    stop = (PatchJob(patch, (PlannedEvent("Stopped", NOT_ADMITTED),)),) if patch else ()
+    return Plan(stop, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
 
 
 def _with_class_missing(made: Plan, error: PriorityClassMissing) -> Plan:
-    event = Event(f"{error.kind}NotFound", str(error), "Warning")
+    event = PlannedEvent(f"{error.kind}NotFound", str(error), "Warning")
     return Plan(made.actions, (*made.events, event), made.again_in, str(error))
 
 
@@ -161,7 +161,7 @@ class _Planner:
             workload = composed(self._job, self._kind, self._surroundings)
         except PriorityClassMissing as error:
             return _with_class_missing(stop, error)
-        event = Event("CreatedWorkload", f"Created Workload: {workload.key}")
+        event = PlannedEvent("CreatedWorkload", f"Created Workload: {workload.key}")
         return stop.then(CreateWorkload(workload, (event,)))
 
     def _may_correct(self, workload: Workload) -> bool:
@@ -184,7 +184,7 @@ class _Planner:
         text = f"Updated not matching Workload for suspended job: {workload.key}"
         if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
             text = f"Updated workload priority class: {workload.key}"
-        told = () if changed == {"queueName"} else (Event("UpdatedWorkload", text),)
+        told = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
         return Plan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
 
     def _deleted(self, workloads: Sequence[Workload], note: str) -> Plan:
@@ -192,13 +192,13 @@ class _Planner:
         for workload in workloads:
             result = result.then(*let_go(workload))
             if not workload.metadata.deletion_timestamp:
-                event = Event("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
+                event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
                 result = result.then(DeleteWorkload(workload, (event,)))
         return result
 
     def _prebuilt(self, workload: Workload | None) -> Plan:
         if workload is None:
-            told = Event(
+            told = PlannedEvent(
                 "PrebuiltWorkloadNotFound", f'prebuilt Workload "{prebuilt_key(self._job)}" not found', "Warning"
             )
             stop = self._stopped(None, "missing workload")[0]
@@ -280,7 +280,7 @@ class _Planner:
         if new is None:
             return _with_class_missing(NOTHING, PriorityClassMissing("WorkloadPriorityClass", label))
         patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
-        event = Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
+        event = PlannedEvent("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
         return Plan((PatchWorkload(workload, patch, (event,)),))
 
     def _admitted(self, workload: Workload) -> Plan:
@@ -308,5 +308,5 @@ class _Planner:
         patch = self._kind.stop(self._job, workload.spec.pod_sets if workload else None)
         if patch is None:
             return NOTHING, self._at_rest()
-        told = () if self._kind.is_suspended(self._job) else (Event("Stopped", message),)
+        told = () if self._kind.is_suspended(self._job) else (PlannedEvent("Stopped", message),)
         return Plan((PatchJob(patch, told),)), self._at_rest()

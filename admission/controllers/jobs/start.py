@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from admission.controllers.actions import Event
+from admission.controllers.actions import PlannedEvent
 from admission.controllers.jobs.actions import NOTHING, PatchChild, PatchJob, Plan
 from admission.controllers.jobs.endings import finish
 from admission.controllers.jobs.fit import same_templates, unfinished_start
@@ -36,7 +36,7 @@ def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surrou
     except FlavorMissing as error:
         return Plan(again_in=FLAVOR_RETRY, note=str(error))
     queue = workload.status.admission.cluster_queue if workload.status.admission else ""
-    start = PatchJob(patch, (Event("Started", f"Admitted by clusterQueue {queue}"),))
+    start = PatchJob(patch, (PlannedEvent("Started", f"Admitted by clusterQueue {queue}"),))
     return Plan((*_cleaned_children(job, kind, infos, surroundings), start))
 
 
@@ -55,7 +55,7 @@ def plan_overlooked(job: Job, kind: JobKind, workload: Workload, now: float) -> 
     text = f"Not begun by its own controller within {WAKE_AFTER:.0f} s of its start; changed, so that it is looked at"
     noted = {**meta, "annotations": {**annotations, names.WOKEN_AT: rfc3339(now)}}
     patch = patch_between(job, {**job, "metadata": noted}) or {}
-    return Plan((PatchJob(patch, (Event("Woken", text, "Warning"),)),), again_in=WAKE_AFTER)
+    return Plan((PatchJob(patch, (PlannedEvent("Woken", text, "Warning"),)),), again_in=WAKE_AFTER)
 
 
 def _time(text: str | None) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.controllers.actions import Event, Planned, WorkloadAction
+from admission.controllers.actions import Planned, PlannedEvent, WorkloadAction
 from admission.integrations.pod import QueuedPod
 from api.workloads import Workload
 
@@ -22,7 +22,7 @@ class StartPod:
 
     pod: QueuedPod
     patch: dict[str, Any]
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
     cluster_queue: str = ""
     since: float = 0.0
 
@@ -34,7 +34,7 @@ class StopPod:
     pod: QueuedPod
     reason: str
     message: str
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ReleasePod:
     """Takes our finalizer off: the pod counts no more, or its unit has ended."""
 
     pod: QueuedPod
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class DeletePod:
     """Takes our finalizer off and deletes the pod."""
 
     pod: QueuedPod
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class AdoptWorkload:
 
     workload: Workload
     patch: dict[str, Any]
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 PodAction = StartPod | StopPod | ReleasePod | DeletePod
@@ -67,10 +67,10 @@ Action = PodAction | AdoptWorkload | WorkloadAction
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(Planned[Action]):
+class PodGroupPlan(Planned[Action]):
     """What is due now. `confirm`: only if the API server shows the pods as the copy does, which may be old."""
 
     confirm: bool = False
 
 
-NOTHING: Final = Plan()
+NOTHING: Final = PodGroupPlan()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.controllers.actions import Event
+from admission.controllers.actions import PlannedEvent
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import (
     adopted,
@@ -147,7 +147,7 @@ def adopt(unit: Unit, workload: Workload, members: Sequence[QueuedPod]) -> tuple
     if not added:
         return ()
     references = [reference.to_wire() for reference in (*kept, *added)]
-    event = Event("OwnerReferencesAdded", f"Added {len(added)} owner reference(s)")
+    event = PlannedEvent("OwnerReferencesAdded", f"Added {len(added)} owner reference(s)")
     return (AdoptWorkload(workload, {"metadata": {"ownerReferences": references}}, (event,)),)
 
 

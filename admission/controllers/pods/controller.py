@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.actions import Event
+from admission.controllers.actions import PlannedEvent
 from admission.controllers.jobs.changes import has_turned
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import Expected, Latest, View, controller_of
-from admission.controllers.pods.actions import Plan
+from admission.controllers.pods.actions import PodGroupPlan
 from admission.controllers.pods.changes import is_fresh, is_nothing, is_step
 from admission.controllers.pods.executor import PodExecutor
 from admission.controllers.pods.following import UNLIKE, with_reason
@@ -29,7 +29,7 @@ from admission.controllers.pods.gang import is_gang
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan, plan_gone
 from admission.controllers.pods.podgroups import PodGroups
-from admission.controllers.pods.telling import Teller, reason_of
+from admission.controllers.pods.telling import GangMessages, reason_of
 from admission.controllers.pods.views import (
     BY_GROUP,
     BY_POD,
@@ -110,8 +110,8 @@ class PodController:
         writer = WorkloadWriter(kube, self._latest, self._expected)
         self._read = read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._act = PodExecutor(kube, recorder, pods, self._going, writer, wall, at_once, read)
-        self._told: dict[str, tuple[Event, ...]] = {}
-        self._teller = Teller()
+        self._told: dict[str, tuple[PlannedEvent, ...]] = {}
+        self._teller = GangMessages()
         self._missing: dict[str, float] = {}
         self._held_up: set[str] = set()  # until the Workload that was made for them is seen
         self._classless: set[str] = set()
@@ -288,7 +288,7 @@ class PodController:
         pods, _, _ = self._found(key)
         return Unit.of(pods) if pods else unit
 
-    def _tell(self, key: str, unit: Unit, workloads: Sequence[Workload], made: Plan) -> float | None:
+    def _tell(self, key: str, unit: Unit, workloads: Sequence[Workload], made: PodGroupPlan) -> float | None:
         """Says to the members that wait why they do."""
         gang = reason_of(workloads[0] if workloads else None, made.note)
         reasons = {pod.key: gang for pod in unit.pods if pod.gated}
@@ -300,14 +300,14 @@ class PodController:
             self._act.record(ref_to(PODS, pod), (event,))
         return again
 
-    def _planned(self, key: str, unit: Unit, workloads: list[Workload]) -> Plan:
+    def _planned(self, key: str, unit: Unit, workloads: list[Workload]) -> PodGroupPlan:
         now = self._wall()
         if not is_gang(unit.pods):
             return plan(unit, workloads, self._surroundings(), now)
         try:
             terms = self._gangs.terms(key.partition(":")[2], unit.pods)
         except UnlikePods as unlike:
-            return Plan(events=(Event(UNLIKE, str(unlike), "Warning"),), note=str(unlike))
+            return PodGroupPlan(events=(PlannedEvent(UNLIKE, str(unlike), "Warning"),), note=str(unlike))
         lates = {
             pod.key: [self._latest.of(w.key, w) for w in self._workloads.by_index(BY_POD, pod.key)] for pod in unit.pods
         }
@@ -337,7 +337,7 @@ class PodController:
             return ORPHAN_GRACE
         gone = [w for w in workloads if w.metadata.deletion_timestamp or not await self._has_owner(w)]
         self._missing.pop(key, None)
-        made: Plan = plan_gone(gone, self._wall(), self._options)
+        made: PodGroupPlan = plan_gone(gone, self._wall(), self._options)
         again = await self._act.perform(key, None, made)
         return ORPHAN_GRACE if len(gone) < len(workloads) else again
 

@@ -17,13 +17,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from admission.controllers.actions import CreateWorkload, Event, WorkloadAction
+from admission.controllers.actions import CreateWorkload, PlannedEvent, WorkloadAction
 from admission.controllers.pods.actions import (
     Action,
     AdoptWorkload,
     DeletePod,
-    Plan,
     PodAction,
+    PodGroupPlan,
     ReleasePod,
     StartPod,
     StopPod,
@@ -73,7 +73,7 @@ class PodExecutor:
         self.making: set[str] = set()
         """The keys of the Workloads that are being created."""
 
-    async def perform(self, key: str, first: QueuedPod | None, made: Plan) -> float | None:
+    async def perform(self, key: str, first: QueuedPod | None, made: PodGroupPlan) -> float | None:
         """Seconds after which to look again, as the plan says or because it was cut short. Raises other ApiErrors.
 
         `first` is the pod that events about the whole are recorded on; without it there are none.
@@ -86,7 +86,7 @@ class PodExecutor:
                 return CONFLICT_RETRY
         return made.again_in
 
-    def record(self, ref: ObjectRef | None, events: Iterable[Event]) -> None:
+    def record(self, ref: ObjectRef | None, events: Iterable[PlannedEvent]) -> None:
         """On the object."""
         if ref is not None:
             for event in events:
@@ -104,7 +104,7 @@ class PodExecutor:
             return False
         except (Forbidden, Invalid) as error:
             if isinstance(action, CreateWorkload):
-                self.record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
+                self.record(ref, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),))
             raise
         self.record(about or ref, action.events)
         return True

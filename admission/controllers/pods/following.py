@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from admission.controllers.actions import Event, PatchWorkload, SetStatus
+from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.conditions import MESSAGE_LIMIT, PODS_HELD, with_condition, without
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.jobs.workload import PriorityClassMissing, spec_patch
-from admission.controllers.pods.actions import NOTHING, Plan
+from admission.controllers.pods.actions import NOTHING, PodGroupPlan
 from admission.controllers.pods.compose import priority_label, spec_of
 from admission.integrations.podgroup import TooFewPods, Unit, UnlikePods
 from api import names
@@ -27,20 +27,20 @@ UNLIKE: Final = "PodGroupInconsistent"
 """Ours: an event on a group of which no Workload can be made; Kueue only writes that to its log."""
 
 
-def unlike(error: InvalidObject) -> Plan:
+def unlike(error: InvalidObject) -> PodGroupPlan:
     """The pods contradict each other, or their Workload."""
-    return Plan(events=(Event(UNLIKE, str(error), "Warning"),), note=str(error))
+    return PodGroupPlan(events=(PlannedEvent(UNLIKE, str(error), "Warning"),), note=str(error))
 
 
-def uncomposed(error: InvalidObject | PriorityClassMissing) -> Plan:
+def uncomposed(error: InvalidObject | PriorityClassMissing) -> PodGroupPlan:
     """No Workload can be made of the pods."""
     if isinstance(error, UnlikePods):
         return unlike(error)
     reason = f"{error.kind}NotFound" if isinstance(error, PriorityClassMissing) else "ErrWorkloadCompose"
-    return Plan(events=(Event(reason, str(error), "Warning"),), note=str(error))
+    return PodGroupPlan(events=(PlannedEvent(reason, str(error), "Warning"),), note=str(error))
 
 
-def with_reason(made: Plan, workloads: Sequence[Workload], now: float) -> Plan:
+def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -> PodGroupPlan:
     """The plan, and that the status of the only Workload says what holds pods up; not where the plan writes to it anyway.
 
     While it has no quota, what a gang lacks is told in QuotaReserved=False.
@@ -61,7 +61,7 @@ def with_reason(made: Plan, workloads: Sequence[Workload], now: float) -> Plan:
     return made.then(SetStatus(workload, told))
 
 
-def corrected(unit: Unit, workload: Workload, surroundings: Surroundings) -> Plan:
+def corrected(unit: Unit, workload: Workload, surroundings: Surroundings) -> PodGroupPlan:
     """The Workload is of the pods that there are by now."""
     try:
         pod_sets = unit.pod_sets(topology=surroundings.options.topology)
@@ -75,11 +75,11 @@ def corrected(unit: Unit, workload: Workload, surroundings: Surroundings) -> Pla
     text = f"Updated not matching Workload for suspended job: {workload.key}"
     if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
         text = f"Updated workload priority class: {workload.key}"
-    told = () if changed == {"queueName"} else (Event("UpdatedWorkload", text),)
-    return Plan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
+    told = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
+    return PodGroupPlan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
 
 
-def followed(unit: Unit, workload: Workload, surroundings: Surroundings) -> Plan:
+def followed(unit: Unit, workload: Workload, surroundings: Surroundings) -> PodGroupPlan:
     """What of the pods' queue, class and time limit the Workload does not have yet."""
     if is_true(workload.status.conditions, names.QUOTA_RESERVED):
         return _followed_class(unit, workload, surroundings)
@@ -95,16 +95,16 @@ def followed(unit: Unit, workload: Workload, surroundings: Surroundings) -> Plan
     if patch.get("spec", {}).keys() & {"maximumExecutionTimeSeconds"}:
         return corrected(unit, workload, surroundings)
     told = () if patch.get("spec", {}).keys() <= {"queueName"} else _class_changed(workload)
-    return Plan((PatchWorkload(workload, patch, told),))
+    return PodGroupPlan((PatchWorkload(workload, patch, told),))
 
 
-def _class_changed(workload: Workload) -> tuple[Event, ...]:
-    return (Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}"),)
+def _class_changed(workload: Workload) -> tuple[PlannedEvent, ...]:
+    return (PlannedEvent("UpdatedWorkload", f"Updated workload priority class: {workload.key}"),)
 
 
-def _followed_class(unit: Unit, workload: Workload, surroundings: Surroundings) -> Plan:
+def _followed_class(unit: Unit, workload: Workload, surroundings: Surroundings) -> PodGroupPlan:
     if unit.priority is not None and unit.priority != workload.spec.priority:
-        return Plan((PatchWorkload(workload, {"spec": {"priority": unit.priority}}),))
+        return PodGroupPlan((PatchWorkload(workload, {"spec": {"priority": unit.priority}}),))
     ref, label = workload.spec.priority_class_ref, priority_label(unit)
     if ref is None or ref.group != names.GROUP or label in (None, ref.name):
         return NOTHING
@@ -112,4 +112,4 @@ def _followed_class(unit: Unit, workload: Workload, surroundings: Surroundings) 
     if new is None:
         return uncomposed(PriorityClassMissing("WorkloadPriorityClass", label))
     patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
-    return Plan((PatchWorkload(workload, patch, _class_changed(workload)),))
+    return PodGroupPlan((PatchWorkload(workload, patch, _class_changed(workload)),))

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Final
 
 from admission.controllers.sakkara.exact import Exact
-from admission.controllers.timeouts import Backoff
+from admission.controllers.timeouts import RequeueBackoff
 from admission.integrations.base import Finish
-from admission.integrations.gang import Gang, MatchPolicy, from_text, groups_of, policy_of
+from admission.integrations.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of
 from admission.integrations.gangplacement import alone, check_likeness, effective, said_of, together
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import Unit, UnlikePods
@@ -24,7 +24,7 @@ from api.groups import PodGroup
 from api.meta import object_key, parse_time, rfc3339
 from api.workloads import PodSet, RequeueState
 
-BACKOFF: Final = Backoff(base=10.0, longest=600.0)
+BACKOFF: Final = RequeueBackoff(base=10.0, longest=600.0)
 """How long a gang stays away whose pods were not bound in time."""
 DEFAULT_TIMEOUT: Final = 10.0
 """Seconds that a gang has to get bound which says nothing itself, of one that names no queue."""
@@ -96,7 +96,7 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> Terms:
     first = min(pods, key=lambda pod: (pod.created, pod.metadata.name))
     name = first.group
     _check_likeness(name, said)
-    gang = next((gang for _, gang in said), Gang(name))
+    gang = next((gang for _, gang in said), PodGang(name))
     key = object_key(first.metadata.namespace, name)
     minimum, groups, policy = gang.minimum, gang.groups, gang.policy
     group_says = pod_group.metadata.annotations if pod_group is not None else {}
@@ -119,7 +119,7 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> Terms:
     )
 
 
-def _check_likeness(name: str, said: Sequence[tuple[QueuedPod, Gang]]) -> None:
+def _check_likeness(name: str, said: Sequence[tuple[QueuedPod, PodGang]]) -> None:
     for part in ("minimum", "groups", "policy"):
         by_value = {getattr(gang, part): pod.metadata.name for pod, gang in said}
         if len(by_value) > 1:

@@ -24,11 +24,11 @@ from dataclasses import replace
 from typing import Final
 
 from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.jobs.endings import let_go
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.controllers.pods.actions import NOTHING, Action, Plan, ReleasePod
+from admission.controllers.pods.actions import NOTHING, Action, PodGroupPlan, ReleasePod
 from admission.controllers.pods.compose import adopt, is_group_workload
 from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.gang import (
@@ -60,7 +60,7 @@ Lates = Mapping[str, Sequence[Workload]]
 
 def plan_gang(
     unit: Unit, terms: Terms, workloads: Sequence[Workload], lates: Lates, surroundings: Surroundings, now: float
-) -> Plan:
+) -> PodGroupPlan:
     """The plan; `workloads` bear the gang's name. `now` in epoch seconds."""
     if not surroundings.options.namespace_managed(unit.namespace):
         return NOTHING
@@ -74,7 +74,7 @@ class _Gang:
         self._joined = [pod for pod in unit.pods if lates.get(pod.key)]
         """The pods that came late and have a Workload each."""
 
-    def plan(self, workloads: Sequence[Workload]) -> Plan:
+    def plan(self, workloads: Sequence[Workload]) -> PodGroupPlan:
         own = [workload for workload in workloads if is_group_workload(workload)]
         if len(own) < len(workloads):
             return plan(self._unit, workloads, self._surroundings, self._now, RULES)  # says that the name is taken
@@ -97,7 +97,7 @@ class _Gang:
 
     # ---- groups of exactly so many
 
-    def _set_aside(self) -> Plan:
+    def _set_aside(self) -> PodGroupPlan:
         """Leave out the members that are too many, with what is said about them."""
         if not isinstance(self._unit, ExactUnit):
             return NOTHING
@@ -106,23 +106,23 @@ class _Gang:
         self._unit = self._unit.only(members)
         return told
 
-    def _told(self, spare: Sequence[QueuedPod]) -> Plan:
+    def _told(self, spare: Sequence[QueuedPod]) -> PodGroupPlan:
         """They wait, and those that are deleted are let go."""
         unit, gone = self._unit, [pod for pod in spare if not pod.lasting or pod.terminated]
         waiting = [pod for pod in spare if pod not in gone]
-        result = Plan(tuple(ReleasePod(pod) for pod in gone if pod.held))
+        result = PodGroupPlan(tuple(ReleasePod(pod) for pod in gone if pod.held))
         if not waiting or not isinstance(unit, ExactUnit):
             return result
         roles = {pod.role for pod in unit.counting if pod not in waiting}
         if (strange := next((pod for pod in waiting if roles and pod.role not in roles), None)) is not None:
             error = str(unit.difference(strange))
-            return result.followed(Plan(events=(Event(UNLIKE, error, "Warning"),), note=error))
+            return result.followed(PodGroupPlan(events=(PlannedEvent(UNLIKE, error, "Warning"),), note=error))
         named = ", ".join(pod.metadata.name for pod in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
         return result.followed(self._wait(f"the group has its {unit.total} pods; {len(waiting)} more wait: {named}"))
 
     # ---- before it has quota
 
-    def _without_workload(self) -> Plan:
+    def _without_workload(self) -> PodGroupPlan:
         """Its first one; or it was deleted, or has gone with those it was for, and late members go on with their own."""
         if not self._joined:
             return self._first()
@@ -132,25 +132,25 @@ class _Gang:
             self._unit = self._unit.only(rest)
             return self._first().followed(self._joining(self._joined))
         gone = tuple(ReleasePod(pod) for pod in rest if pod.held and (pod.terminated or not pod.lasting))
-        return Plan(gone).followed(self._joining([*self._joined, *fresh]))
+        return PodGroupPlan(gone).followed(self._joining([*self._joined, *fresh]))
 
-    def _first(self) -> Plan:
+    def _first(self) -> PodGroupPlan:
         if (why := self._short()) is not None:
             gone = tuple(ReleasePod(pod) for pod in self._unit.pods if pod.held and (pod.deleted or pod.terminated))
-            return Plan(gone).followed(self._wait(why))
+            return PodGroupPlan(gone).followed(self._wait(why))
         if (why := staying_away(self._terms, self._now)) is not None:
             gone = tuple(ReleasePod(pod) for pod in self._unit.pods if pod.held and not pod.lasting)
-            return replace(Plan(gone).followed(self._wait(why)), again_in=stopped(self._terms, self._now)[1])
+            return replace(PodGroupPlan(gone).followed(self._wait(why)), again_in=stopped(self._terms, self._now)[1])
         return self._marked(plan(self._unit, (), self._surroundings, self._now))
 
     def _short(self) -> str | None:
         return shortage(sum(pod.lasting and not pod.succeeded for pod in self._unit.pods), self._terms)
 
     @staticmethod
-    def _wait(why: str) -> Plan:
-        return Plan(events=(Event(names.GANG_WAITING, why),), note=why)
+    def _wait(why: str) -> PodGroupPlan:
+        return PodGroupPlan(events=(PlannedEvent(names.GANG_WAITING, why),), note=why)
 
-    def _pending(self, workload: Workload) -> Plan:
+    def _pending(self, workload: Workload) -> PodGroupPlan:
         """It is of exactly the pods that there are, if they are enough."""
         unit = self._unit
         eviction = is_true(workload.status.conditions, names.EVICTED)
@@ -158,14 +158,14 @@ class _Gang:
             return plan(unit, [workload], self._surroundings, self._now)
         if self._joined:
             # They wait with the others again.
-            result = Plan()
+            result = PodGroupPlan()
             for each in (own for pod in self._joined for own in self._lates[pod.key]):
                 result = result.then(*let_go(each), DeleteWorkload(each))
             return result
         going = tuple(ReleasePod(pod) for pod in unit.pods if pod.held and not pod.lasting)
         why = self._short()
         status = self._with_shortage(workload, why)
-        result = Plan(going)
+        result = PodGroupPlan(going)
         if status is not workload.status:
             return result.then(SetStatus(workload, status)).followed(self._wait(why) if why else NOTHING)
         if why is not None:
@@ -186,12 +186,12 @@ class _Gang:
             return status
         return conditions.with_condition(status, kind, True, names.GANG_WAITING, why, self._now, generation)
 
-    def _followed(self, workload: Workload) -> Plan | None:
+    def _followed(self, workload: Workload) -> PodGroupPlan | None:
         """The Workload follows its pods and its terms; None where it does already."""
         try:
             pod_sets = self._unit.pod_sets(topology=self._surroundings.options.topology)
         except InvalidObject as error:
-            return Plan(events=(Event("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
+            return PodGroupPlan(events=(PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
         patch: dict[str, object] = {}
         known = {pod_set.name: (pod_set.count, pod_set.topology_request) for pod_set in workload.spec.pod_sets}
         if known != {pod_set.name: (pod_set.count, pod_set.topology_request) for pod_set in pod_sets}:
@@ -203,13 +203,13 @@ class _Gang:
         if not patch:
             return None
         told = (
-            (Event("UpdatedWorkload", f"Updated Workload to the gang's pods: {workload.key}"),)
+            (PlannedEvent("UpdatedWorkload", f"Updated Workload to the gang's pods: {workload.key}"),)
             if "spec" in patch
             else ()
         )
-        return Plan((PatchWorkload(workload, patch, told),))
+        return PodGroupPlan((PatchWorkload(workload, patch, told),))
 
-    def _marked(self, made: Plan, *, late: bool = False) -> Plan:
+    def _marked(self, made: PodGroupPlan, *, late: bool = False) -> PodGroupPlan:
         """Workloads that are made carry what the engine is to know of the gang. `late`: its group has started already."""
         said = self._terms.annotations()
         if late:
@@ -226,7 +226,7 @@ class _Gang:
 
     # ---- while it has quota
 
-    def _reserved(self, workload: Workload) -> Plan:
+    def _reserved(self, workload: Workload) -> PodGroupPlan:
         if adoption := self._adopted(workload):
             return adoption
         found = self._split(workload)
@@ -245,7 +245,7 @@ class _Gang:
         if len(gone) < len(members):
             unit = unit.only([pod for pod in members if pod not in gone])
         held = [pod for pod in gone if pod.held] if len(gone) < len(members) else []
-        result = Plan(tuple(ReleasePod(pod) for pod in held))
+        result = PodGroupPlan(tuple(ReleasePod(pod) for pod in held))
         if members:
             result = result.followed(plan(unit, [workload], self._surroundings, self._now))
         left = self._time_left(workload, unit)
@@ -260,7 +260,7 @@ class _Gang:
         """The pods that the Workload is for, and those that came too late for it; late ones that have Workloads aside."""
         return sort_out(self._others(), {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
 
-    def _taking_places(self, workload: Workload, kept: Sequence[QueuedPod]) -> Plan | None:
+    def _taking_places(self, workload: Workload, kept: Sequence[QueuedPod]) -> PodGroupPlan | None:
         """Late members that have no quota yet take the places of members that are gone: they need none of their own."""
         if workload.metadata.deletion_timestamp or self._terms.exact is not None:
             return None
@@ -273,7 +273,7 @@ class _Gang:
                 free[pod.role] -= 1
                 for each in own:
                     actions += (*let_go(each), DeleteWorkload(each))
-        return Plan(tuple(actions)) if actions else None
+        return PodGroupPlan(tuple(actions)) if actions else None
 
     def _without_successors(self, late: Sequence[QueuedPod], kept: Sequence[QueuedPod]) -> list[QueuedPod]:
         """All but those that wait for the place of a member that is on its way out: as many, the oldest."""
@@ -286,21 +286,21 @@ class _Gang:
                 result.append(pod)
         return result
 
-    def _adopted(self, workload: Workload) -> Plan | None:
+    def _adopted(self, workload: Workload) -> PodGroupPlan | None:
         """Late joiners own the gang's Workload as well: it must not be deleted with the first members."""
         adoption = () if workload.metadata.deletion_timestamp else adopt(self._unit, workload, self._joined)
-        return Plan(adoption) if adoption else None
+        return PodGroupPlan(adoption) if adoption else None
 
-    def _unmanned(self, workload: Workload) -> Plan | None:
+    def _unmanned(self, workload: Workload) -> PodGroupPlan | None:
         """None of those it is for is left: what keeps it from going, or from giving its quota back, is over."""
         if workload.metadata.deletion_timestamp:
-            return Plan(let_go(workload))
+            return PodGroupPlan(let_go(workload))
         if not is_true(workload.status.conditions, names.EVICTED):
             return None
         given_back = conditions.released(workload.status, self._now, workload.metadata.generation)
-        return Plan((SetStatus(workload, given_back),))
+        return PodGroupPlan((SetStatus(workload, given_back),))
 
-    def _joining(self, late: Sequence[QueuedPod]) -> Plan:
+    def _joining(self, late: Sequence[QueuedPod]) -> PodGroupPlan:
         """Each late pod is a unit of its own, as soon as the policy lets it in."""
         if self._terms.exact is not None:
             return self._told(late)
@@ -349,7 +349,7 @@ class _Gang:
             return None
         return max(0.0, deadline - self._now)
 
-    def _bound_whole(self, workload: Workload, unit: GangUnit, kept: Sequence[QueuedPod]) -> Plan | None:
+    def _bound_whole(self, workload: Workload, unit: GangUnit, kept: Sequence[QueuedPod]) -> PodGroupPlan | None:
         """Says so once as many as the minimum have got a node, whatever became of them since; None where there is no need.
 
         Our finalizer keeps members that ended until their successors are there, so none is overlooked.
@@ -360,9 +360,9 @@ class _Gang:
         text = f"{found} pods were bound, {unit.minimum} are needed: a member that is lost now ends none of the others"
         generation, status = workload.metadata.generation, workload.status
         status = conditions.with_condition(status, conditions.GANG_BOUND, True, "Bound", text, self._now, generation)
-        return Plan((SetStatus(workload, status.model_copy(update={"requeue_state": None})),))
+        return PodGroupPlan((SetStatus(workload, status.model_copy(update={"requeue_state": None})),))
 
-    def _overdue(self, workload: Workload, unit: GangUnit) -> Plan | None:
+    def _overdue(self, workload: Workload, unit: GangUnit) -> PodGroupPlan | None:
         ended = bool(unit.pods) and unit.finished() is not None
         if ended or self._time_left(workload, unit) != 0.0:
             return None
@@ -375,11 +375,13 @@ class _Gang:
         eviction = Eviction(names.Evicting.GANG_TIMEOUT, text)
         status = evicted(status, eviction, self._now, workload.metadata.generation)
         # A controller that was paused has not read yet that the pods were bound in time.
-        return Plan((SetStatus(workload, status, (Event(eviction.event, text, "Warning"),)),), confirm=True)
+        return PodGroupPlan(
+            (SetStatus(workload, status, (PlannedEvent(eviction.event, text, "Warning"),)),), confirm=True
+        )
 
     # ---- when it has ended
 
-    def _after_the_end(self, workload: Workload) -> Plan:
+    def _after_the_end(self, workload: Workload) -> PodGroupPlan:
         fresh = [pod for pod in self._unit.pods if not pod.terminated and pod.lasting]
         ended = [pod for pod in self._unit.pods if pod not in fresh and not self._lates.get(pod.key)]
         result = plan(self._unit.only(ended), [workload], self._surroundings, self._now) if ended else NOTHING

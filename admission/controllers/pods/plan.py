@@ -20,14 +20,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, Event, SetStatus
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.endings import check_messages, finish, kept_until, let_go
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.ready import with_pods_ready
 from admission.controllers.jobs.start import FLAVOR_RETRY
 from admission.controllers.jobs.surroundings import DEFAULTS, JobOptions, Surroundings
 from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key
-from admission.controllers.pods.actions import NOTHING, DeletePod, Plan, ReleasePod, StopPod
+from admission.controllers.pods.actions import NOTHING, DeletePod, PodGroupPlan, ReleasePod, StopPod
 from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
 from admission.controllers.pods.following import corrected, followed, uncomposed, unlike
 from admission.controllers.pods.replacements import with_replacements
@@ -47,16 +47,16 @@ _WHOLE: Final = frozenset((kind.api_version, kind.kind) for kind in (PODS, *(eac
 
 
 @dataclass(frozen=True, slots=True)
-class PodRules:
+class PodGroupOptions:
     """`validate_owner`: a group takes no Workload of its name that is not a pod group's."""
 
     validate_owner: bool = True
 
 
-RULES = PodRules()
+RULES = PodGroupOptions()
 
 
-def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = DEFAULTS) -> Plan:
+def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = DEFAULTS) -> PodGroupPlan:
     """The plan for Workloads none of whose pods is there any more: finished, so that their quota returns, and free to go.
 
     One that was made beforehand for a group is its maker's: it is only let go; so is one that has pods for owners, which the
@@ -76,12 +76,12 @@ def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = D
 
 
 def plan(
-    unit: Unit, workloads: Sequence[Workload], surroundings: Surroundings, now: float, rules: PodRules = RULES
-) -> Plan:
+    unit: Unit, workloads: Sequence[Workload], surroundings: Surroundings, now: float, rules: PodGroupOptions = RULES
+) -> PodGroupPlan:
     """The plan for a unit; `workloads` bear its group's name, or have its pod as controller. `now` in epoch seconds."""
     if not surroundings.options.namespace_managed(unit.namespace):
         return NOTHING
-    planner = _Planner(unit, surroundings, now)
+    planner = _PodGroupPlanner(unit, surroundings, now)
     if unit.group and rules.validate_owner and not prebuilt_key(unit.as_job()):
         strange = [workload for workload in workloads if not is_group_workload(workload)]
         if strange:
@@ -89,13 +89,13 @@ def plan(
     return planner.plan(workloads)
 
 
-class _Planner:
+class _PodGroupPlanner:
     """One plan in the making."""
 
     def __init__(self, unit: Unit, surroundings: Surroundings, now: float) -> None:
         self._unit, self._surroundings, self._now = unit, surroundings, now
 
-    def plan(self, workloads: Sequence[Workload]) -> Plan:
+    def plan(self, workloads: Sequence[Workload]) -> PodGroupPlan:
         key = prebuilt_key(self._unit.as_job())
         prebuilt = self._surroundings.workloads.get(key) if key else None
         if (end := self._unit.finished()) is not None:
@@ -108,7 +108,7 @@ class _Planner:
             return self._without_workload()
         own, *others = workloads
         if others:
-            gone = Plan()
+            gone = PodGroupPlan()
             for other in others:
                 gone = gone.then(*let_go(other), DeleteWorkload(other))
             return gone
@@ -116,38 +116,38 @@ class _Planner:
             return self._ended([own], "", "")
         return self._with_workload(own)
 
-    def name_taken(self, workload: Workload) -> Plan:
+    def name_taken(self, workload: Workload) -> PodGroupPlan:
         """A stranger's Workload stands where the group's should."""
         text = (
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"
         )
         going = self._releases(pod for pod in self._unit.pods if pod.deleted)
-        return going.followed(Plan(events=(Event("WorkloadNameConflict", text, "Warning"),)))
+        return going.followed(PodGroupPlan(events=(PlannedEvent("WorkloadNameConflict", text, "Warning"),)))
 
     # ---- the end
 
-    def _ended(self, workloads: Sequence[Workload], reason: str, message: str) -> Plan:
+    def _ended(self, workloads: Sequence[Workload], reason: str, message: str) -> PodGroupPlan:
         """The Workload is Finished, and the pods may go; once both are, the Workload loses its finalizer."""
         released = self._releases(self._unit.pods)
         result = NOTHING
         for workload in workloads:
-            event = Event("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
+            event = PlannedEvent("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
             if not is_true(workload.status.conditions, names.FINISHED) and not workload.metadata.deletion_timestamp:
                 result = result.then(finish(workload, reason, message, self._now, event))
             elif released.actions:
-                result = result.followed(Plan(events=(event,)))
+                result = result.followed(PodGroupPlan(events=(event,)))
             else:
                 result = result.then(*let_go(workload))
         return result.followed(released)
 
     @staticmethod
-    def _releases(pods: Iterable[QueuedPod]) -> Plan:
-        return Plan(tuple(ReleasePod(pod) for pod in pods if pod.held))
+    def _releases(pods: Iterable[QueuedPod]) -> PodGroupPlan:
+        return PodGroupPlan(tuple(ReleasePod(pod) for pod in pods if pod.held))
 
     # ---- which Workload
 
-    def _without_workload(self) -> Plan:
+    def _without_workload(self) -> PodGroupPlan:
         unit = self._unit
         # No Workload remembers how the others ended: those that count no more may go.
         going = self._releases(pod for pod in unit.pods if not pod.counts)
@@ -157,14 +157,14 @@ class _Planner:
             return going.followed(self._short(len(unit.counting)) if unit.group else NOTHING)
         return going.followed(self._created())
 
-    def _short(self, found: int) -> Plan:
+    def _short(self, found: int) -> PodGroupPlan:
         try:
             error = TooFewPods(self._unit.group, found, self._unit.total)
         except UnlikePods as different:
             return unlike(different)
         return uncomposed(error)
 
-    def _created(self) -> Plan:
+    def _created(self) -> PodGroupPlan:
         unit = self._unit
         try:
             excess = youngest(unit.counting, unit.total)
@@ -173,23 +173,23 @@ class _Planner:
             workload = composed(unit, owners, self._surroundings)
         except (InvalidObject, PriorityClassMissing) as error:
             return uncomposed(error)
-        event = Event("CreatedWorkload", f"Created Workload: {workload.key}")
-        return Plan((*self._excess(excess), CreateWorkload(workload, (event,))))
+        event = PlannedEvent("CreatedWorkload", f"Created Workload: {workload.key}")
+        return PodGroupPlan((*self._excess(excess), CreateWorkload(workload, (event,))))
 
     @staticmethod
     def _excess(pods: Sequence[QueuedPod]) -> tuple[DeletePod, ...]:
-        told = (Event("ExcessPodDeleted", "Excess pod deleted"),)
+        told = (PlannedEvent("ExcessPodDeleted", "Excess pod deleted"),)
         return tuple(DeletePod(pod, told) for pod in pods if not pod.deleted or pod.held)
 
-    def _prebuilt(self, workload: Workload | None) -> Plan:
+    def _prebuilt(self, workload: Workload | None) -> PodGroupPlan:
         if workload is None:
             name = prebuilt_key(self._unit.as_job())
-            told = Event("PrebuiltWorkloadNotFound", f'prebuilt Workload "{name}" not found', "Warning")
+            told = PlannedEvent("PrebuiltWorkloadNotFound", f'prebuilt Workload "{name}" not found', "Warning")
             stop = self._stopped("NoMatchingWorkload", "missing workload")
-            return stop.followed(Plan(events=(told,), note="prebuilt workload not found"))
+            return stop.followed(PodGroupPlan(events=(told,), note="prebuilt workload not found"))
         if self._is_anothers(workload):
             stop = self._stopped("NoMatchingWorkload", "missing workload")
-            return stop.followed(Plan(note="prebuilt workload not found"))
+            return stop.followed(PodGroupPlan(note="prebuilt workload not found"))
         if is_true(workload.status.conditions, names.FINISHED):
             return self._ended([workload], "", "")
         if self._is_like(workload):
@@ -197,7 +197,7 @@ class _Planner:
         message = "The prebuilt workload is out of sync with its user job"
         stop = self._stopped("NoMatchingWorkload", "missing workload")
         stop = stop.then(finish(workload, names.Finishing.OUT_OF_SYNC, message, self._now))
-        return stop.followed(Plan(note="prebuilt workload not found"))
+        return stop.followed(PodGroupPlan(note="prebuilt workload not found"))
 
     def _is_anothers(self, workload: Workload) -> bool:
         """Whether a job, or another pod, runs on the Workload; its maker may own that of a group."""
@@ -215,7 +215,7 @@ class _Planner:
 
     # ---- what to do with it
 
-    def _with_workload(self, workload: Workload, *, correct: bool = True) -> Plan:
+    def _with_workload(self, workload: Workload, *, correct: bool = True) -> PodGroupPlan:
         state = workload.status.conditions
         if workload.metadata.deletion_timestamp:
             return self._workload_goes(workload)
@@ -224,9 +224,11 @@ class _Planner:
         sorted_out = self._sorted(workload)
         adoption = adopt(self._unit, workload, sorted_out.kept)
         # Owners come first: a pod is let go only when the Workload has others.
-        tidied = Plan(adoption).followed(self._releases(sorted_out.replaced)).then(*self._excess(sorted_out.excess))
+        tidied = (
+            PodGroupPlan(adoption).followed(self._releases(sorted_out.replaced)).then(*self._excess(sorted_out.excess))
+        )
         unit = self._unit if not self._unit.group else replace(self._unit, pods=sorted_out.kept)
-        inner = _Planner(unit, self._surroundings, self._now)
+        inner = _PodGroupPlanner(unit, self._surroundings, self._now)
         if (observed := inner.observed(workload)) is not None:
             return tidied.then(observed)
         if is_true(state, names.EVICTED) and (leaving := inner.evicted(workload)) is not None:
@@ -239,7 +241,7 @@ class _Planner:
             return tidied.followed(inner.admitted(workload))
         if not unit.suspended:
             return tidied.followed(inner._stopped("NotAdmitted", NOT_ADMITTED))
-        return tidied.followed(Plan(events=check_messages(workload, each_pod=True)))
+        return tidied.followed(PodGroupPlan(events=check_messages(workload, each_pod=True)))
 
     def _sorted(self, workload: Workload) -> Sorted:
         if not self._unit.group:
@@ -252,35 +254,35 @@ class _Planner:
         going = tuple(pod for pod in found.kept if pod.deleted and pod.gated)
         return replace(found, replaced=(*found.replaced, *going))
 
-    def _strangers(self, pods: Sequence[QueuedPod]) -> Plan:
+    def _strangers(self, pods: Sequence[QueuedPod]) -> PodGroupPlan:
         keys = ", ".join(pod.metadata.name for pod in pods[:3])
         error = UnlikePods("spec", keys, "a role that the group was queued with", self._unit.group)
         return unlike(error)
 
-    def _workload_goes(self, workload: Workload) -> Plan:
+    def _workload_goes(self, workload: Workload) -> PodGroupPlan:
         """The pods end with their Workload, gated ones too; once none takes up a node, it may go.
 
         One that has lost all its owners was not ended by anybody, but collected: who has come in their place gets the next.
         """
         unit = self._unit
         ending = ending_with(workload, unit.pods) if unit.group else unit.pods
-        inner = _Planner(replace(unit, pods=ending), self._surroundings, self._now)
+        inner = _PodGroupPlanner(replace(unit, pods=ending), self._surroundings, self._now)
         stop = inner._stopped("WorkloadDeleted", "Workload is deleted", gated=bool(unit.group))
         if stop.actions or unit.running:
             return stop
         released = self._releases(ending) if unit.group else NOTHING
         return released.then(*let_go(workload))
 
-    def _unlike_workload(self, workload: Workload) -> Plan:
+    def _unlike_workload(self, workload: Workload) -> PodGroupPlan:
         """A Workload that waits is made to follow the pods; any other goes, and the pods that run with it."""
         unit, state = self._unit, workload.status.conditions
         if unit.suspended and not is_true(state, names.QUOTA_RESERVED):
             return corrected(unit, workload, self._surroundings)
         text = "No matching Workload; restoring pod templates according to existent Workload"
         stop = self._stopped("NoMatchingWorkload", text)
-        event = Event("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
+        event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
         stop = stop.then(*let_go(workload), DeleteWorkload(workload, (event,)))
-        return stop.followed(Plan(note="no matching workloads"))
+        return stop.followed(PodGroupPlan(note="no matching workloads"))
 
     def observed(self, workload: Workload) -> SetStatus | None:
         """What the pods say about the Workload."""
@@ -298,7 +300,7 @@ class _Planner:
             status = with_replacements(status, unit, workload, self._now)
         return SetStatus(workload, status) if status is not workload.status else None
 
-    def evicted(self, workload: Workload) -> Plan | None:
+    def evicted(self, workload: Workload) -> PodGroupPlan | None:
         """Quota goes back when no pod takes up a node any more; None when it has."""
         eviction = find_condition(workload.status.conditions, names.EVICTED)
         reason, message = (eviction.reason, eviction.message) if eviction else ("", "")
@@ -320,14 +322,14 @@ class _Planner:
             result = result.then(SetStatus(workload, released))
         kept = kept_until(workload, self._surroundings.options)
         if kept is not None and kept > self._now:
-            return result.followed(Plan(again_in=kept - self._now))
+            return result.followed(PodGroupPlan(again_in=kept - self._now))
         if kept is not None:
-            told = (Event("Deleted", "Deleted job: deactivation retention period expired"),)
+            told = (PlannedEvent("Deleted", "Deleted job: deactivation retention period expired"),)
             first, *rest = self._unit.pods
             result = result.then(DeletePod(first, told), *(DeletePod(pod) for pod in rest))
         return result if result != NOTHING else None
 
-    def admitted(self, workload: Workload) -> Plan:
+    def admitted(self, workload: Workload) -> PodGroupPlan:
         """Starts the pods that wait; what cannot be merged in ends the Workload."""
         waiting = [pod for pod in self._unit.pods if pod.gated]
         if not waiting:
@@ -338,22 +340,24 @@ class _Planner:
             infos = pod_set_infos(workload, self._surroundings.flavors, options)
             beyond_ours = {pod.key: beyond(pod, workload, self._pod_set_of(pod)) for pod in waiting}
             fitting = [pod for pod in waiting if beyond_ours[pod.key] is None]
-            made = Plan(tuple(starts(self._unit, fitting, infos, workload)))
+            made = PodGroupPlan(tuple(starts(self._unit, fitting, infos, workload)))
             too_large = next((error for error in beyond_ours.values() if error is not None), None)
             return made if too_large is None else made.followed(unlike(too_large))
         except PodSetConflict as error:
-            return Plan((finish(workload, names.Finishing.FAILED_TO_START, str(error), self._now),), note=str(error))
+            return PodGroupPlan(
+                (finish(workload, names.Finishing.FAILED_TO_START, str(error), self._now),), note=str(error)
+            )
         except FlavorMissing as error:
-            return Plan(again_in=FLAVOR_RETRY, note=str(error))
+            return PodGroupPlan(again_in=FLAVOR_RETRY, note=str(error))
 
     def _pod_set_of(self, pod: QueuedPod) -> str:
         return pod.role if self._unit.group else MAIN
 
-    def _stopped(self, reason: str, message: str, *, gated: bool = False) -> Plan:
+    def _stopped(self, reason: str, message: str, *, gated: bool = False) -> PodGroupPlan:
         """Ends the pods that may run; with `gated` all of them, also those that have ended, for their Workload goes."""
-        told = (Event("Stopped", message),)
+        told = (PlannedEvent("Stopped", message),)
         stopping = (pod for pod in self._unit.pods if not pod.deleted and (gated or pod.started))
-        return Plan(tuple(StopPod(pod, reason, message, told) for pod in stopping))
+        return PodGroupPlan(tuple(StopPod(pod, reason, message, told) for pod in stopping))
 
 
 def _wanted(workload: Workload, unit: Unit) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.controllers.actions import Event, Planned, WorkloadAction
+from admission.controllers.actions import Planned, PlannedEvent, WorkloadAction
 from admission.integrations.pod import QueuedPod
-from admission.integrations.seats import Seat
+from admission.integrations.seats import PodMembership
 from api import names
 
 _LABEL_LENGTH: Final = 63
@@ -19,7 +19,7 @@ class JoinPod:
 
     pod: QueuedPod
     patch: dict[str, Any]
-    events: tuple[Event, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class SetPlan(Planned[JoinPod | WorkloadAction]):
 NOTHING: Final = SetPlan()
 
 
-def joining(pod: QueuedPod, seat: Seat, total: int) -> JoinPod:
+def joining(pod: QueuedPod, seat: PodMembership, total: int) -> JoinPod:
     """What a gated pod of a set is told; `total`: the pods of its group."""
     annotations = {
         names.POD_GROUP_NAME: seat.workload,

@@ -25,8 +25,8 @@ from admission.controllers import conditions
 from admission.controllers.actions import (
     CreateWorkload,
     DeleteWorkload,
-    Event,
     PatchWorkload,
+    PlannedEvent,
     SetStatus,
 )
 from admission.controllers.jobs.endings import finish, let_go
@@ -44,7 +44,7 @@ from admission.controllers.jobs.workload import (
 from admission.controllers.pods.setactions import NOTHING, JoinPod, SetPlan, joining
 from admission.controllers.pods.takeover import kept_names, leaves_its_pods
 from admission.integrations.pod import QueuedPod
-from admission.integrations.seats import Group, Seat
+from admission.integrations.seats import PodMembership, ReplicaGroup
 from admission.integrations.sets import SetKind
 from api import names
 from api.errors import InvalidObject
@@ -71,7 +71,7 @@ def plan_set(
     """
     if leaves_its_pods(obj):
         return NOTHING
-    return _Planner(kind, obj, pods, surroundings, now).plan(workloads, is_made, behind)
+    return _SetPlanner(kind, obj, pods, surroundings, now).plan(workloads, is_made, behind)
 
 
 def plan_gone(
@@ -90,7 +90,7 @@ def plan_gone(
     return result
 
 
-class _Planner:
+class _SetPlanner:
     """One plan in the making."""
 
     def __init__(
@@ -103,7 +103,7 @@ class _Planner:
     ) -> None:
         self._kind, self._obj, self._surroundings, self._now = kind, obj, surroundings, now
         self._pods: dict[str, list[QueuedPod]] = {}
-        self._seats: list[tuple[QueuedPod, Seat]] = []
+        self._seats: list[tuple[QueuedPod, PodMembership]] = []
         self._present: set[int] = set()
         for pod in pods:
             self._sit(pod)
@@ -125,7 +125,7 @@ class _Planner:
         try:
             groups = self._groups()
         except InvalidObject as bad:
-            return SetPlan(events=(Event("ErrWorkloadCompose", str(bad), "Warning"),), note=str(bad))
+            return SetPlan(events=(PlannedEvent("ErrWorkloadCompose", str(bad), "Warning"),), note=str(bad))
         names_of, taken = kept_names(groups, self._seats, workloads, behind)
         if taken:
             return SetPlan(tuple(patch for workload in taken for patch in adopted(workload, self._owner())))
@@ -143,7 +143,7 @@ class _Planner:
         totals = {group.workload: group.total for group in groups if not group.on_hold}
         return result.then(*self._joins(known, totals))
 
-    def _groups(self) -> tuple[Group, ...]:
+    def _groups(self) -> tuple[ReplicaGroup, ...]:
         if (self._obj.get("metadata") or {}).get("deletionTimestamp") or not is_managed(self._obj, self._surroundings):
             return ()
         options = self._surroundings.options
@@ -168,7 +168,7 @@ class _Planner:
             block_owner_deletion=True,
         )
 
-    def _group(self, group: Group, workload: Workload | None) -> SetPlan:
+    def _group(self, group: ReplicaGroup, workload: Workload | None) -> SetPlan:
         if workload is None:
             return NOTHING if group.on_hold else self._created(group)
         if workload.metadata.deletion_timestamp:
@@ -181,7 +181,7 @@ class _Planner:
             return self._with_quota(group, workload)
         return self._waiting(group, workload)
 
-    def _created(self, group: Group) -> SetPlan:
+    def _created(self, group: ReplicaGroup) -> SetPlan:
         meta = self._obj["metadata"]
         fields: dict[str, Any] = {
             "name": group.workload,
@@ -199,7 +199,9 @@ class _Planner:
         except PriorityClassMissing as error:
             return _classless(error)
         workload = Workload(metadata=ObjectMeta(**fields), spec=spec)
-        return SetPlan((CreateWorkload(workload, (Event("CreatedWorkload", f"Created Workload: {workload.key}"),)),))
+        return SetPlan(
+            (CreateWorkload(workload, (PlannedEvent("CreatedWorkload", f"Created Workload: {workload.key}"),)),)
+        )
 
     def _runs(self, workload: Workload) -> bool:
         return any(pod.running for pod in self._pods.get(workload.metadata.name, ()))
@@ -213,16 +215,18 @@ class _Planner:
         result = SetPlan(let_go(workload))
         if workload.metadata.deletion_timestamp:
             return result
-        event = Event("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
+        event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
         return result.then(DeleteWorkload(workload, (event,)))
 
     def _held(self, workload: Workload) -> SetPlan:
         if conditions.is_on_hold(workload.status) or self._runs(workload):
             return NOTHING
         status = conditions.on_hold(workload.status, self._now, workload.metadata.generation)
-        return SetPlan((SetStatus(workload, status, (Event("OnHold", "No pods are asked for: the quota is free"),)),))
+        return SetPlan(
+            (SetStatus(workload, status, (PlannedEvent("OnHold", "No pods are asked for: the quota is free"),)),)
+        )
 
-    def _with_quota(self, group: Group, workload: Workload) -> SetPlan:
+    def _with_quota(self, group: ReplicaGroup, workload: Workload) -> SetPlan:
         if is_true(workload.status.conditions, names.EVICTED):
             if self._pods.get(workload.metadata.name):
                 return NOTHING
@@ -232,13 +236,13 @@ class _Planner:
             return resized
         return self._followed_class(workload)
 
-    def _resized(self, group: Group, workload: Workload) -> SetPlan | None:
+    def _resized(self, group: ReplicaGroup, workload: Workload) -> SetPlan | None:
         """What a scaling past the webhook comes to (the scale subresource): None where the pods are as admitted."""
         done = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
         admitted = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
         asked = {pod_set.name: pod_set.count for pod_set in group.pod_sets}
         if asked.keys() != admitted.keys() or any(asked[name] > admitted[name] - done.get(name, 0) for name in asked):
-            event = Event("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
+            event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
             return SetPlan((DeleteWorkload(workload, (event,)),))
         standing = [pod for pod in self._pods.get(workload.metadata.name, ()) if pod.running or not pod.deleted]
         spare = {name: admitted[name] - asked[name] for name in asked if asked[name] < admitted[name]}
@@ -256,17 +260,17 @@ class _Planner:
         if found is None:
             return _classless(PriorityClassMissing("WorkloadPriorityClass", label))
         patch = {"spec": {"priority": found.value, "priorityClassRef": {"name": label}}}
-        event = Event("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
+        event = PlannedEvent("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
         return SetPlan((PatchWorkload(workload, patch, (event,)),))
 
-    def _waiting(self, group: Group, workload: Workload) -> SetPlan:
+    def _waiting(self, group: ReplicaGroup, workload: Workload) -> SetPlan:
         try:
             wanted = wanted_spec(self._obj, None, group.pod_sets, self._surroundings, workload.spec)
         except PriorityClassMissing as error:
             return _classless(error)
         result = NOTHING
         if patch := spec_patch(workload, self._obj, wanted):
-            event = Event("UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
+            event = PlannedEvent("UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
             told = () if patch.get("spec", {}).keys() <= {"queueName"} else (event,)
             result = result.then(PatchWorkload(workload, patch, told))
         if conditions.is_on_hold(workload.status):
@@ -286,4 +290,4 @@ class _Planner:
 
 
 def _classless(error: PriorityClassMissing) -> SetPlan:
-    return SetPlan(events=(Event(f"{error.kind}NotFound", str(error), "Warning"),), note=str(error))
+    return SetPlan(events=(PlannedEvent(f"{error.kind}NotFound", str(error), "Warning"),), note=str(error))

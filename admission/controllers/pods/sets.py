@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.controllers.actions import CreateWorkload, Event
+from admission.controllers.actions import CreateWorkload, PlannedEvent
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
 from admission.controllers.jobs.views import Expected, Latest, View, job_key, owner_key, owner_uid
 from admission.controllers.pods.setactions import JoinPod, SetPlan
@@ -76,7 +76,7 @@ class SetController:
         self._writer = WorkloadWriter(kube, self._latest, self._expected)
         self._read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._slots = asyncio.Semaphore(at_once)
-        self._told: dict[str, tuple[Event, ...]] = {}
+        self._told: dict[str, tuple[PlannedEvent, ...]] = {}
         self._classless: set[str] = set()
         self._missing: dict[str, float] = {}
         self.queue = Reconciler("sets", self.reconcile, workers=workers)
@@ -220,7 +220,7 @@ class SetController:
                 return CONFLICT_RETRY
             except (Forbidden, Invalid) as error:
                 if isinstance(action, CreateWorkload):
-                    self._record(ref, (Event("ErrWorkloadCompose", str(error), "Warning"),))
+                    self._record(ref, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),))
                 raise
             self._record(ref, action.events)
         joined = await asyncio.gather(*(self._join(key, each) for each in made.joins()))
@@ -245,7 +245,7 @@ class SetController:
         self._pods.observe(answer)
         return True
 
-    def _record(self, ref: ObjectRef | None, events: Iterable[Event]) -> None:
+    def _record(self, ref: ObjectRef | None, events: Iterable[PlannedEvent]) -> None:
         if ref is not None:
             for event in events:
                 self._recorder.record(ref, event.type, event.reason, event.message)

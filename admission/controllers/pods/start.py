@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.actions import Event
+from admission.controllers.actions import PlannedEvent
 from admission.controllers.pods.actions import StartPod
 from admission.controllers.sakkara.unit import ExactUnit
 from admission.integrations.pod import QueuedPod
@@ -38,7 +38,7 @@ def starts(
     admission = find_condition(workload.status.conditions, names.ADMITTED)
     admitted = parse_time(admission.last_transition_time if admission else None) or 0.0
     by_name = {info.name: info for info in infos}
-    told = (Event("Started", f"Admitted by clusterQueue {queue}"),)
+    told = (PlannedEvent("Started", f"Admitted by clusterQueue {queue}"),)
     described = isinstance(unit, ExactUnit) and unit.exact.config_map is not None
     labels = {names.SAKKARA_GROUP_NAME: unit.group} if described else {}
     for pod in pods:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.integrations.pod import QueuedPod
-from admission.integrations.seats import Group, Seat
+from admission.integrations.seats import PodMembership, ReplicaGroup
 from api.meta import is_true
 from api.names import COMPONENT_INDEX, FINISHED
 from api.workloads import Workload
@@ -35,8 +35,8 @@ def is_left_behind(workload: Workload) -> bool:
 
 
 def kept_names(
-    groups: Iterable[Group],
-    seats: Sequence[tuple[QueuedPod, Seat]],
+    groups: Iterable[ReplicaGroup],
+    seats: Sequence[tuple[QueuedPod, PodMembership]],
     workloads: Sequence[Workload],
     behind: Sequence[Workload],
 ) -> tuple[dict[str, str], list[Workload]]:
@@ -59,7 +59,7 @@ def kept_names(
     return kept, taken
 
 
-def _is_of(workload: Workload, group: Group) -> bool:
+def _is_of(workload: Workload, group: ReplicaGroup) -> bool:
     """Whether it is for that group, and not at its end."""
     meta = workload.metadata
     going = bool(meta.deletion_timestamp) or is_true(workload.status.conditions, FINISHED)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from admission.controllers.actions import Event
+from admission.controllers.actions import PlannedEvent
 from admission.integrations.pod import QueuedPod
 from api import names
 from api.meta import find_condition
@@ -37,7 +37,7 @@ def reason_of(workload: Workload | None, note: str) -> str:
     return waits.message
 
 
-class Teller:
+class GangMessages:
     """What the pods of waiting gangs were told."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Teller:
 
     def due(
         self, key: str, gang: str, pods: Sequence[QueuedPod], reasons: Mapping[str, str], now: float
-    ) -> tuple[list[tuple[QueuedPod, Event]], float | None]:
+    ) -> tuple[list[tuple[QueuedPod, PlannedEvent]], float | None]:
         """The events that are due now, and when to look again; `reasons` by the key of the pod, empty for none."""
         waiting = [pod for pod in pods if pod.gated and pod.lasting and reasons.get(pod.key)]
         before = self._told.pop(key, {})
@@ -64,7 +64,7 @@ class Teller:
             if at <= now and self._left >= 1:
                 self._left -= 1
                 told[pod.metadata.uid] = (text, now)
-                events.append((pod, Event(names.GANG_WAITING, f"gang {gang} waits: {text}")))
+                events.append((pod, PlannedEvent(names.GANG_WAITING, f"gang {gang} waits: {text}")))
             else:
                 again = min(again, max(at - now, 1.0))
         return events, again

@@ -22,11 +22,19 @@ from admission.controllers.sakkara.output_given import (
     SOLVER,
     STATUS,
     TOTAL,
-    Given,
-    Record,
+    ResultInput,
+    ResultRecord,
     Status,
 )
-from admission.controllers.sakkara.output_seats import Path, Placed, Seat, placement_text, rank_text, read_seats, seated
+from admission.controllers.sakkara.output_seats import (
+    Path,
+    Placed,
+    RankAssignment,
+    placement_text,
+    rank_text,
+    read_seats,
+    seated,
+)
 from admission.controllers.sakkara.output_status import status_of
 from api import names
 from api.meta import find_condition, parse_time
@@ -45,18 +53,18 @@ class Result:
     seconds after which there may be more to say."""
 
     data: Mapping[str, str]
-    record: Record
+    record: ResultRecord
     labels: Mapping[str, Mapping[str, str]]
     again_in: float | None = None
 
 
-def result(given: Given) -> Result:
+def result(given: ResultInput) -> Result:
     """What is to be said now."""
     record = given.record.attempt(given.workload, placed=PLACEMENT in given.data)
     status, message = status_of(given)
     holds = given.placed or (record.over and status in (Status.BOUND, Status.FAILED))
     data = {STATUS: status, **({MESSAGE: message} if message else {})}
-    seats: tuple[Seat, ...] = ()
+    seats: tuple[RankAssignment, ...] = ()
     if holds:
         seats, placement = _places(given, record)
         data |= {PLACEMENT: placement} if placement is not None else {}
@@ -73,7 +81,7 @@ def result(given: Given) -> Result:
 # ---- places
 
 
-def _places(given: Given, record: Record) -> tuple[tuple[Seat, ...], str | None]:
+def _places(given: ResultInput, record: ResultRecord) -> tuple[tuple[RankAssignment, ...], str | None]:
     """The seats, and the placement as text."""
     ours = given.record.goes_on(record) or not given.record.workload
     old = _old_seats(given, record) if ours else ()
@@ -86,24 +94,24 @@ def _places(given: Given, record: Record) -> tuple[tuple[Seat, ...], str | None]
     return seats, placement_text(paths) if paths else None
 
 
-def _old_seats(given: Given, record: Record) -> tuple[Seat, ...]:
+def _old_seats(given: ResultInput, record: ResultRecord) -> tuple[RankAssignment, ...]:
     """As the ConfigMap says; what it has lost the pods' labels say."""
     seats = read_seats(given.data.get(RANK), given.data.get(PLACEMENT), record.taken)
     if seats:
         return seats
-    ranks: dict[int, Seat] = {}
+    ranks: dict[int, RankAssignment] = {}
     for pod in given.living:
         rank = _number(pod.given.get(names.SAKKARA_RANK))
         if rank is not None:
             taken = (_number(pod.given.get(names.SAKKARA_RETRIES)) or 0) - record.retries
-            ranks.setdefault(rank, Seat(rank, pod.name, given.path_of(pod), max(0, taken)))
+            ranks.setdefault(rank, RankAssignment(rank, pod.name, given.path_of(pod), max(0, taken)))
     return tuple(ranks[rank] for rank in sorted(ranks))
 
 
 # ---- times
 
 
-def _times(given: Given, record: Record, *, holds: bool, bound: bool) -> dict[str, str]:
+def _times(given: ResultInput, record: ResultRecord, *, holds: bool, bound: bool) -> dict[str, str]:
     """From the first wait to the last bound pod. Of a group that comes again after its end they start anew."""
     data: Mapping[str, str] = {} if given.record.over and not record.over else given.data
     said: dict[str, str] = {}
@@ -122,7 +130,7 @@ def _times(given: Given, record: Record, *, holds: bool, bound: bool) -> dict[st
     return said
 
 
-def _last_bound(given: Given) -> float:
+def _last_bound(given: ResultInput) -> float:
     last = max((pod.scheduled for pod in given.living if pod.scheduled is not None), default=None)
     return _seen(last, given.bound) or given.now
 
@@ -158,7 +166,7 @@ def _number(text: str | None) -> int | None:
 # ---- labels
 
 
-def _labelled(told: Result, given: Given, seats: Sequence[Seat]) -> Result:
+def _labelled(told: Result, given: ResultInput, seats: Sequence[RankAssignment]) -> Result:
     """With the labels of the pods that have a seat. One that goes is left alone.
 
     One that is about to be bound waits, unless its gate waits for the rank.
@@ -182,7 +190,7 @@ def _labelled(told: Result, given: Given, seats: Sequence[Seat]) -> Result:
     return replace(told, labels=wanted, again_in=again)
 
 
-def _patience_left(given: Given) -> float:
+def _patience_left(given: ResultInput) -> float:
     admitted = find_condition(given.conditions, names.ADMITTED)
     since = parse_time(admitted.last_transition_time) if admitted is not None else None
     return max(0.0, (since if since is not None else given.now) + PATIENCE - given.now)

@@ -22,7 +22,7 @@ from admission.controllers.jobs.views import View
 from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups, group_key
 from admission.controllers.sakkara.output import Result, result
-from admission.controllers.sakkara.output_given import RECORD, SOLVER, WRITTEN, Given, Record
+from admission.controllers.sakkara.output_given import RECORD, SOLVER, WRITTEN, ResultInput, ResultRecord
 from admission.controllers.sakkara.output_members import MemberPod, read_member
 from admission.controllers.sakkara.output_paths import Paths
 from admission.controllers.sakkara.output_times import SolverTimes
@@ -170,12 +170,12 @@ class ResultController:
 
     def _given(
         self, found: ConfigMap, workload: Workload | None, pods: Sequence[MemberPod], spent: float | None
-    ) -> Given:
+    ) -> ResultInput:
         levels = self._paths.levels(workload)
         read = read_group(found.metadata.name, found.data)
-        return Given(
+        return ResultInput(
             data=found.data,
-            record=Record.read(found.metadata.annotations.get(RECORD)),
+            record=ResultRecord.read(found.metadata.annotations.get(RECORD)),
             workload=workload,
             pods=pods,
             path_of=lambda pod: self._paths.of(pod, levels),
@@ -244,7 +244,7 @@ def patch_of(found: ConfigMap, told: Result) -> dict[str, Any]:
     if data.keys() - {SOLVER}:
         patch["data"] = data
     record = told.record.text()
-    if record != found.metadata.annotations.get(RECORD) and told.record != Record():
+    if record != found.metadata.annotations.get(RECORD) and told.record != ResultRecord():
         patch["metadata"] = {"annotations": {RECORD: record}}
     return patch
 

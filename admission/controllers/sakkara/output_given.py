@@ -39,7 +39,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ResultRecord:
     """Whose results are written: the uid of the Workload, its evictions until then, the retries before it; whether the
     group has ended; and how often each rank was taken over."""
 
@@ -55,7 +55,7 @@ class Record:
         return self.earlier + self.evictions
 
     @classmethod
-    def read(cls, text: str | None) -> Record:
+    def read(cls, text: str | None) -> ResultRecord:
         """As written; an empty one where it cannot be read."""
         try:
             given = read_json(text or "{}")
@@ -76,33 +76,33 @@ class Record:
         said |= {"over": self.over, "taken": {str(rank): times for rank, times in sorted(self.taken.items()) if times}}
         return json.dumps({key: value for key, value in said.items() if value}, separators=(",", ":"))
 
-    def attempt(self, workload: Workload | None, *, placed: bool) -> Record:
+    def attempt(self, workload: Workload | None, *, placed: bool) -> ResultRecord:
         """Of the attempt that is under way now. `placed`: places were written down for the one that this tells of."""
         if workload is None:
             lost = placed and bool(self.workload) and not self.over
             return replace(self, earlier=self.earlier + 1) if lost else self
         uid, evictions, over = workload.metadata.uid, _evictions(workload), ended(workload) is not None
         if uid == self.workload:
-            return Record(uid, evictions, self.earlier, over, self.taken if evictions == self.evictions else {})
+            return ResultRecord(uid, evictions, self.earlier, over, self.taken if evictions == self.evictions else {})
         if self.over or not self.workload:
-            return Record(uid, evictions, 0, over)
+            return ResultRecord(uid, evictions, 0, over)
         # The Workload went without having ended. If it still had places they are lost; else that was counted, be it above.
-        return Record(uid, evictions, self.retries + placed, over)
+        return ResultRecord(uid, evictions, self.retries + placed, over)
 
-    def goes_on(self, new: Record) -> bool:
+    def goes_on(self, new: ResultRecord) -> bool:
         """Whether the new one is of the same attempt."""
         return (self.workload, self.evictions) == (new.workload, new.evictions)
 
 
 @dataclass(frozen=True)
-class Given:
+class ResultInput:
     """What is there now. `wanted` pods make the group, `existing` count toward it (None: those of `pods` do). `fault` is why
     its ConfigMap cannot be read, `data` all of the ConfigMap's; `path_of` tells a pod's path. `solver`: milliseconds of
     decisions that are not written yet. `seen`, `bound`: when the Workload, and the last pod that was bound, were seen, if
     that is known. Times in epoch seconds."""
 
     data: Mapping[str, str]
-    record: Record
+    record: ResultRecord
     workload: Workload | None
     pods: Sequence[MemberPod]
     path_of: Callable[[MemberPod], Path]

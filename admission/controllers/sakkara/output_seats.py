@@ -29,7 +29,7 @@ MASTER: Final = "master"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Seat:
+class RankAssignment:
     """`taken` counts the pods that took it over."""
 
     rank: int
@@ -75,7 +75,7 @@ def by_distance(pods: Iterable[Placed], master: Placed) -> list[Placed]:
     return sorted(pods, key=lambda p: (p != master, distance(p.path, master.path), p.path, p.pod))
 
 
-def seated(old: Sequence[Seat], pods: Iterable[Placed], size: int) -> tuple[Seat, ...]:
+def seated(old: Sequence[RankAssignment], pods: Iterable[Placed], size: int) -> tuple[RankAssignment, ...]:
     """The seats as they are now, by rank. `old`: as they were. None before `size` pods are placed for the first time."""
     here = {pod.pod: pod for pod in pods}
     if not old:
@@ -84,32 +84,32 @@ def seated(old: Sequence[Seat], pods: Iterable[Placed], size: int) -> tuple[Seat
     known = {seat.pod for seat in old}
     new = sorted((p for p in here.values() if p.whole and p.pod not in known), key=lambda p: (p.path, p.pod))
     pairs = _matched(new, [seat for seat in old if seat.pod not in here])
-    taken = {seat.rank: Seat(seat.rank, pod.pod, pod.path, seat.taken + 1) for pod, seat in pairs}
+    taken = {seat.rank: RankAssignment(seat.rank, pod.pod, pod.path, seat.taken + 1) for pod, seat in pairs}
     came = {pod.pod for pod, _ in pairs}
     seats = [taken.get(seat.rank) or _followed(seat, here.get(seat.pod)) for seat in sorted(old)]
     return tuple(sorted([*seats, *_further(seats, [pod for pod in new if pod.pod not in came])]))
 
 
-def _first(pods: Sequence[Placed]) -> tuple[Seat, ...]:
+def _first(pods: Sequence[Placed]) -> tuple[RankAssignment, ...]:
     name = master_of(pod.pod for pod in pods)
     master = next(pod for pod in pods if pod.pod == name)
-    return tuple(Seat(rank, pod.pod, pod.path) for rank, pod in enumerate(by_distance(pods, master)))
+    return tuple(RankAssignment(rank, pod.pod, pod.path) for rank, pod in enumerate(by_distance(pods, master)))
 
 
-def _followed(seat: Seat, pod: Placed | None) -> Seat:
+def _followed(seat: RankAssignment, pod: Placed | None) -> RankAssignment:
     return seat if pod is None or not pod.whole else replace(seat, path=pod.path)
 
 
-def _further(seats: Sequence[Seat], pods: Sequence[Placed]) -> Iterator[Seat]:
+def _further(seats: Sequence[RankAssignment], pods: Sequence[Placed]) -> Iterator[RankAssignment]:
     """Pods beyond those that there were get the free ranks, from the lowest."""
     if pods:
         master, used = Placed(seats[0].pod, seats[0].path), {seat.rank for seat in seats}
         ranks = (rank for rank in count() if rank not in used)
         for rank, pod in zip(ranks, by_distance(pods, master), strict=False):
-            yield Seat(rank, pod.pod, pod.path)
+            yield RankAssignment(rank, pod.pod, pod.path)
 
 
-def _matched(pods: Sequence[Placed], seats: Sequence[Seat]) -> list[tuple[Placed, Seat]]:
+def _matched(pods: Sequence[Placed], seats: Sequence[RankAssignment]) -> list[tuple[Placed, RankAssignment]]:
     """Which pod takes which free seat: the nearest pairs first, of a domain's seats the lowest rank."""
     waiting, pairs = list(pods), []
     left = {seat.rank: seat for seat in seats}
@@ -132,7 +132,7 @@ def _matched(pods: Sequence[Placed], seats: Sequence[Seat]) -> list[tuple[Placed
 # ---- as text
 
 
-def rank_text(seats: Sequence[Seat]) -> str:
+def rank_text(seats: Sequence[RankAssignment]) -> str:
     """`[["pod-0", 0], ["pod-4", 1]]`."""
     return json.dumps([[seat.pod, seat.rank] for seat in seats])
 
@@ -158,7 +158,7 @@ def _put(tree: dict[str, Any], path: Path, pod: str) -> None:
     leaf.append(pod)
 
 
-def read_seats(rank: str | None, placement: str | None, taken: Mapping[int, int]) -> tuple[Seat, ...]:
+def read_seats(rank: str | None, placement: str | None, taken: Mapping[int, int]) -> tuple[RankAssignment, ...]:
     """The seats that the two texts tell, by rank; none where they cannot be read or do not go together."""
     paths = dict(read_placement(placement))
     try:
@@ -167,7 +167,7 @@ def read_seats(rank: str | None, placement: str | None, taken: Mapping[int, int]
         return ()
     if len({pod for pod, _ in pairs}) < len(pairs) or len({number for _, number in pairs}) < len(pairs):
         return ()
-    return tuple(sorted(Seat(number, pod, paths.get(pod, ()), taken.get(number, 0)) for pod, number in pairs))
+    return tuple(sorted(RankAssignment(number, pod, paths.get(pod, ()), taken.get(number, 0)) for pod, number in pairs))
 
 
 def read_placement(text: str | None) -> Iterator[tuple[str, Path]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from admission.controllers.sakkara.output_given import MESSAGE, STATUS, Given, Status, ended
+from admission.controllers.sakkara.output_given import MESSAGE, STATUS, ResultInput, Status, ended
 from api import names
 from api.meta import Condition, find_condition, is_true
 from api.names import Evicting, Finishing
@@ -22,7 +22,7 @@ _NAMED: Final = 3
 Told = tuple[str, str]
 
 
-def status_of(given: Given) -> Told:
+def status_of(given: ResultInput) -> Told:
     """Status and message; the message is empty where there is nothing to add."""
     workload = given.workload
     if given.fault is not None and not given.placed:
@@ -39,20 +39,20 @@ def status_of(given: Given) -> Told:
     return _of_pods(given, workload) if given.placed else _waiting(given, _why_it_waits(given))
 
 
-def _without_workload(given: Given) -> Told:
+def _without_workload(given: ResultInput) -> Told:
     if given.record.over and all(pod.over for pod in given.living):
         return given.data.get(STATUS) or Status.PENDING, given.data.get(MESSAGE, "")
     return _waiting(given, f"{given.found} of {given.wanted} pods exist" if given.wanted else "")
 
 
-def _waiting(given: Given, message: str) -> Told:
+def _waiting(given: ResultInput, message: str) -> Told:
     """One that was preempted is so until it has places again."""
     if given.data.get(STATUS) == Status.PREEMPTED:
         return Status.PREEMPTED, given.data.get(MESSAGE, "")
     return Status.PENDING, message
 
 
-def _why_it_waits(given: Given) -> str:
+def _why_it_waits(given: ResultInput) -> str:
     lacking = find_condition(given.conditions, names.WAITING_FOR_REPLACEMENT_PODS)
     if lacking is not None and lacking.status == "True":
         return lacking.message
@@ -60,7 +60,7 @@ def _why_it_waits(given: Given) -> str:
     return waits.message if waits is not None else "about to be considered"
 
 
-def _evicted(given: Given, workload: Workload, evicted: Condition) -> Told:
+def _evicted(given: ResultInput, workload: Workload, evicted: Condition) -> Told:
     if evicted.reason == Evicting.PREEMPTED:
         preempted = find_condition(given.conditions, names.PREEMPTED)
         told = preempted if preempted is not None and preempted.status == "True" else evicted
@@ -69,7 +69,7 @@ def _evicted(given: Given, workload: Workload, evicted: Condition) -> Told:
     return (Status.FAILED if given_up else Status.PENDING), _and_waits(given, evicted.message, evicted.message)
 
 
-def _and_waits(given: Given, message: str, known: str) -> str:
+def _and_waits(given: ResultInput, message: str, known: str) -> str:
     """And what it waits for since, where that says more than the eviction."""
     waits = find_condition(given.conditions, names.QUOTA_RESERVED)
     if waits is None or waits.status == "True" or waits.message in ("", message, known):
@@ -77,7 +77,7 @@ def _and_waits(given: Given, message: str, known: str) -> str:
     return f"{message}; {waits.message}"
 
 
-def _of_pods(given: Given, workload: Workload) -> Told:
+def _of_pods(given: ResultInput, workload: Workload) -> Told:
     """Of a group that holds places."""
     missing = given.size - len(given.living)
     failed = sorted(pod.name for pod in given.pods if pod.failed)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from admission.controllers.pods.gang import Terms
 from admission.controllers.sakkara.exact import Exact
-from admission.integrations.gang import Gang, from_text
+from admission.integrations.gang import PodGang, from_text
 from admission.integrations.pod import QueuedPod
 from api.groups import PodGroup
 from api.names import GANG_MADE, GANG_TERMS, SAKKARA_GROUP
@@ -60,6 +60,6 @@ def _made(pod_group: PodGroup) -> bool:
     return GANG_MADE in pod_group.metadata.labels
 
 
-def _said(pods: Sequence[QueuedPod]) -> Gang | None:
+def _said(pods: Sequence[QueuedPod]) -> PodGang | None:
     texts = (pod.annotations.get(GANG_TERMS) for pod in pods)
     return next((gang for text in texts if (gang := from_text(text)) is not None), None)

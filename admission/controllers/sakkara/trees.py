@@ -33,7 +33,7 @@ FLAT: Final = Topology(
 )
 
 
-class Seen(Protocol[T]):
+class LocalCopy(Protocol[T]):
     """What is used of a local copy of one kind."""
 
     @property
@@ -72,7 +72,7 @@ class _Held:
 class Trees:
     """See the module. Made of copies of ConfigMaps and nodes; only the names of nodes matter."""
 
-    def __init__(self, maps: Seen[ConfigMap], nodes: Seen[Any]) -> None:
+    def __init__(self, maps: LocalCopy[ConfigMap], nodes: LocalCopy[Any]) -> None:
         self._nodes = nodes
         self._held: dict[str, _Held] = {}
         self._by_name: dict[str, SakkaraTopology] = {}

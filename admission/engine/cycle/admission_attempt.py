@@ -24,7 +24,7 @@ FOREVER = 10.0**12
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttemptResult:
     """How it ends: `fits`, or `reason` and `message` as the condition would say them. `usage`: what quota it would take."""
 
     fits: bool
@@ -33,7 +33,9 @@ class Outcome:
     usage: Mapping[FlavorResource, int] = field(default_factory=dict)
 
 
-def attempt(ledger: Ledger, workload: Workload, now: float, *, empty: bool = False, nodes: bool = True) -> Outcome:
+def attempt(
+    ledger: Ledger, workload: Workload, now: float, *, empty: bool = False, nodes: bool = True
+) -> AttemptResult:
     """The workload (not charged yet) on the ledger at `now`, epoch seconds, with as many pods as can start.
 
     `empty`: nodes as if no workload were admitted, for all pods. `nodes` False: by quota alone, for all pods. The message
@@ -41,11 +43,11 @@ def attempt(ledger: Ledger, workload: Workload, now: float, *, empty: bool = Fal
     """
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None:
-        return Outcome(False, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
+        return AttemptResult(False, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
     if queue.stop is not StopPolicy.NONE:
-        return Outcome(False, Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped")
+        return AttemptResult(False, Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped")
     if queue.inactive is not None or ledger.quota.cyclic(queue.name):
-        return Outcome(False, Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive")
+        return AttemptResult(False, Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive")
     which = Nodes.EMPTY if empty else Nodes.AS_THEY_ARE if nodes else Nodes.IGNORED
     found = solve(ledger, (workload,), now, nodes=which)
     if not isinstance(found, Unsolved):
@@ -54,14 +56,14 @@ def attempt(ledger: Ledger, workload: Workload, now: float, *, empty: bool = Fal
         some = Nominator(ledger, NoPreemption(ledger.quota), now, thorough=True).fewer(workload, queue)
         if some is not None:
             return _fits(some)
-    return Outcome(False, found.reason, found.message, {} if found.assignment is None else found.assignment.usage)
+    return AttemptResult(False, found.reason, found.message, {} if found.assignment is None else found.assignment.usage)
 
 
-def _fits(found: Nomination) -> Outcome:
-    return Outcome(True, message=found.assignment.message(), usage=found.assignment.usage)
+def _fits(found: Nomination) -> AttemptResult:
+    return AttemptResult(True, message=found.assignment.message(), usage=found.assignment.usage)
 
 
-def cannot_run(ledger: Ledger, workload: Workload) -> Outcome | None:
+def cannot_run(ledger: Ledger, workload: Workload) -> AttemptResult | None:
     """Why the workload would not fit if it were alone, with all quota free and every level relaxed that ever will be.
 
     None where it would, be it with as few pods as it can start with. Nodes, pods that belong to nobody, quotas and flavors

@@ -33,7 +33,7 @@ from functools import partial
 from admission.engine.cycle.admission_attempt import cannot_run
 from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
 from admission.engine.cycle.gang_preemption import GangPreemption
-from admission.engine.cycle.gangfit import Refused
+from admission.engine.cycle.gangfit import GroupNotStarted
 from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, group_order, is_grouped, starting_together
 from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
@@ -340,11 +340,11 @@ class _Cycle:
         if self._startable is not None and self._startable <= 0:
             return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         found = self._groups.start(head.workload)
-        if isinstance(found, GangPreemption | Refused) and self._free_claim(head.workload) is not None:
+        if isinstance(found, GangPreemption | GroupNotStarted) and self._free_claim(head.workload) is not None:
             self._disclaim(head.workload)
         if isinstance(found, GangPreemption) and (why := self._too_often(head, queue, found.victims)) is not None:
             return why
-        if isinstance(found, Refused):
+        if isinstance(found, GroupNotStarted):
             self._with_it += (Evict(one, INCOMPLETE, found.told_to(one)) for one in found.stranded)
             return self._wait(head, queue, found.reason, found.told_to(key))
         if isinstance(found, GangPreemption):

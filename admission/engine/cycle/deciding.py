@@ -9,7 +9,7 @@ from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 
 
 def decide(
@@ -17,7 +17,7 @@ def decide(
     queues: PendingQueues,
     now: float,
     budget: int,
-    sharing: FairSharing | None = None,
+    sharing: FairSharingRules | None = None,
     *,
     startable: int | None = None,
 ) -> CycleReport:

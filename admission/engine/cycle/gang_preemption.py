@@ -22,9 +22,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from admission.engine.cycle.gangfit import Fitting, Refused
+from admission.engine.cycle.gangfit import Fitting, GroupNotStarted
 from admission.engine.cycle.nominate import Nominator
-from admission.engine.decision import Claim, Victim
+from admission.engine.decision import PreemptionReason, Victim
 from admission.engine.flavors.assign import Preemptions
 from admission.engine.flavors.search import Scope
 from admission.engine.ledger import Ledger
@@ -33,7 +33,7 @@ from admission.engine.preemption.candidates import allowed
 from admission.engine.preemption.cost import cost_of
 from admission.engine.queue.line import order_of
 
-Fit = Callable[[Sequence[Workload]], Fitting | Refused]
+Fit = Callable[[Sequence[Workload]], Fitting | GroupNotStarted]
 Part = tuple[ClusterQueue, Workload]
 """What waits in one queue, as one workload."""
 VictimGroups = dict[frozenset[str], tuple[Victim, ...]]
@@ -132,7 +132,7 @@ class GangPreemptor:
             for allocation in self._ledger.holders(queue.name) if not policy.elastic else ():
                 other = allocation.workload
                 if other.evicted or allowed(part, other, policy.within_cluster_queue):
-                    group = self._victim_group(Victim(other.key, Claim.IN_CLUSTER_QUEUE), parts)
+                    group = self._victim_group(Victim(other.key, PreemptionReason.IN_CLUSTER_QUEUE), parts)
                     if group is not None:
                         groups[frozenset(one.workload for one in group)] = group
         return groups
@@ -201,7 +201,7 @@ class GangPreemptor:
         with self._ledger.trial():
             self._leave(groups)
             found = self._fit(members)
-        return None if isinstance(found, Refused) else found
+        return None if isinstance(found, GroupNotStarted) else found
 
     def _spared(self, groups: VictimGroups, members: Sequence[Workload]) -> VictimGroups:
         """Only those that are needed. The dearest stay, as many as can; the next one is needed, and so on with the others.

@@ -22,7 +22,7 @@ Fitting = tuple[Nomination, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class GroupNotStarted:
     """The group does not start: of which member it is said why. `stranded`: members whose quota has to go back."""
 
     member: str
@@ -42,7 +42,7 @@ class GroupFit:
         self._ledger, self._now, self._fair = ledger, now, fair
         self._leaves_quota, self._delays = leaves_quota, delays
 
-    def charged(self, members: Iterable[Workload], *, spare: bool = True) -> Fitting | Refused:
+    def charged(self, members: Iterable[Workload], *, spare: bool = True) -> Fitting | GroupNotStarted:
         """What each member gets, charged to the ledger; or why one gets nothing, and then nothing is changed.
 
         `spare`: beside what others were promised; else that is booked already.
@@ -51,23 +51,23 @@ class GroupFit:
         blamed: set[str] = set()
         while True:
             found = self._attempt(line, spare)
-            if not isinstance(found, Refused) or found.member in blamed:
+            if not isinstance(found, GroupNotStarted) or found.member in blamed:
                 return found
             blamed.add(found.member)
             if found.member == line[0].key:
                 return found  # it had the ledger to itself
             line.sort(key=lambda one: (one.key != found.member, order_of(one)))
 
-    def _attempt(self, line: Sequence[Workload], spare: bool) -> Fitting | Refused:
+    def _attempt(self, line: Sequence[Workload], spare: bool) -> Fitting | GroupNotStarted:
         with self._ledger.trial() as trial:
             leaves_quota = self._leaves_quota if spare else None
             found = solve(self._ledger, line, self._now, fair=self._fair, leaves_quota=leaves_quota)
             if isinstance(found, Unsolved):
-                return Refused(found.workload, found.reason, found.message)
+                return GroupNotStarted(found.workload, found.reason, found.message)
             for one in found:
                 queue = self._ledger.quota.spec(one.workload.cluster_queue)
                 if queue is not None and (why := self._delays(queue, one)) is not None:
-                    return Refused(one.workload.key, Reason.PENDING_EVALUATION, why)
+                    return GroupNotStarted(one.workload.key, Reason.PENDING_EVALUATION, why)
                 self._ledger.charge(one.workload, one.admission())
             trial.keep()
         return found

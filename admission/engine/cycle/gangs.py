@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from admission.engine.cycle.gang_preemption import GangPreemption, GangPreemptor
-from admission.engine.cycle.gangfit import Delays, Fitting, GroupFit, Refused
+from admission.engine.cycle.gangfit import Delays, Fitting, GroupFit, GroupNotStarted
 from admission.engine.cycle.reservations import Reservations
 from admission.engine.decision import Reason
 from admission.engine.flavors.assign import Preemptions
@@ -75,24 +75,24 @@ class GangGroups:
         self._closed, self._reservations = closed, reservations
         self._fit = GroupFit(ledger, now, reservations.leave_quota_for, delays, fair=fair)
         self._preemptor = GangPreemptor(ledger, preemptions, now, self._afterwards, fair=fair)
-        self._refused: dict[tuple[str, ...], Refused] = {}
+        self._refused: dict[tuple[str, ...], GroupNotStarted] = {}
 
-    def _afterwards(self, members: Sequence[Workload]) -> Fitting | Refused:
+    def _afterwards(self, members: Sequence[Workload]) -> Fitting | GroupNotStarted:
         return self._fit.charged(members, spare=False)
 
-    def start(self, workload: Workload) -> Fitting | GangPreemption | Refused:
+    def start(self, workload: Workload) -> Fitting | GangPreemption | GroupNotStarted:
         """Charge the group of a pending workload to the ledger, or return its victims, or why it waits.
 
         Usage only grows in a cycle, so no group is tried twice.
         """
         together = workload.gang.together if workload.gang else ()
         if (owner := next((key for key in together if self._queues.holds_reservation(key)), None)) is not None:
-            return Refused(owner, Reason.WAITING_FOR_PREEMPTED, _LEAVING)
+            return GroupNotStarted(owner, Reason.WAITING_FOR_PREEMPTED, _LEAVING)
         pending, stranded = self._standing(together)
         if (missing := self._missing(workload, together)) is not None:
             return replace(missing, stranded=stranded)
         found = self._refused.get(together) or self._fit.charged(pending)
-        if not isinstance(found, Refused):
+        if not isinstance(found, GroupNotStarted):
             return found
         if together not in self._refused:
             if (beside := self._beside_reservations(pending)) is not None:
@@ -108,7 +108,7 @@ class GangGroups:
             return None
         with self._reservations.afterwards(), self._ledger.trial():
             found = self._afterwards(pending)
-        if isinstance(found, Refused):
+        if isinstance(found, GroupNotStarted):
             return None
         with self._ledger.trial() as trial:
             for each in found:
@@ -144,7 +144,7 @@ class GangGroups:
 
     # ---- gathered
 
-    def _missing(self, workload: Workload, together: tuple[str, ...]) -> Refused | None:
+    def _missing(self, workload: Workload, together: tuple[str, ...]) -> GroupNotStarted | None:
         for key in together:
             other = self._ledger.workload(key) if self._ledger.admission(key) is not None else None
             waits = other is None
@@ -153,9 +153,9 @@ class GangGroups:
                 return why
         return None
 
-    def _why_not(self, asking: Workload, key: str, other: Workload | None, *, waits: bool) -> Refused | None:
-        def because(text: str, reason: Reason = Reason.WAITING_FOR_GANGS) -> Refused:
-            return Refused(asking.key, reason, text)
+    def _why_not(self, asking: Workload, key: str, other: Workload | None, *, waits: bool) -> GroupNotStarted | None:
+        def because(text: str, reason: Reason = Reason.WAITING_FOR_GANGS) -> GroupNotStarted:
+            return GroupNotStarted(asking.key, reason, text)
 
         if other is None:
             return because(f"gang {key} of the group has too few pods yet")
@@ -167,9 +167,9 @@ class GangGroups:
         if not waits:
             return None
         if other.blocked is not None:
-            return Refused(key, Reason.WAITING_FOR_GANGS, other.blocked[1])
+            return GroupNotStarted(key, Reason.WAITING_FOR_GANGS, other.blocked[1])
         if other.not_before > self._now:
-            return Refused(key, Reason.WAITING_FOR_GANGS, "its backoff is not over")
+            return GroupNotStarted(key, Reason.WAITING_FOR_GANGS, "its backoff is not over")
         queue = self._ledger.quota.spec(other.cluster_queue)
         closed = None if queue is None else self._closed(other, queue)
-        return None if closed is None else Refused(key, *closed)
+        return None if closed is None else GroupNotStarted(key, *closed)

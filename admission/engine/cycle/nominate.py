@@ -21,7 +21,7 @@ from dataclasses import replace
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import flavors_of, place
 from admission.engine.decision import NoPlacement, Reason, Victim
-from admission.engine.flavors.assign import FlavorAssignment, Mode, PodSetFlavors, Preemption, Preemptions
+from admission.engine.flavors.assign import FlavorAssignment, Mode, PodSetFlavors, Preemptions, VictimFinder
 from admission.engine.flavors.search import EVERYWHERE, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
@@ -125,7 +125,7 @@ class Nominator:
         workload: Workload,
         found: FlavorAssignment,
         requests: Sequence[PlacementRequest],
-        preemption: Preemption,
+        preemption: VictimFinder,
     ) -> Nomination:
         """It fits only when others leave: the victims, and what it would take then."""
         failed = _failed(found)

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from admission.engine.cycle.admission_attempt import Outcome
+from admission.engine.cycle.admission_attempt import AttemptResult
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.explain.changes import AddNodes, Change, Finish, LetEvict, LetReclaim, RaiseQuota, Remedy
-from admission.engine.explain.finishing import Site, finishing
+from admission.engine.explain.finishing import UnplacedGroup, finishing
 from admission.engine.explain.growing import MOST_NODES
-from admission.engine.explain.quotas import Family, asked_of
+from admission.engine.explain.quotas import RelatedQueues, asked_of
 from admission.engine.explain.trying import Budget, Trying
-from admission.engine.explain.turn import Scene, competitors, played
+from admission.engine.explain.turn import DecisionInputs, competitors, played
 from admission.engine.explain.value import Taken
 from admission.engine.model import FlavorResource, Workload
 
@@ -36,18 +36,18 @@ class Ahead(Trying):
     `known`: whether these are all of them. Of many only the first are played.
     """
 
-    def __init__(self, trying: Trying, scene: Scene, budget: int) -> None:
+    def __init__(self, trying: Trying, scene: DecisionInputs, budget: int) -> None:
         super().__init__(trying.ledger, trying.workload, trying.queue, trying.now, Budget(budget))
         found, self.known = competitors(trying.ledger, trying.workload, trying.now, scene, max(1, budget // 4))
         self.competitors: Sequence[Workload] = found
         self._scene = scene
 
-    def outcome(self, *changes: Change) -> Outcome:
+    def outcome(self, *changes: Change) -> AttemptResult:
         """What comes of the workload in a whole cycle after the changes."""
-        return Outcome(isinstance(self._own(self._cycle(*changes)), Admit))
+        return AttemptResult(isinstance(self._own(self._cycle(*changes)), Admit))
 
     def sifted(
-        self, found: Iterable[Remedy], sites: Sequence[Site], family: Family
+        self, found: Iterable[Remedy], sites: Sequence[UnplacedGroup], family: RelatedQueues
     ) -> tuple[list[Remedy], list[Taken]]:
         """The remedies that hold with all that come first, or those that do for all in their stead; and those that fail."""
         held: list[Remedy] = []
@@ -99,7 +99,9 @@ class Ahead(Trying):
 
     # ---- what does for all
 
-    def _for_all(self, remedy: Remedy, report: CycleReport, sites: Sequence[Site], family: Family) -> Iterator[Remedy]:
+    def _for_all(
+        self, remedy: Remedy, report: CycleReport, sites: Sequence[UnplacedGroup], family: RelatedQueues
+    ) -> Iterator[Remedy]:
         changes = remedy.changes
         raises = tuple(change for change in changes if isinstance(change, RaiseQuota))
         more: Change | None = None

@@ -15,14 +15,14 @@ from admission.engine.cycle.backfill import moment
 from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
 from admission.engine.explain.ahead import Ahead
 from admission.engine.explain.changes import LetEvict, LetReclaim, LimitTime, Remedy
-from admission.engine.explain.finishing import Site
+from admission.engine.explain.finishing import UnplacedGroup
 from admission.engine.explain.growing import raised
 from admission.engine.explain.proving import proofs
-from admission.engine.explain.quotas import Family, asked_of, quota_views
+from admission.engine.explain.quotas import RelatedQueues, asked_of, quota_views
 from admission.engine.explain.remedies import answering, ranked, remedies
-from admission.engine.explain.rooms import Rooms
+from admission.engine.explain.rooms import FlavorCapacity
 from admission.engine.explain.trying import BUDGET, Budget, Trying
-from admission.engine.explain.turn import Scene, decided, in_the_way
+from admission.engine.explain.turn import DecisionInputs, decided, in_the_way
 from admission.engine.explain.value import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
 from admission.engine.explain.words import unanswered_text
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
@@ -42,7 +42,7 @@ def explain(
     *,
     ahead: Sequence[str] = (),
     budget: int = BUDGET,
-    scene: Scene | None = None,
+    scene: DecisionInputs | None = None,
     checks: str = "",
 ) -> Explanation:
     """The explanation at `now`, epoch seconds. `ahead`: keys of those before it in its queue.
@@ -62,7 +62,7 @@ def explain(
         return _inactive(found, ledger, workload, now, budget) if found.reason is Reason.MISCONFIGURED else found
     if workload.not_before > now:
         return replace(found, message=_backoff(workload.not_before))
-    return _Waiting(ledger, workload, now, scene or Scene(), budget).explained(found, ahead)
+    return _Waiting(ledger, workload, now, scene or DecisionInputs(), budget).explained(found, ahead)
 
 
 def _cause(ledger: Ledger, workload: Workload) -> str:
@@ -82,7 +82,7 @@ def _inactive(found: Explanation, ledger: Ledger, workload: Workload, now: float
     return replace(
         found,
         cause=_cause(ledger, workload),
-        remedies=answering(trying, Family(ledger, queue.name)),
+        remedies=answering(trying, RelatedQueues(ledger, queue.name)),
         complete=budget > 0,
     )
 
@@ -100,7 +100,7 @@ _NAMED = 5
 class _Waiting:
     """The explanation of a workload that may be considered, in the making."""
 
-    def __init__(self, ledger: Ledger, workload: Workload, now: float, scene: Scene, budget: int) -> None:
+    def __init__(self, ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, budget: int) -> None:
         self._ledger, self._workload, self._now, self._scene = ledger, workload, now, scene
         self._left, self._budget, self._tries = Budget(budget), budget, budget > 0
 
@@ -159,7 +159,7 @@ class _Waiting:
         remedies = [lending] if self._admitted_after(trying, lending) else []
         remedies += self._raised_beside_kept(trying)
         ahead = Ahead(trying, self._scene, self._budget)
-        held, taken = ahead.sifted(remedies, (), Family(self._ledger, trying.queue.name))
+        held, taken = ahead.sifted(remedies, (), RelatedQueues(self._ledger, trying.queue.name))
         if ahead.budget.spent:
             self._left.left = 0
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
@@ -198,7 +198,7 @@ class _Waiting:
             self._left.left = 0
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
-    def _sites(self, views: _Views) -> Sequence[Site]:
+    def _sites(self, views: _Views) -> Sequence[UnplacedGroup]:
         """What found no place, of the pods with which the workload can start at least."""
         some = fewest(self._workload)
         return views.sites if some == self._workload else views.of(some).sites
@@ -235,8 +235,8 @@ class _Views:
     def __init__(self, ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float) -> None:
         self._ledger, self._workload, self._queue, self._now = ledger, workload, queue, now
         self._implied = topology_implied(queue, ledger.flavors)
-        self.family = Family(ledger, queue.name)
-        self.sites: list[Site] = []
+        self.family = RelatedQueues(ledger, queue.name)
+        self.sites: list[UnplacedGroup] = []
 
     def of(self, workload: Workload) -> _Views:
         """The same for another workload, its flavors looked at."""
@@ -289,18 +289,18 @@ class _Views:
         with self._ledger.trial():
             found = result.assignments
             self._ledger.assume([(one, found[one.pod_set.name]) for one in requests if one.pod_set.name in found])
-            rooms = Rooms.of(self._ledger, flavor)
+            rooms = FlavorCapacity.of(self._ledger, flavor)
             for group in groups_of(requests):
                 failure = result.failures.get(group.workers.pod_set.name)
                 if failure is not None:
                     yield self._pod_set(rooms, group, failure.message)
 
-    def _pod_set(self, rooms: Rooms | None, group: Group, message: str) -> PodSetView:
+    def _pod_set(self, rooms: FlavorCapacity | None, group: Group, message: str) -> PodSetView:
         names = tuple(member.pod_set.name for member in group.members)
         ask = "" if rooms is None else rooms.ask(group)
         if rooms is None or isinstance(ask, str):
             return PodSetView(names, message)
-        self.sites.append(Site(rooms, group, ask))
+        self.sites.append(UnplacedGroup(rooms, group, ask))
         return PodSetView(names, message, rooms.levels(group))
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from admission.engine.explain.changes import Finish
-from admission.engine.explain.quotas import Family
-from admission.engine.explain.rooms import Rooms
+from admission.engine.explain.quotas import RelatedQueues
+from admission.engine.explain.rooms import FlavorCapacity
 from admission.engine.explain.trying import Trying
 from admission.engine.model import FlavorResource
 from admission.engine.topology.constraints import Ask, Group
@@ -29,10 +29,10 @@ MEMBERS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class UnplacedGroup:
     """A group that found no place on a flavor's nodes."""
 
-    rooms: Rooms
+    rooms: FlavorCapacity
     group: Group
     ask: Ask
 
@@ -41,7 +41,9 @@ Weights = Mapping[str, int]
 """Workload to how much it holds, comparable within one set of candidates only."""
 
 
-def finishing(trying: Trying, sites: Sequence[Site], family: Family, short: Sequence[FlavorResource]) -> Finish | None:
+def finishing(
+    trying: Trying, sites: Sequence[UnplacedGroup], family: RelatedQueues, short: Sequence[FlavorResource]
+) -> Finish | None:
     """The least set. `short`: the quotas that are not enough; `family`: the queues that could use them."""
     holders = _holders(family, short)
     sets: list[tuple[int, int, tuple[str, ...]]] = []
@@ -74,7 +76,7 @@ def _lighter(trying: Trying, ordered: Sequence[str], alone: str) -> list[str]:
     return [ordered[high]]
 
 
-def _holders(family: Family, short: Sequence[FlavorResource]) -> Weights:
+def _holders(family: RelatedQueues, short: Sequence[FlavorResource]) -> Weights:
     """The workloads that use the quotas; of those that use equally much not more than a set may have."""
     found: dict[int, list[str]] = {}
     for name, amount in family.users_of(short).items():
@@ -82,7 +84,7 @@ def _holders(family: Family, short: Sequence[FlavorResource]) -> Weights:
     return {name: amount for amount, names in found.items() for name in nsmallest(MEMBERS, names)}
 
 
-def _candidates(sites: Sequence[Site], holders: Weights) -> Iterator[tuple[Weights, Weights]]:
+def _candidates(sites: Sequence[UnplacedGroup], holders: Weights) -> Iterator[tuple[Weights, Weights]]:
     """Workloads among which the answer may be, those to look at first, and others: they use the quota, or nodes there."""
     if holders:
         yield holders, {}
@@ -92,7 +94,7 @@ def _candidates(sites: Sequence[Site], holders: Weights) -> Iterator[tuple[Weigh
                 yield weights, holders
 
 
-def _by_domain(site: Site) -> Iterator[Weights]:
+def _by_domain(site: UnplacedGroup) -> Iterator[Weights]:
     """Of the domains that would do if they were empty, best first as they are now, with how many
     pods' worth each workload holds there."""
     tree, ask, rooms = site.rooms.tree, site.ask, site.rooms
@@ -108,7 +110,7 @@ def _by_domain(site: Site) -> Iterator[Weights]:
         yield _worth(site, rooms, level, best)
 
 
-def _worth(site: Site, rooms: Rooms, level: int, slots: Sequence[int]) -> Weights:
+def _worth(site: UnplacedGroup, rooms: FlavorCapacity, level: int, slots: Sequence[int]) -> Weights:
     rows = rows_below(rooms.tree, level, slots) & rooms.usable(site.ask)
     request = {rooms.tree.columns.of(name): amount for name, amount in site.ask.request.items() if amount > 0}
     return {

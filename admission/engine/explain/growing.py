@@ -10,7 +10,7 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from admission.engine.cycle.admission_attempt import Outcome, attempt, fewest
+from admission.engine.cycle.admission_attempt import AttemptResult, attempt, fewest
 from admission.engine.explain.applying import quota_of
 from admission.engine.explain.changes import (
     AddNodes,
@@ -18,7 +18,7 @@ from admission.engine.explain.changes import (
     CoverResource,
     RaiseQuota,
 )
-from admission.engine.explain.finishing import DOMAINS, Site
+from admission.engine.explain.finishing import DOMAINS, UnplacedGroup
 from admission.engine.explain.rooms import in_slices
 from admission.engine.explain.trying import Trying
 from admission.engine.flavors.search import total_requests
@@ -70,7 +70,7 @@ def covering(trying: Trying) -> Iterator[tuple[CoverResource, ...]]:
         yield tuple(CoverResource(queue.name, name, total[name], flavors, resources) for name in sorted(total))
 
 
-def _usage(trying: Trying, boundless: Sequence[RaiseQuota]) -> Outcome:
+def _usage(trying: Trying, boundless: Sequence[RaiseQuota]) -> AttemptResult:
     """What the workload would use of the quotas; of flavors that its pods do not fit, too."""
     found = trying.of(fewest(trying.workload)).outcome(*boundless)
     if found.fits:
@@ -85,7 +85,7 @@ def _quotas(queue: ClusterQueue) -> Iterator[FlavorResource]:
             yield from ((quotas.flavor, resource) for resource in sorted(quotas.quotas))
 
 
-def _lacking(trying: Trying, found: Outcome) -> list[tuple[FlavorResource, int]]:
+def _lacking(trying: Trying, found: AttemptResult) -> list[tuple[FlavorResource, int]]:
     with trying.changed():
         available = {fr: trying.ledger.quota.available(trying.queue.name, fr) for fr in found.usage}
     return [(fr, amount - available[fr]) for fr, amount in sorted(found.usage.items()) if amount > available[fr]]
@@ -101,7 +101,7 @@ def raised(trying: Trying, by: Mapping[FlavorResource, int]) -> tuple[RaiseQuota
     return tuple(_raise(trying, fr, amount) for fr, amount in sorted(by.items()))
 
 
-def more_nodes(trying: Trying, sites: Sequence[Site]) -> Change | None:
+def more_nodes(trying: Trying, sites: Sequence[UnplacedGroup]) -> Change | None:
     """The smallest number of nodes in the first domain where nodes help, like those that are there."""
     for site in sites:
         daemons = _daemons(site)
@@ -114,7 +114,7 @@ def more_nodes(trying: Trying, sites: Sequence[Site]) -> Change | None:
     return None
 
 
-def _daemons(site: Site) -> tuple[tuple[str, int], ...]:
+def _daemons(site: UnplacedGroup) -> tuple[tuple[str, int], ...]:
     """What foreign pods take of every node: daemons, which come to new nodes as well."""
     rows = site.rooms.usable(site.ask).nonzero()[0].tolist()
     books = [site.rooms.record(name) for row in rows for name in site.rooms.tree.members(row)]
@@ -123,7 +123,7 @@ def _daemons(site: Site) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((columns.names[column], amount) for column, amount in least.items() if amount > 0))
 
 
-def _typical(site: Site, daemons: tuple[tuple[str, int], ...]) -> Iterator[tuple[Node, tuple[str, ...], int]]:
+def _typical(site: UnplacedGroup, daemons: tuple[tuple[str, int], ...]) -> Iterator[tuple[Node, tuple[str, ...], int]]:
     """A typical node, the domain it stands in, and what that or what counts in its place holds now.
 
     Of the best domains of the level that the nodes are to go to.

@@ -15,7 +15,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
 
 
-class Family:
+class RelatedQueues:
     """The queues that can affect a queue's quota, itself among them, and what their admitted workloads use."""
 
     def __init__(self, ledger: Ledger, queue: str) -> None:
@@ -57,13 +57,13 @@ def asked_of(queue: ClusterQueue, group: ResourceGroup, workload: Workload) -> d
 
 
 def quota_views(
-    ledger: Ledger, queue: ClusterQueue, family: Family, flavor: str, asked: Mapping[str, int]
+    ledger: Ledger, queue: ClusterQueue, family: RelatedQueues, flavor: str, asked: Mapping[str, int]
 ) -> tuple[QuotaView, ...]:
     """One view for each resource, by name."""
     return tuple(_view(ledger, queue.name, family, (flavor, resource), asked[resource]) for resource in sorted(asked))
 
 
-def _view(ledger: Ledger, queue: str, family: Family, fr: FlavorResource, asked: int) -> QuotaView:
+def _view(ledger: Ledger, queue: str, family: RelatedQueues, fr: FlavorResource, asked: int) -> QuotaView:
     quota = ledger.quota
     available = quota.available(queue, fr)
     users = sorted(_users(ledger, family, fr), key=lambda user: (-user.amount, user.cluster_queue))
@@ -79,12 +79,12 @@ def _view(ledger: Ledger, queue: str, family: Family, fr: FlavorResource, asked:
     )
 
 
-def _workloads(family: Family, fr: FlavorResource) -> tuple[Taker, ...]:
+def _workloads(family: RelatedQueues, fr: FlavorResource) -> tuple[Taker, ...]:
     top = nsmallest(TOP, family.users_of((fr,)).items(), key=lambda item: (-item[1], item[0]))
     return tuple(Taker(TakerKind.WORKLOAD, key, amount) for key, amount in top)
 
 
-def _users(ledger: Ledger, family: Family, fr: FlavorResource) -> Iterator[QuotaUser]:
+def _users(ledger: Ledger, family: RelatedQueues, fr: FlavorResource) -> Iterator[QuotaUser]:
     for name in family.queues:
         amount = ledger.quota.usage(name).get(fr, 0)
         if amount > 0:

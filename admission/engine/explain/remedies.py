@@ -33,9 +33,9 @@ from admission.engine.explain.changes import (
     SoftenConstraint,
     Tolerate,
 )
-from admission.engine.explain.finishing import Site, finishing
+from admission.engine.explain.finishing import UnplacedGroup, finishing
 from admission.engine.explain.growing import covering, missing_quota, more_nodes
-from admission.engine.explain.quotas import Family
+from admission.engine.explain.quotas import RelatedQueues
 from admission.engine.explain.trying import Trying
 
 _TROUBLE: tuple[type[Change], ...] = (
@@ -65,7 +65,9 @@ _OPENING = (Tolerate, DropSelector, DropAffinity)
 Search = Callable[[Trying], Iterator[Change]]
 
 
-def remedies(trying: Trying, sites: Sequence[Site], family: Family, *, alone: bool) -> tuple[Remedy, ...]:
+def remedies(
+    trying: Trying, sites: Sequence[UnplacedGroup], family: RelatedQueues, *, alone: bool
+) -> tuple[Remedy, ...]:
     """The remedies found, the least trouble first.
 
     `sites`: what found no place; `family`: who uses the queue's quota; `alone`: no end of others would help.
@@ -79,7 +81,7 @@ def remedies(trying: Trying, sites: Sequence[Site], family: Family, *, alone: bo
     return ranked(_remedies(trying, sites, family, alone=alone))
 
 
-def _remedies(trying: Trying, sites: Sequence[Site], family: Family, *, alone: bool) -> list[Remedy]:
+def _remedies(trying: Trying, sites: Sequence[UnplacedGroup], family: RelatedQueues, *, alone: bool) -> list[Remedy]:
     raises, suffices = missing_quota(trying)
     found = [Remedy(raises)] if suffices else []
     if not alone:
@@ -100,7 +102,7 @@ def _remedies(trying: Trying, sites: Sequence[Site], family: Family, *, alone: b
     return found
 
 
-def answering(trying: Trying, family: Family) -> tuple[Remedy, ...]:
+def answering(trying: Trying, family: RelatedQueues) -> tuple[Remedy, ...]:
     """What makes the queue active where only admission checks keep it from that; with what is needed besides."""
     queue = trying.queue
     checks = tuple(

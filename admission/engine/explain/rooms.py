@@ -24,7 +24,7 @@ from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.usage import NodeRecord
 
 
-class Rooms:
+class FlavorCapacity:
     """One flavor's tree with the workloads and pods on it."""
 
     def __init__(self, ledger: Ledger, flavor: str, tree: Tree) -> None:
@@ -32,7 +32,7 @@ class Rooms:
         self._takers: Takers | None = None
 
     @classmethod
-    def of(cls, ledger: Ledger, flavor: str) -> Rooms | None:
+    def of(cls, ledger: Ledger, flavor: str) -> FlavorCapacity | None:
         """None for a flavor without a tree."""
         tree = ledger.capacity.trees.get(flavor)
         return None if tree is None or flavor not in ledger.flavors else cls(ledger, flavor, tree)

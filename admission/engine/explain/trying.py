@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from admission.engine.cycle.admission_attempt import Outcome, attempt
+from admission.engine.cycle.admission_attempt import AttemptResult, attempt
 from admission.engine.explain.applying import make
 from admission.engine.explain.changes import Change
 from admission.engine.ledger import Ledger
@@ -58,10 +58,10 @@ class Trying:
         """Whether the workload is admitted after the changes."""
         return self.outcome(*changes).fits
 
-    def outcome(self, *changes: Change) -> Outcome:
+    def outcome(self, *changes: Change) -> AttemptResult:
         """What comes of the workload after the changes."""
         if self.budget.spent:
-            return Outcome(False)
+            return AttemptResult(False)
         self.budget.left -= 1
         with self.changed(*changes) as workload:
             return attempt(self.ledger, workload, self.now)

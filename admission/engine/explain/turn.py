@@ -21,20 +21,20 @@ from admission.engine.model import Workload
 from admission.engine.queue.line import order_of
 from admission.engine.queue.pending import Kept, StartReservation
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 
 _HELD = "its start is reserved"
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DecisionInputs:
     """What a decision depends on besides the ledger: the pending workloads, the rules of fair sharing, how many may start now.
 
     `startable` as cycle.run_cycle takes it; `sharing` None: fair sharing is off.
     """
 
     queues: PendingQueues = field(default_factory=PendingQueues)
-    sharing: FairSharing | None = None
+    sharing: FairSharingRules | None = None
     startable: int | None = None
 
     def reservations(self, workload: Workload) -> list[tuple[Workload, StartReservation]]:
@@ -60,7 +60,7 @@ class Scene:
 
 
 def decided(
-    ledger: Ledger, workload: Workload, now: float, scene: Scene, only: Collection[str] | None = None
+    ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, only: Collection[str] | None = None
 ) -> Decision | None:
     """The decision on the workload, which is neither admitted nor blocked; its backoff is taken to be over.
 
@@ -74,7 +74,7 @@ def decided(
 
 
 def in_the_way(
-    ledger: Ledger, workload: Workload, now: float, scene: Scene
+    ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs
 ) -> tuple[tuple[Workload, StartReservation], ...]:
     """The reservations of which each alone keeps the workload from starting, the first to start first."""
     held = scene.reservations(workload)
@@ -83,7 +83,9 @@ def in_the_way(
     )
 
 
-def competitors(ledger: Ledger, workload: Workload, now: float, scene: Scene, most: int) -> tuple[list[Workload], bool]:
+def competitors(
+    ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, most: int
+) -> tuple[list[Workload], bool]:
     """Those that may be considered before the workload and use its quota or its nodes, and whether these are all of them.
 
     `most`: so many of them at most, the first by priority and age. Of its own queue those before it.
@@ -102,7 +104,9 @@ def competitors(ledger: Ledger, workload: Workload, now: float, scene: Scene, mo
     return nsmallest(most, found, key=order_of), len(found) <= most
 
 
-def played(ledger: Ledger, workload: Workload, now: float, scene: Scene, others: Sequence[Workload]) -> CycleReport:
+def played(
+    ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, others: Sequence[Workload]
+) -> CycleReport:
     """A whole cycle with the workload, those whose claims bind it, and these others; each of them has its turn."""
     line = _line(ledger, workload, scene, None, others)
     with ledger.trial():
@@ -112,7 +116,7 @@ def played(ledger: Ledger, workload: Workload, now: float, scene: Scene, others:
 def _line(
     ledger: Ledger,
     workload: Workload,
-    scene: Scene,
+    scene: DecisionInputs,
     only: Collection[str] | None,
     others: Sequence[Workload] | None = None,
 ) -> PendingQueues:

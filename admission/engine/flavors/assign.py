@@ -51,7 +51,7 @@ class PreemptionOracle(Protocol):
         """NO_CANDIDATES, PREEMPT or RECLAIM, and the borrowing level that would remain."""
 
 
-class Preemption(PreemptionOracle, Protocol):
+class VictimFinder(PreemptionOracle, Protocol):
     """Finds victims as well (the preemption engine)."""
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
@@ -65,7 +65,7 @@ class Preemption(PreemptionOracle, Protocol):
 class Preemptions(Protocol):
     """The victims that each workload could evict now."""
 
-    def about(self, workload: Workload) -> Preemption:
+    def about(self, workload: Workload) -> VictimFinder:
         """For this one."""
 
 
@@ -75,7 +75,7 @@ class NoPreemption:
     def __init__(self, quota: QuotaTree) -> None:
         self._quota = quota
 
-    def about(self, workload: Workload) -> Preemption:
+    def about(self, workload: Workload) -> VictimFinder:
         """The same for all."""
         return self
 

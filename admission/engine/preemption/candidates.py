@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from admission.engine.decision import Claim
+from admission.engine.decision import PreemptionReason
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, PlacementRequest, PreemptionPolicy, Workload
 from admission.engine.quota import cohorts
@@ -54,14 +54,14 @@ class PreemptionVariant(Enum):
     The second value says whether the rule applies only if the preemptor does not borrow afterwards.
     """
 
-    WITHIN_CLUSTER_QUEUE = Claim.IN_CLUSTER_QUEUE, False
-    HIERARCHICAL_RECLAIM = Claim.IN_COHORT_RECLAMATION, False
-    RECLAIM_WITHOUT_BORROWING = Claim.IN_COHORT_RECLAMATION, True
-    RECLAIM_WHILE_BORROWING = Claim.IN_COHORT_RECLAIM_WHILE_BORROWING, False
-    FAIR_SHARING = Claim.IN_COHORT_FAIR_SHARING, False
+    WITHIN_CLUSTER_QUEUE = PreemptionReason.IN_CLUSTER_QUEUE, False
+    HIERARCHICAL_RECLAIM = PreemptionReason.IN_COHORT_RECLAMATION, False
+    RECLAIM_WITHOUT_BORROWING = PreemptionReason.IN_COHORT_RECLAMATION, True
+    RECLAIM_WHILE_BORROWING = PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING, False
+    FAIR_SHARING = PreemptionReason.IN_COHORT_FAIR_SHARING, False
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> PreemptionReason:
         """The reason that the eviction is reported with."""
         return self.value[0]
 

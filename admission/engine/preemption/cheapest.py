@@ -27,7 +27,7 @@ from admission.engine.preemption.branch_and_bound import BranchAndBound
 from admission.engine.preemption.candidates import Candidates, PreemptionContext, PreemptionVariant, find
 from admission.engine.preemption.classical import attempts, choose, quota_might_do
 from admission.engine.preemption.cost import cost_of
-from admission.engine.preemption.removal import Removal, Target, gains_of
+from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
 from admission.engine.preemption.victim_search import BestVictims, VictimSearch
 from admission.engine.topology.eviction_gains import EvictionGains
 
@@ -36,7 +36,7 @@ from admission.engine.topology.eviction_gains import EvictionGains
 class Choice:
     """The victims in order, and the certificate of the choice (cost and bound as `Cost`)."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[PreemptionTarget, ...]
     certificate: Certificate
 
 
@@ -54,7 +54,7 @@ def cheapest(ledger: Ledger, context: PreemptionContext, budget: int) -> Choice:
     if kueue_choice:
         best.targets, best.cost = kueue_choice, cost_of((one.candidate.workload for one in kueue_choice), context.now)
     for borrowing in _attempts(context, candidates):
-        with Removal(ledger, context, gains, borrowing=borrowing) as removal:
+        with TrialRemoval(ledger, context, gains, borrowing=borrowing) as removal:
             search(VictimSearch(ledger, context, ordered, removal, best, borrowing=borrowing), gains)
     better = [] if best.targets is kueue_choice else reprieved(ledger, context, best, gains)
     targets = better or _placed(ledger, context, kueue_choice, gains)
@@ -97,19 +97,19 @@ def _search_all(victim_search: VictimSearch, searches: Iterable[BranchAndBound])
 
 def reprieved(
     ledger: Ledger, context: PreemptionContext, best: BestVictims, gains: EvictionGains | None
-) -> list[Target]:
+) -> list[PreemptionTarget]:
     """Keep each victim that the workload fits beside: not all workloads that are already leaving may be needed."""
-    with Removal(ledger, context, gains, borrowing=best.borrowing) as removal:
+    with TrialRemoval(ledger, context, gains, borrowing=best.borrowing) as removal:
         for one in best.targets:
             removal.remove(one.candidate)
         return removal.reprieve_and_place(best.targets) if removal.fits() else []
 
 
 def _placed(
-    ledger: Ledger, context: PreemptionContext, targets: list[Target], gains: EvictionGains | None
-) -> list[Target]:
+    ledger: Ledger, context: PreemptionContext, targets: list[PreemptionTarget], gains: EvictionGains | None
+) -> list[PreemptionTarget]:
     """The same victims; none if no placement is found for the workload without them after all."""
-    with Removal(ledger, context, gains) as removal:
+    with TrialRemoval(ledger, context, gains) as removal:
         for one in targets:
             removal.remove(one.candidate)
         return targets if targets and removal.places() else []

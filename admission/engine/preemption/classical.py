@@ -19,11 +19,11 @@ from admission.engine.preemption.candidates import (
     find,
     within_nominal,
 )
-from admission.engine.preemption.removal import Removal, Target, gains_of
+from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
 from admission.engine.topology.eviction_gains import EvictionGains
 
 
-def classical(ledger: Ledger, context: PreemptionContext) -> list[Target]:
+def classical(ledger: Ledger, context: PreemptionContext) -> list[PreemptionTarget]:
     """The victims in the order chosen; none if evictions do not help."""
     candidates = find(ledger, context)
     ordered = candidates.in_order()
@@ -39,7 +39,7 @@ def choose(
     gains: EvictionGains | None,
     *,
     placed: bool = True,
-) -> list[Target]:
+) -> list[PreemptionTarget]:
     """The same for known candidates. `placed` False: where room can be counted exactly, the result is not placed as
     proof.
     """
@@ -47,7 +47,7 @@ def choose(
         return []
     ordered = candidates.in_order()
     for borrowing in attempts(context, candidates):
-        with Removal(ledger, context, gains, borrowing=borrowing) as removal:
+        with TrialRemoval(ledger, context, gains, borrowing=borrowing) as removal:
             out = removal.remove_until_fit(sequence(context, ordered, borrowing))
             if out:
                 return removal.reprieve_and_place(out) if placed else removal.reprieve(out)
@@ -75,7 +75,7 @@ def quota_might_do(ledger: Ledger, context: PreemptionContext, candidates: Candi
 
 
 def _quota_without(ledger: Ledger, context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> bool:
-    with Removal(ledger, context, None, borrowing=borrowing) as removal:
+    with TrialRemoval(ledger, context, None, borrowing=borrowing) as removal:
         for candidate in ordered:
             if not (borrowing and candidate.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING):
                 removal.remove(candidate)
@@ -87,11 +87,11 @@ def _under_nominal(context: PreemptionContext) -> bool:
     return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in context.needed)
 
 
-def sequence(context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> Iterator[Target]:
+def sequence(context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> Iterator[PreemptionTarget]:
     """The candidates that may be evicted, each checked after the ones before it are removed."""
     for candidate in ordered:
         if may_evict(context, candidate, borrowing):
-            yield Target(candidate, candidate.variant.claim)
+            yield PreemptionTarget(candidate, candidate.variant.claim)
 
 
 def may_evict(context: PreemptionContext, candidate: Candidate, borrowing: bool) -> bool:

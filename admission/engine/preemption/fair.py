@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key
 
-from admission.engine.decision import Claim
+from admission.engine.decision import PreemptionReason
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.candidates import (
     Candidate,
@@ -21,12 +21,12 @@ from admission.engine.preemption.candidates import (
     find_for_fairness,
     rank,
 )
-from admission.engine.preemption.removal import Removal, Target, gains_of
+from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
 from admission.engine.quota.cohorts import QuotaNode
-from admission.engine.quota.fairness import FairSharing, FairStrategy, Share, Shares
+from admission.engine.quota.fairness import FairSharingRules, FairStrategy, Share, ShareCache
 
 
-def fair(ledger: Ledger, context: PreemptionContext, sharing: FairSharing) -> list[Target]:
+def fair(ledger: Ledger, context: PreemptionContext, sharing: FairSharingRules) -> list[PreemptionTarget]:
     """The victims in the order chosen; none if evictions do not help."""
     candidates = find_for_fairness(ledger, context)
     if not candidates:
@@ -34,14 +34,14 @@ def fair(ledger: Ledger, context: PreemptionContext, sharing: FairSharing) -> li
     gains = gains_of(ledger, context, candidates)
     if gains is not None and not gains.domains:
         return []
-    with Removal(ledger, context, gains) as removal:
+    with TrialRemoval(ledger, context, gains) as removal:
         out = fair_choice(candidates, removal, context, sharing)
         return removal.reprieve_and_place(out) if out else []
 
 
 def fair_choice(
-    candidates: Iterable[Candidate], removal: Removal, context: PreemptionContext, sharing: FairSharing
-) -> list[Target]:
+    candidates: Iterable[Candidate], removal: TrialRemoval, context: PreemptionContext, sharing: FairSharingRules
+) -> list[PreemptionTarget]:
     """Kueue's choice from these candidates, in order, until the workload fits; none if it never does. The chosen are
     left removed.
     """
@@ -52,7 +52,7 @@ def fair_choice(
 
 
 def ever_evictable(
-    candidates: Sequence[Candidate], removal: Removal, context: PreemptionContext, sharing: FairSharing
+    candidates: Sequence[Candidate], removal: TrialRemoval, context: PreemptionContext, sharing: FairSharingRules
 ) -> list[Candidate]:
     """The candidates that may be evicted after some set of others: the preemptor's share at its least, theirs as it is
     now.
@@ -73,44 +73,44 @@ def ever_evictable(
 
 
 class _Fair:
-    def __init__(self, removal: Removal, context: PreemptionContext, sharing: FairSharing) -> None:
+    def __init__(self, removal: TrialRemoval, context: PreemptionContext, sharing: FairSharingRules) -> None:
         self._removal, self._context, self._sharing = removal, context, sharing
-        self._shares = Shares()
+        self._shares = ShareCache()
         self._path = (context.node, *context.node.ancestors())
 
-    def sequence(self, candidates: Iterable[Candidate]) -> Iterator[Target]:
+    def sequence(self, candidates: Iterable[Candidate]) -> Iterator[PreemptionTarget]:
         passed: list[Candidate] = []
         yield from self._first(candidates, passed)
         if len(self._sharing.strategies) > 1:
             yield from self._second(passed)
 
-    def _first(self, candidates: Iterable[Candidate], passed: list[Candidate]) -> Iterator[Target]:
+    def _first(self, candidates: Iterable[Candidate], passed: list[Candidate]) -> Iterator[PreemptionTarget]:
         targets = _Targets(self._context, candidates, self._shares)
         for node in targets:
             if node is self._context.node:
-                yield from self._out(targets.pop(node), Claim.IN_CLUSTER_QUEUE)
+                yield from self._out(targets.pop(node), PreemptionReason.IN_CLUSTER_QUEUE)
             elif self._sharing.within_nominal and self._within_nominal():
-                yield from self._out(targets.pop(node), Claim.IN_COHORT_RECLAMATION)
+                yield from self._out(targets.pop(node), PreemptionReason.IN_COHORT_RECLAMATION)
             else:
                 while targets.waiting(node):
                     candidate = targets.pop(node)
                     if self._allowed(candidate):
-                        yield from self._out(candidate, Claim.IN_COHORT_FAIR_SHARING)
+                        yield from self._out(candidate, PreemptionReason.IN_COHORT_FAIR_SHARING)
                         break
                     passed.append(candidate)
 
-    def _second(self, candidates: Iterable[Candidate]) -> Iterator[Target]:
+    def _second(self, candidates: Iterable[Candidate]) -> Iterator[PreemptionTarget]:
         targets = _Targets(self._context, candidates, self._shares)
         for node in targets:
             mine, theirs = self._meeting(node)
             if FairStrategy.INITIAL_SHARE.allows(
                 self._shares.of(mine), self._shares.of(theirs), self._shares.of(theirs)
             ):
-                yield from self._out(targets.pop(node), Claim.IN_COHORT_FAIR_SHARING)
+                yield from self._out(targets.pop(node), PreemptionReason.IN_COHORT_FAIR_SHARING)
             targets.drop(node)
 
-    def _out(self, candidate: Candidate, claim: Claim) -> Iterator[Target]:
-        yield Target(candidate, claim)
+    def _out(self, candidate: Candidate, claim: PreemptionReason) -> Iterator[PreemptionTarget]:
+        yield PreemptionTarget(candidate, claim)
         self._shares.changed(candidate.node)
 
     def _within_nominal(self) -> bool:
@@ -163,7 +163,7 @@ class _Fair:
 class _Targets:
     """Iterates over the queues to evict from next, until none is left."""
 
-    def __init__(self, context: PreemptionContext, candidates: Iterable[Candidate], shares: Shares) -> None:
+    def __init__(self, context: PreemptionContext, candidates: Iterable[Candidate], shares: ShareCache) -> None:
         self._context, self._shares = context, shares
         self._path = (context.node, *context.node.ancestors())
         self._left: dict[QuotaNode, list[Candidate]] = {}

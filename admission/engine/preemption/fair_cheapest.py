@@ -23,19 +23,19 @@ from admission.engine.preemption.candidates import Candidate, PreemptionContext,
 from admission.engine.preemption.cheapest import Choice, reprieved, search
 from admission.engine.preemption.cost import Cost, cost_of
 from admission.engine.preemption.fair import ever_evictable, fair_choice
-from admission.engine.preemption.removal import Removal, Target, gains_of
+from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
 from admission.engine.preemption.victim_search import PLACEMENT, BestVictims, VictimSearch
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.topology.eviction_gains import EvictionGains
 
 
-def fair_cheapest(ledger: Ledger, context: PreemptionContext, sharing: FairSharing, budget: int) -> Choice:
+def fair_cheapest(ledger: Ledger, context: PreemptionContext, sharing: FairSharingRules, budget: int) -> Choice:
     """Kueue's victims, else the cheapest allowed ones found within the budget; none if evictions do not help."""
     candidates = find_for_fairness(ledger, context)
     gains = gains_of(ledger, context, candidates)
     if not candidates or (gains is not None and not gains.domains):
         return Choice((), BestVictims(budget).certificate())
-    with Removal(ledger, context, gains) as removal:
+    with TrialRemoval(ledger, context, gains) as removal:
         leaving = [one for one in candidates if one.workload.evicted]
         targets = _kueue_choice(leaving, removal, context, sharing) or _kueue_choice(
             candidates, removal, context, sharing
@@ -46,8 +46,8 @@ def fair_cheapest(ledger: Ledger, context: PreemptionContext, sharing: FairShari
 
 
 def _kueue_choice(
-    some: Sequence[Candidate], removal: Removal, context: PreemptionContext, sharing: FairSharing
-) -> list[Target]:
+    some: Sequence[Candidate], removal: TrialRemoval, context: PreemptionContext, sharing: FairSharingRules
+) -> list[PreemptionTarget]:
     """Kueue's choice from these candidates. Nothing is left removed afterwards."""
     out = fair_choice(some, removal, context, sharing) if some else []
     targets = removal.reprieve_and_place(out) if out else []
@@ -58,25 +58,25 @@ def _kueue_choice(
 def _searched(
     ledger: Ledger,
     context: PreemptionContext,
-    sharing: FairSharing,
+    sharing: FairSharingRules,
     candidates: Sequence[Candidate],
     gains: EvictionGains | None,
     best: BestVictims,
 ) -> Choice:
-    with Removal(ledger, context, gains) as removal:
+    with TrialRemoval(ledger, context, gains) as removal:
         possible = ever_evictable(candidates, removal, context, sharing)
     if not possible:
         return Choice((), best.certificate())
     if len(possible) < len(candidates):
         gains = gains_of(ledger, context, possible)
-    with Removal(ledger, context, gains) as removal:
+    with TrialRemoval(ledger, context, gains) as removal:
         search(_FairSearch(ledger, context, possible, removal, best, sharing), gains)
     targets = reprieved(ledger, context, best, gains)
     best.cost = _cost(context, targets) if targets else None
     return Choice(tuple(targets), best.certificate())
 
 
-def _cost(context: PreemptionContext, targets: Iterable[Target]) -> Cost:
+def _cost(context: PreemptionContext, targets: Iterable[PreemptionTarget]) -> Cost:
     return cost_of((one.candidate.workload for one in targets), context.now)
 
 
@@ -88,9 +88,9 @@ class _FairSearch(VictimSearch):
         ledger: Ledger,
         context: PreemptionContext,
         ordered: Sequence[Candidate],
-        removal: Removal,
+        removal: TrialRemoval,
         best: BestVictims,
-        sharing: FairSharing,
+        sharing: FairSharingRules,
     ) -> None:
         super().__init__(ledger, context, ordered, removal, best, borrowing=True)
         self._sharing = sharing

@@ -2,7 +2,7 @@
 
 The cycle creates one `Preemptor` (ledger, time, and fair sharing if enabled) and asks it about each head:
 
-    about = preemptor.about(workload)                 # a `Preemption` (flavors/assign.py) for this workload
+    about = preemptor.about(workload)                 # a `VictimFinder` (flavors/assign.py) for this workload
     FlavorSearch(..., about, ...)                     # asks about.simulate(...): would evicting help, by quota alone
     victims = about.targets(workload, assignment)     # where the assignment's mode is below Fit and above NoFit
 
@@ -33,8 +33,8 @@ from admission.engine.preemption.classical import classical
 from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.fair import fair
 from admission.engine.preemption.fair_cheapest import fair_cheapest
-from admission.engine.preemption.removal import Target
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.preemption.removal import PreemptionTarget
+from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.requests import placement_requests
 
 BUDGET = 4_000
@@ -47,20 +47,22 @@ class Preemptor:
     `budget`: candidate sets to examine when looking for the cheapest; capped by the options' `exact_budget`.
     """
 
-    def __init__(self, ledger: Ledger, now: float, sharing: FairSharing | None = None, budget: int = BUDGET) -> None:
+    def __init__(
+        self, ledger: Ledger, now: float, sharing: FairSharingRules | None = None, budget: int = BUDGET
+    ) -> None:
         self._ledger, self._now, self._sharing = ledger, now, sharing
         self._budget = min(budget, ledger.options.exact_budget)
 
     def about(self, workload: Workload) -> WorkloadPreemption:
-        """A `Preemption` for this workload."""
+        """A `VictimFinder` for this workload."""
         return WorkloadPreemption(self._ledger, workload, self._now, self._sharing, self._budget)
 
 
 class WorkloadPreemption:
-    """Preemption questions about one workload. Implements `Preemption` of flavors/assign.py."""
+    """Preemption questions about one workload. Implements `VictimFinder` of flavors/assign.py."""
 
     def __init__(
-        self, ledger: Ledger, workload: Workload, now: float, sharing: FairSharing | None, budget: int
+        self, ledger: Ledger, workload: Workload, now: float, sharing: FairSharingRules | None, budget: int
     ) -> None:
         self._ledger, self._workload, self._now, self._sharing = ledger, workload, now, sharing
         self._budget = budget
@@ -110,7 +112,7 @@ class WorkloadPreemption:
         cost = cost_of((one.candidate.workload for one in targets), self._now) if targets else ()
         return Choice(targets, Certificate(Proof.FEASIBLE, cost))
 
-    def _kueue_choice(self, context: PreemptionContext) -> list[Target]:
+    def _kueue_choice(self, context: PreemptionContext) -> list[PreemptionTarget]:
         if self._sharing is not None and not context.policy.elastic:
             return fair(self._ledger, context, self._sharing)
         return classical(self._ledger, context)

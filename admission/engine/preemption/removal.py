@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from admission.engine.decision import Claim, Victim
+from admission.engine.decision import PreemptionReason, Victim
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, PreemptionContext
@@ -29,11 +29,11 @@ from admission.engine.topology.eviction_gains import CandidateDomain, EvictionGa
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Target:
+class PreemptionTarget:
     """A candidate that is removed, and the reason of its eviction."""
 
     candidate: Candidate
-    claim: Claim
+    claim: PreemptionReason
 
     @property
     def victim(self) -> Victim:
@@ -41,7 +41,7 @@ class Target:
         return Victim(self.candidate.key, self.claim)
 
 
-class Removal:
+class TrialRemoval:
     """A context manager around one trial of the ledger. Removed candidates are put back at its end.
 
     `borrowing`: whether the preemptor may exceed its queue's own quota. `gains`: what each candidate's eviction frees
@@ -63,7 +63,7 @@ class Removal:
         self._domain: CandidateDomain | None = None
         self._trial = ledger.trial()
 
-    def __enter__(self) -> Removal:
+    def __enter__(self) -> TrialRemoval:
         self._trial.__enter__()
         return self
 
@@ -180,11 +180,11 @@ class Removal:
 
     # ---- searching
 
-    def remove_until_fit(self, sequence: Iterable[Target]) -> list[Target]:
+    def remove_until_fit(self, sequence: Iterable[PreemptionTarget]) -> list[PreemptionTarget]:
         """Remove from the sequence until the workload fits; none if it never does. Exactly the returned ones stay
         removed.
         """
-        out: list[Target] = []
+        out: list[PreemptionTarget] = []
         short, stride = 0, 1
         for one in sequence:
             self.remove(one.candidate)
@@ -200,7 +200,7 @@ class Removal:
         self._move(out, len(out), 0)
         return []
 
-    def _back(self, out: list[Target], short: int) -> list[Target]:
+    def _back(self, out: list[PreemptionTarget], short: int) -> list[PreemptionTarget]:
         """The shortest prefix of `out` that makes room. `out[:short]` does not; all of `out` does."""
         low, high, at = short, len(out), len(out)
         while high - low > 1:
@@ -211,18 +211,18 @@ class Removal:
         self._move(out, at, high)
         return out[:high]
 
-    def _move(self, out: Sequence[Target], at: int, to: int) -> None:
+    def _move(self, out: Sequence[PreemptionTarget], at: int, to: int) -> None:
         for one in out[at:to]:
             self.remove(one.candidate)
         for one in out[to:at]:
             self.put_back(one.candidate)
 
-    def reprieve_and_place(self, out: Sequence[Target]) -> list[Target]:
+    def reprieve_and_place(self, out: Sequence[PreemptionTarget]) -> list[PreemptionTarget]:
         """The same as `reprieve`; none if no placement is found for the workload after all."""
         kept = self.reprieve(out)
         return kept if self.places() else []
 
-    def reprieve(self, out: Sequence[Target]) -> list[Target]:
+    def reprieve(self, out: Sequence[PreemptionTarget]) -> list[PreemptionTarget]:
         """Put back each victim that the workload fits beside, last but one first. As in Kueue the last one fills the
         gap.
         """

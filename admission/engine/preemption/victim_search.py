@@ -15,7 +15,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.preemption.candidates import Candidate, PreemptionContext, PreemptionVariant
 from admission.engine.preemption.classical import may_evict
 from admission.engine.preemption.cost import FREE, Cost, lost_work
-from admission.engine.preemption.removal import Removal, Target
+from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval
 from admission.engine.preemption.tail_bounds import fewest
 
 Share = Callable[[Candidate], int]
@@ -33,7 +33,7 @@ class BestVictims:
 
     budget: int
     cost: Cost | None = None
-    targets: Sequence[Target] = ()
+    targets: Sequence[PreemptionTarget] = ()
     borrowing: bool = True
     expanded: int = 0
     floors: list[Cost] = field(default_factory=list)
@@ -109,7 +109,7 @@ class VictimSearch:
         ledger: Ledger,
         context: PreemptionContext,
         ordered: Sequence[Candidate],
-        removal: Removal,
+        removal: TrialRemoval,
         best: BestVictims,
         *,
         borrowing: bool,
@@ -197,6 +197,6 @@ class VictimSearch:
             return False
         if self.best.beaten_by(cost):
             out = self.in_order((*self.leaving, *chosen))
-            self.best.targets = [Target(candidate, candidate.variant.claim) for candidate in out]
+            self.best.targets = [PreemptionTarget(candidate, candidate.variant.claim) for candidate in out]
             self.best.cost, self.best.borrowing = cost, self._borrowing
         return True

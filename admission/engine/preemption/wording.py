@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from admission.engine.decision import Claim
+from admission.engine.decision import PreemptionReason
 from admission.engine.model import Workload
 from admission.engine.quota.tree import QuotaTree
 
 _TEXTS = {
-    Claim.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
-    Claim.IN_COHORT_RECLAMATION: "reclamation within the cohort",
-    Claim.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
-    Claim.IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+    PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+    PreemptionReason.IN_COHORT_RECLAMATION: "reclamation within the cohort",
+    PreemptionReason.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
+    PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
 }
 _UNKNOWN = "UNKNOWN"
 
 
-def eviction_message(quota: QuotaTree, preemptor: Workload, queue: str, claim: Claim) -> str:
+def eviction_message(quota: QuotaTree, preemptor: Workload, queue: str, claim: PreemptionReason) -> str:
     """The message of the victim's conditions. `queue`: the ClusterQueue of the victim's admission."""
     return (
         f"Preempted to accommodate a workload (UID: {preemptor.uid or _UNKNOWN}, JobUID: {preemptor.job_uid or _UNKNOWN}) "

@@ -87,7 +87,7 @@ def _weighted(borrowed: Mapping[str, int], lending: Mapping[str, int], weight_mi
     return Share(False, largest * 1000 / weight_milli, resource, True)
 
 
-class Shares:
+class ShareCache:
     """Shares of many nodes while usage changes: each is computed once until something below it changes."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class FairStrategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FairSharing:
+class FairSharingRules:
     """Fair sharing is on. `strategies`: tried in that order. `within_nominal`: a queue within its own quota may reclaim
     whatever the shares (Kueue's gate FairSharingPreemptWithinNominal).
     """

@@ -9,7 +9,7 @@ import pytest
 
 from admission.controllers import conditions
 from admission.controllers.checks import checks_for
-from admission.controllers.lifecycle import Step, step
+from admission.controllers.lifecycle import LifecycleStep, step
 from api.meta import find_condition, is_true, parse_time, rfc3339
 from api.names import ADMITTED, DEACTIVATION_TARGET, QUOTA_RESERVED, REQUEUED
 from api.queues import ClusterQueue
@@ -70,7 +70,7 @@ def checked(state: str, *, admitted: bool = True, **more: Any) -> Workload:
     return made.model_copy(update={"status": conditions.without(made.status, ADMITTED)})
 
 
-def after(wl: Workload, seconds: float = 1) -> Step:
+def after(wl: Workload, seconds: float = 1) -> LifecycleStep:
     return step(wl, context(checks=("c",)), NOW + seconds)
 
 

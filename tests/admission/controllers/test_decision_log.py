@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission.controllers.decision_log import DecisionLog
-from admission.engine.decision import Admit, Claim, Decision, Evict, Preempt, Reason, Reject, Victim, Wait
+from admission.engine.decision import Admit, Decision, Evict, Preempt, PreemptionReason, Reason, Reject, Victim, Wait
 from admission.engine.model import Admission, Assignment, DomainCount, PodSetAdmission
 from api.kube.logs import facts
 from tests.builders import workload
@@ -47,7 +47,7 @@ KEY = "ns/wl"
             id="rejected",
         ),
         pytest.param(
-            Preempt(KEY, (Victim("ns/v", Claim.IN_CLUSTER_QUEUE),), "evicts 1"),
+            Preempt(KEY, (Victim("ns/v", PreemptionReason.IN_CLUSTER_QUEUE),), "evicts 1"),
             {"outcome": "Preempting", "reason": "evicts 1", "victims": ["ns/v"], "victim_count": 1},
             id="preempting",
         ),

@@ -9,7 +9,7 @@ import pytest
 from admission.controllers import conditions
 from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.evictions import Eviction, evicted
-from admission.controllers.lifecycle import Rules, not_before, step
+from admission.controllers.lifecycle import LifecycleRules, not_before, step
 from admission.integrations.owners import managed_kinds
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, BLOCKED_ON_PREEMPTION_GATES, EVICTED, PREEMPTED, QUOTA_RESERVED, REQUEUED
@@ -281,7 +281,9 @@ def test_a_gate_is_told_when_it_closes_and_when_it_opens() -> None:
 def test_finished_workloads_are_kept_as_long_as_the_settings_say(
     kept: float | None, later: float, again: float | None, deleted: bool
 ) -> None:
-    result = step(workload(conditions=[condition("Finished")]), context(), NOW + later, Rules(finished_kept=kept))
+    result = step(
+        workload(conditions=[condition("Finished")]), context(), NOW + later, LifecycleRules(finished_kept=kept)
+    )
     assert (result.again_in, result.delete) == (again, deleted)
     assert [o.reason for o in result.events] == (["Deleted"] if deleted else [])
 

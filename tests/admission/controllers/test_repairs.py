@@ -9,7 +9,7 @@ from typing import Any, cast
 from admission.controllers.cluster_view import Views
 from admission.controllers.repairs import Repairs
 from admission.engine.decision import Admit
-from admission.engine.model import Gone, Removed, TopologyAsk
+from admission.engine.model import ObjectRemoved, RemovedKind, TopologyAsk
 from api.assignment import encode
 from api.kube.store import Store
 from api.names import HOSTNAME_LABEL
@@ -27,7 +27,7 @@ def test_a_node_that_fails_while_a_write_is_in_flight_is_replaced_when_it_ends()
     placed = decision.admission.pod_sets[0].assignment
     assert placed is not None
     failed = placed.domains[0].values[-1]
-    cluster.tell(Gone(Removed.NODE, failed))
+    cluster.tell(ObjectRemoved(RemovedKind.NODE, failed))
     woken: list[str] = []
     store: Store[Workload] = Store("workloads")
     view = SimpleNamespace(workloads=store, node_named=lambda host: None if host == failed else host)

@@ -9,15 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.controllers.conditions import released
-from admission.controllers.lifecycle import Rules, Step, not_before, step
-from admission.controllers.timeouts import JITTER, Backoff, PodsReadyRules
+from admission.controllers.lifecycle import LifecycleRules, LifecycleStep, not_before, step
+from admission.controllers.timeouts import JITTER, PodsReadyRules, RequeueBackoff
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, DEACTIVATION_TARGET, EVICTED, REQUEUED
 from api.workloads import Workload
 from tests.admission.controllers.test_lifecycle import context
 from tests.builders import NOW, condition, workload
 
-RULES = Rules(pods_ready=PodsReadyRules(timeout=300, recovery_timeout=60, backoff=Backoff(60, 600, limit=2)))
+RULES = LifecycleRules(
+    pods_ready=PodsReadyRules(timeout=300, recovery_timeout=60, backoff=RequeueBackoff(60, 600, limit=2))
+)
 WAITS, FAILED = condition("PodsReady", "False", "WaitForStart"), condition("PodsReady", "False", "WaitForRecovery")
 READY = condition("PodsReady", "True", "Started")
 
@@ -27,7 +29,7 @@ def admitted(*conditions: dict[str, Any], **status: Any) -> Workload:
     return workload(admitted=True, conditions=conditions, status=status)
 
 
-def after(wl: Workload, seconds: float, rules: Rules = RULES) -> Step:
+def after(wl: Workload, seconds: float, rules: LifecycleRules = RULES) -> LifecycleStep:
     return step(wl, context(), NOW + seconds, rules)
 
 
@@ -49,11 +51,11 @@ def test_pods_have_so_long_to_get_ready(conditions: list[dict[str, Any]], deadli
 
 
 def test_recovery_has_as_long_as_the_start_unless_said_otherwise() -> None:
-    assert after(admitted(FAILED), 10, Rules(PodsReadyRules(300))).again_in == 290
+    assert after(admitted(FAILED), 10, LifecycleRules(PodsReadyRules(300))).again_in == 290
 
 
 def test_nobody_waits_for_pods_unless_told_to() -> None:
-    assert after(admitted(WAITS), 1_000_000, Rules()).status == admitted(WAITS).status
+    assert after(admitted(WAITS), 1_000_000, LifecycleRules()).status == admitted(WAITS).status
 
 
 @pytest.mark.parametrize(("kind", "cause"), [(WAITS, "WaitForStart"), (FAILED, "WaitForRecovery")])
@@ -116,14 +118,14 @@ def test_who_has_come_back_often_enough_is_deactivated() -> None:
 def test_backoff_doubles_up_to_the_longest_with_a_bounded_and_repeatable_jitter(
     times: int, base: int, longest: int, uid: str
 ) -> None:
-    backoff = Backoff(base, longest)
+    backoff = RequeueBackoff(base, longest)
     plain = min(base * 2 ** (times - 1), longest)
     assert plain <= backoff.wait(times, uid) <= plain * (1 + JITTER)
     assert backoff.wait(times, uid) == backoff.wait(times, uid)
 
 
 def test_two_workloads_evicted_at_once_come_back_one_after_the_other() -> None:
-    assert len({Backoff(10**6, 10**6).wait(1, f"uid-{n}") for n in range(100)}) > 90
+    assert len({RequeueBackoff(10**6, 10**6).wait(1, f"uid-{n}") for n in range(100)}) > 90
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from admission.controllers.elastic import translation
 from admission.engine import convert
 from admission.engine.cycle.cycle import CycleReport, run_cycle
-from admission.engine.decision import Claim, Preempt, Reason, Wait
+from admission.engine.decision import Preempt, PreemptionReason, Reason, Wait
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -24,7 +24,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from api.elastic import ElasticQuota, ElasticQuotaSpec
 from tests.admission.engine.making import Cluster, admitted, waits
 
@@ -92,7 +92,7 @@ class Elastic(Cluster):
 
     def again(self) -> CycleReport:
         """One more cycle; who is admitted has held its quota since now."""
-        preemptor = Preemptor(self.ledger, self.now, FairSharing() if self.fair else None)
+        preemptor = Preemptor(self.ledger, self.now, FairSharingRules() if self.fair else None)
         report = run_cycle(self.ledger, self.queues, self.now, 100, preemptor, fair=self.fair)
         for key in admitted(report):
             booked = self.ledger.workload(key)
@@ -147,7 +147,7 @@ def test_story_1_what_was_lent_is_taken_back(profile: Profile) -> None:
     assert victims(report) == {"b2": ["a3"]}
     [decision] = report.decisions
     assert isinstance(decision, Preempt)
-    assert [v.claim for v in decision.victims] == [Claim.IN_COHORT_RECLAMATION]
+    assert [v.claim for v in decision.victims] == [PreemptionReason.IN_COHORT_RECLAMATION]
     assert admitted(cluster.leaves("a3")) == ["b2"]
     assert cluster.used() == {"a": 4, "b": 6}
 

@@ -16,13 +16,13 @@ from admission.engine.model import (
     Counting,
     DomainCount,
     Flavor,
-    Gone,
     Node,
+    ObjectRemoved,
     PlacementOptions,
     PlacementRequest,
     PodSet,
     PodSetAdmission,
-    Removed,
+    RemovedKind,
     TopologyAsk,
     Workload,
 )
@@ -80,7 +80,7 @@ def test_an_admission_takes_its_room_and_its_end_gives_it_back() -> None:
         'topology "default" allows to fit only 1 out of 2 pod(s). Total nodes: 2; excluded: resource "gpu": 1'
     )
     assert ask(ledger, 8, empty=True) == "n1:4 n2:4"
-    ledger.apply(Gone(Removed.WORKLOAD, "ns/w"))
+    ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/w"))
     assert ask(ledger, 8) == "n1:4 n2:4"
     assert ledger.quota.usage("cq").get(("tas", "gpu"), 0) == 0
 
@@ -90,7 +90,7 @@ def test_a_foreign_pod_takes_its_node_until_it_is_gone() -> None:
     ledger.apply(pod("daemon", "n1"))
     ledger.apply(replace(pod("daemon", "n1"), requests={"gpu": 2}))
     assert free(ledger, "n1") == 2
-    ledger.apply(Gone(Removed.POD, "ns/daemon"))
+    ledger.apply(ObjectRemoved(RemovedKind.POD, "ns/daemon"))
     assert free(ledger, "n1") == 4
 
 
@@ -115,7 +115,7 @@ def test_pods_beyond_the_count_are_foreign_and_move_up() -> None:
     ledger.apply(pod("a", "n1", "ns/w"))
     ledger.apply(pod("b", "n1", "ns/w"))
     assert free(ledger, "n1") == 2
-    ledger.apply(Gone(Removed.POD, "ns/a"))
+    ledger.apply(ObjectRemoved(RemovedKind.POD, "ns/a"))
     assert free(ledger, "n1") == 3
     assert ledger.audit() == []
 
@@ -137,7 +137,7 @@ def test_released_pods_hold_their_node_until_they_are_gone_and_are_covered_again
     ledger.apply(admitted)
     assert free(ledger, "n1") == 2
     ledger.apply(replace(admitted, admission=None))
-    ledger.apply(Gone(Removed.POD, "ns/a"))
+    ledger.apply(ObjectRemoved(RemovedKind.POD, "ns/a"))
     assert free(ledger, "n1") == 4
     assert ledger.audit() == []
 
@@ -154,7 +154,7 @@ def test_a_covered_pod_that_is_larger_than_its_pod_set_is_charged_for_the_differ
     ledger.apply(workload("ns/w", ("n1", 1)))
     ledger.apply(BoundPod("ns/a", "n1", {"gpu": 3}, "ns/w", "main"))
     assert free(ledger, "n1") == 1
-    ledger.apply(Gone(Removed.POD, "ns/a"))
+    ledger.apply(ObjectRemoved(RemovedKind.POD, "ns/a"))
     assert free(ledger, "n1") == 3
 
 
@@ -176,7 +176,7 @@ def test_a_changed_admission_is_charged_instead() -> None:
 def test_usage_of_a_node_that_is_gone_is_there_when_it_comes_back() -> None:
     ledger = book(host("n1"))
     ledger.apply(workload("ns/w", ("n1", 3)))
-    ledger.apply(Gone(Removed.NODE, "n1"))
+    ledger.apply(ObjectRemoved(RemovedKind.NODE, "n1"))
     assert ask(ledger, 1) == "no topology domains at level: rack"
     ledger.apply(host("n1"))
     assert free(ledger, "n1") == 1
@@ -227,7 +227,7 @@ def test_the_generation_grows_when_room_may_have_come() -> None:
     ledger.apply(workload("ns/w", ("n1", 1)))
     ledger.apply(pod("a", "n1"))
     assert not grew()
-    ledger.apply(Gone(Removed.POD, "ns/a"))
+    ledger.apply(ObjectRemoved(RemovedKind.POD, "ns/a"))
     assert grew()
     ledger.release("ns/w")
     assert grew()
@@ -288,7 +288,7 @@ def test_an_audit_in_parts_lives_with_changes_between_them() -> None:
     parts = ledger.auditing()
     found = [text for _, part in zip(range(2), parts, strict=False) for text in part]
     for gone in hosts[:900]:
-        ledger.apply(Gone(Removed.NODE, gone.name))
+        ledger.apply(ObjectRemoved(RemovedKind.NODE, gone.name))
     ledger.apply(workload("ns/w", ("n1000", 3)))
     assert [*found, *(text for part in parts for text in part)] == []
 
@@ -299,7 +299,7 @@ def test_absurd_amounts_do_not_overflow() -> None:
         ledger.apply(BoundPod(f"ns/p{index}", "n1", {"gpu": 10**30}))
     assert ask(ledger, 1).startswith('topology "default" doesn\'t allow')
     for index in range(8):
-        ledger.apply(Gone(Removed.POD, f"ns/p{index}"))
+        ledger.apply(ObjectRemoved(RemovedKind.POD, f"ns/p{index}"))
     assert free(ledger, "n1") == 4
     assert ask(ledger, 1, gpu=10**30).startswith('topology "default" doesn\'t allow')
 
@@ -333,7 +333,7 @@ def test_a_bound_pod_takes_the_place_of_a_shadow() -> None:
     assert (free(ledger, "n1"), free(ledger, "n2")) == (2, 4)
     ledger.apply(pod("a", "n2", "ns/w"))
     assert (free(ledger, "n1"), free(ledger, "n2")) == (3, 3)
-    ledger.apply(Gone(Removed.POD, "ns/a"))
+    ledger.apply(ObjectRemoved(RemovedKind.POD, "ns/a"))
     assert free(ledger, "n1") + free(ledger, "n2") == 6
 
 
@@ -343,9 +343,9 @@ def test_shadows_give_way_to_pods_that_are_there() -> None:
     assert (free(ledger, "n1"), free(ledger, "n2")) == (0, 4)
     ledger.apply(pod("stranger", "n1"))
     assert (free(ledger, "n1"), free(ledger, "n2")) == (0, 3)
-    ledger.apply(Gone(Removed.NODE, "n1"))
+    ledger.apply(ObjectRemoved(RemovedKind.NODE, "n1"))
     assert free(ledger, "n2") == 0
-    ledger.apply(Gone(Removed.POD, "ns/stranger"))
+    ledger.apply(ObjectRemoved(RemovedKind.POD, "ns/stranger"))
     ledger.apply(host("n3"))
     ledger.release("ns/w")
     assert (free(ledger, "n2"), free(ledger, "n3")) == (4, 4)

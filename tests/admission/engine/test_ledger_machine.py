@@ -18,13 +18,13 @@ from admission.engine.model import (
     BoundPod,
     Counting,
     Flavor,
-    Gone,
     Node,
+    ObjectRemoved,
     PlacementOptions,
     PlacementRequest,
     PodSet,
     PodSetAdmission,
-    Removed,
+    RemovedKind,
     TopologyAsk,
     Workload,
 )
@@ -95,7 +95,7 @@ class Cluster(RuleBasedStateMachine):
         book = self.ledger._capacity.nodes.get(name)
         if self.polite and book is not None and (book.foreign or self._pods_on(name)):
             return
-        self.ledger.apply(Gone(Removed.NODE, name))
+        self.ledger.apply(ObjectRemoved(RemovedKind.NODE, name))
 
     @rule(name=st.sampled_from(NODES), shape=shapes, workload=st.none() | keys)
     def bind(self, name: str, shape: dict[str, int], workload: str | None) -> None:
@@ -111,7 +111,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(data=st.data())
     def end_pod(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.ledger._allocations.pods)))
-        self.ledger.apply(Gone(Removed.POD, key))
+        self.ledger.apply(ObjectRemoved(RemovedKind.POD, key))
 
     @rule(key=keys, shape=shapes, ask=asks, count=st.integers(1, 6), flavor=st.integers(0, 1))
     def admit(self, key: str, shape: dict[str, int], ask: TopologyAsk, count: int, flavor: int) -> None:
@@ -148,9 +148,9 @@ class Cluster(RuleBasedStateMachine):
                 self.ledger.apply(BoundPod("ns/trial", node.name, shape, key))
                 self.admit(key, shape, TopologyAsk(preferred=RACK), 3, 0)
                 inner.keep()
-            self.ledger.apply(Gone(Removed.NODE, NODES[0]))
+            self.ledger.apply(ObjectRemoved(RemovedKind.NODE, NODES[0]))
             self.ledger.apply(replace(self.flavors[0], node_labels={"pool": "a"}))
-            self.ledger.apply(Gone(Removed.FLAVOR, self.flavors[-1].name))
+            self.ledger.apply(ObjectRemoved(RemovedKind.FLAVOR, self.flavors[-1].name))
             assert self.ledger.audit() == []
         assert dump(self.ledger) == before
 

@@ -8,7 +8,7 @@ import pytest
 
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.ledger import Ledger
-from admission.engine.model import BoundPod, Cohort, Event, Flavor, Gone, Quota, Removed
+from admission.engine.model import BoundPod, Cohort, Event, Flavor, ObjectRemoved, Quota, RemovedKind
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.making import STRICT, admitted, host, queue, racks, workload
@@ -34,15 +34,15 @@ QUOTA, ROOM = "quota", "room"
 @pytest.mark.parametrize(
     ("event", "wakes"),
     [
-        pytest.param(Gone(Removed.WORKLOAD, "ns/first"), (QUOTA, ROOM), id="a workload leaves"),
+        pytest.param(ObjectRemoved(RemovedKind.WORKLOAD, "ns/first"), (QUOTA, ROOM), id="a workload leaves"),
         pytest.param(host("n2", "r1", 2), (ROOM,), id="a node comes"),
-        pytest.param(Gone(Removed.POD, "ns/stranger"), (ROOM,), id="a foreign pod goes"),
+        pytest.param(ObjectRemoved(RemovedKind.POD, "ns/stranger"), (ROOM,), id="a foreign pod goes"),
         pytest.param(replace(FLAVOR_QUEUE, groups=queue(tas=9).groups), (QUOTA, ROOM), id="the quota grows"),
         pytest.param(Cohort("c", None, {("tas", "cpu"): Quota(9000)}), (QUOTA, ROOM), id="a cohort changes"),
         pytest.param(replace(racks(), topology="other"), (QUOTA, ROOM), id="the flavor changes"),
         pytest.param(BoundPod("ns/new", "n1", {"cpu": 1}), (), id="a foreign pod comes"),
-        pytest.param(Gone(Removed.NODE, "n9"), (), id="a node goes"),
-        pytest.param(Gone(Removed.WORKLOAD, "ns/nobody"), (), id="who was never admitted leaves"),
+        pytest.param(ObjectRemoved(RemovedKind.NODE, "n9"), (), id="a node goes"),
+        pytest.param(ObjectRemoved(RemovedKind.WORKLOAD, "ns/nobody"), (), id="who was never admitted leaves"),
     ],
 )
 @pytest.mark.parametrize("lacking", [QUOTA, ROOM])
@@ -60,10 +60,10 @@ def test_who_wants_more_quota_than_came_free_sleeps_on() -> None:
     of = state(workload("ns/small", 1, 1), workload("ns/other", 1, 1), workload("ns/large", 2, 1, queued=1.0))
     of.apply(workload("ns/modest", 1, 1, queued=2.0))
     cycle(of)
-    of.apply(Gone(Removed.WORKLOAD, "ns/small"))
+    of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/small"))
     assert [decision.workload for decision in cycle(of).decisions] == ["ns/modest"]
-    of.apply(Gone(Removed.WORKLOAD, "ns/modest"))
-    of.apply(Gone(Removed.WORKLOAD, "ns/other"))
+    of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/modest"))
+    of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/other"))
     assert admitted(cycle(of)) == ["ns/large"]
 
 
@@ -72,9 +72,9 @@ def test_a_parked_head_sleeps_on_as_well() -> None:
     of = state(strict, *(workload(f"ns/{name}", 1, 1) for name in "ab"), workload("ns/large", 2, 1, queued=1.0))
     of.apply(workload("ns/behind", 1, 1, queued=2.0))
     assert admitted(cycle(of)) == ["ns/a", "ns/b"]
-    of.apply(Gone(Removed.WORKLOAD, "ns/a"))
+    of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/a"))
     assert cycle(of).decisions == (), "nobody overtakes it, and it would wait again"
-    of.apply(Gone(Removed.WORKLOAD, "ns/b"))
+    of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/b"))
     assert admitted(cycle(of)) == ["ns/large"]
 
 
@@ -90,7 +90,7 @@ def test_relatives_in_the_cohort_are_woken_too() -> None:
     a, b = (replace(queue(name, tas=1), cohort="c") for name in "ab")
     of = state(a, b, workload("ns/a", 2, 1, to="a"), workload("ns/b", 2, 1, to="b", queued=1.0))
     assert admitted(cycle(of)) == ["ns/a"]
-    assert of.apply(Gone(Removed.WORKLOAD, "ns/a"))
+    assert of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/a"))
     assert admitted(cycle(of)) == ["ns/b"]
 
 

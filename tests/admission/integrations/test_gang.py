@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.integrations.gang import Gang, MatchPolicy, from_text, groups_of, policy_of, read
+from admission.integrations.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of, read
 
 GANG = "pod-group.scheduling.x-k8s.io/name"
 MINIMUM = "pod-group.scheduling.x-k8s.io/min-available"
@@ -29,44 +29,44 @@ def noted(**more: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("metadata", "gang"),
     [
-        pytest.param(labels(**{GANG: "a", MINIMUM: "5"}), Gang("a", 5), id="coscheduling"),
+        pytest.param(labels(**{GANG: "a", MINIMUM: "5"}), PodGang("a", 5), id="coscheduling"),
         pytest.param(
-            labels(**{f"{SIGS}/name": "a", f"{SIGS}/min-available": "5"}), Gang("a", 5), id="older group, with name"
+            labels(**{f"{SIGS}/name": "a", f"{SIGS}/min-available": "5"}), PodGang("a", 5), id="older group, with name"
         ),
-        pytest.param(labels(**{SIGS: "a", f"{SIGS}/min-available": "5"}), Gang("a", 5), id="older group, bare"),
-        pytest.param(labels(**{"scheduling.x-k8s.io/pod-group": "a"}), Gang("a"), id="PodGroup"),
-        pytest.param(labels(**{GANG: "a"}), Gang("a"), id="PodGroup by another dialect's label"),
+        pytest.param(labels(**{SIGS: "a", f"{SIGS}/min-available": "5"}), PodGang("a", 5), id="older group, bare"),
+        pytest.param(labels(**{"scheduling.x-k8s.io/pod-group": "a"}), PodGang("a"), id="PodGroup"),
+        pytest.param(labels(**{GANG: "a"}), PodGang("a"), id="PodGroup by another dialect's label"),
         pytest.param(
             noted(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/min-available": "3"}),
-            Gang("a", 3, MatchPolicy.ONCE_SATISFIED),
+            PodGang("a", 3, MatchPolicy.ONCE_SATISFIED),
             id="Koordinator",
         ),
         pytest.param(
             noted(**{f"{KOORDINATOR}/name": "a", f"{KOORDINATOR}/groups": TWO}),
-            Gang("a", None, MatchPolicy.ONCE_SATISFIED, ("default/a", "default/b")),
+            PodGang("a", None, MatchPolicy.ONCE_SATISFIED, ("default/a", "default/b")),
             id="Koordinator with groups",
         ),
         pytest.param(
             {"labels": {GANG: "a"}, "annotations": {f"{SIGS}/groups": TWO}},
-            Gang("a", groups=("default/a", "default/b")),
+            PodGang("a", groups=("default/a", "default/b")),
             id="groups of the older group",
         ),
         pytest.param(
             {"labels": {GANG: "a"}, "annotations": {f"{SIGS}/groups": '["other/b"]'}},
-            Gang("a", groups=("default/a", "other/b")),
+            PodGang("a", groups=("default/a", "other/b")),
             id="groups without the gang itself, and in another namespace",
         ),
         pytest.param(
-            {"labels": {GANG: "a"}, "annotations": {f"{SIGS}/groups": '["default/a"]'}}, Gang("a"), id="group of one"
+            {"labels": {GANG: "a"}, "annotations": {f"{SIGS}/groups": '["default/a"]'}}, PodGang("a"), id="group of one"
         ),
         pytest.param(
             labels(**{GANG: "a", f"{SIGS}/match-policy": "waiting-running-succeed"}),
-            Gang("a", policy=MatchPolicy.WAITING_RUNNING_SUCCEED),
+            PodGang("a", policy=MatchPolicy.WAITING_RUNNING_SUCCEED),
             id="match policy",
         ),
         pytest.param(
             {"labels": {GANG: "a", MINIMUM: "2"}, "annotations": {f"{KOORDINATOR}/name": "a"}},
-            Gang("a", 2),
+            PodGang("a", 2),
             id="two dialects that agree",
         ),
         pytest.param(labels(app="a"), None, id="no gang"),
@@ -74,7 +74,7 @@ def noted(**more: str) -> dict[str, Any]:
         pytest.param({"labels": None, "annotations": None}, None, id="nothing at all"),
     ],
 )
-def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: Gang | None) -> None:
+def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: PodGang | None) -> None:
     reading = read("default", metadata)
     assert (reading.gang, reading.faults) == (gang, ())
 
@@ -168,7 +168,7 @@ names = st.from_regex(r"[a-z]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
     groups=st.lists(names.map("ns/{}".format), max_size=4).map(tuple),
 )
 def test_the_one_form_comes_back(name: str, minimum: int | None, policy: MatchPolicy, groups: tuple[str, ...]) -> None:
-    gang = Gang(name, minimum, policy, groups)
+    gang = PodGang(name, minimum, policy, groups)
     assert from_text(gang.to_text()) == gang
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.simulation.run import simulate
 from admission.world.world import World
 from tests.admission.world.made import Manifest, job, manifest, queue, tree, world
@@ -55,7 +55,7 @@ def shared(pods: list[Manifest]) -> World:
     groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
     cohort = manifest("Cohort", "all", spec={"resourceGroups": groups})
     made = world(tree(2, 4, 4), cohort, *(tenant(name, weight) for name, weight in TENANTS.items()), pods)
-    made.sharing = FairSharing()
+    made.sharing = FairSharingRules()
     return made
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.decision import Claim, Evict, Preempt, Reason, Reject, Victim
+from admission.engine.decision import Evict, Preempt, PreemptionReason, Reason, Reject, Victim
 from admission.simulation.outcome import Run, SimulationResult, WorkloadState, figures
 from admission.simulation.run import simulate
 from admission.simulation.wire import encoded
@@ -288,7 +288,7 @@ def test_whom_a_preemption_evicts_starts_again() -> None:
     made = world(tree(1, 1), queue(), job("old", 4, runs="10s"), job("new", 4, runs="5s"))
     made.cycle()
     old, new = sorted(made.about, key=lambda key: "old" not in key)
-    victim = Victim(old, Claim.IN_CLUSTER_QUEUE)
+    victim = Victim(old, PreemptionReason.IN_CLUSTER_QUEUE)
     scripted = Scripted(made, [CycleReport((Preempt(new, (victim,), "makes room"),), (), False)])
     outcome = simulate(scripted)
     assert run_of(outcome, "new").preempts == (old,)

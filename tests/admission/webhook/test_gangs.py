@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.gang import Gang, from_text
+from admission.integrations.gang import PodGang, from_text
 from admission.webhook import gangs, pod
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import gang_keys, read_member
@@ -29,7 +29,7 @@ def completed(made: dict[str, Any], lookups: Lookups | None = None) -> dict[str,
 
 def test_a_gang_of_no_queue_is_held_and_gets_the_one_that_counts_nothing() -> None:
     made = completed(a_pod())
-    assert from_text(made["metadata"]["annotations"][names.GANG_TERMS]) == Gang("g", 2)
+    assert from_text(made["metadata"]["annotations"][names.GANG_TERMS]) == PodGang("g", 2)
     assert made["metadata"]["labels"][names.QUEUE_NAME_LABEL] == names.GANG_QUEUE
     assert {"name": names.ADMISSION_GATE} in made["spec"]["schedulingGates"]
     assert names.MANAGED_FINALIZER in made["metadata"]["finalizers"]
@@ -53,7 +53,7 @@ def test_a_pod_of_a_job_that_nobody_queues_is_in_its_gang() -> None:
 
 
 def test_what_a_user_writes_in_the_place_of_the_one_form_goes() -> None:
-    forged = {names.GANG: "x", names.GANG_TERMS: Gang("x", 1).to_text()}
+    forged = {names.GANG: "x", names.GANG_TERMS: PodGang("x", 1).to_text()}
     made = completed(a_pod({names.QUEUE_NAME_LABEL: "q"}, metadata={"annotations": dict(forged)}))
     assert not forged.keys() & made["metadata"]["annotations"].keys()
 
@@ -105,7 +105,7 @@ def test_one_that_has_ended_binds_nobody() -> None:
 
 def test_what_was_written_down_stays() -> None:
     old, new = completed(a_pod()), completed(a_pod())
-    new["metadata"]["annotations"][names.GANG_TERMS] = Gang("g", 1).to_text()
+    new["metadata"]["annotations"][names.GANG_TERMS] = PodGang("g", 1).to_text()
     (error,) = pod.validate_update(old, new, ReviewRules())
     assert error.field == f"metadata.annotations[{names.GANG_TERMS}]"
     assert pod.validate_update(old, completed(a_pod()), ReviewRules()) == []

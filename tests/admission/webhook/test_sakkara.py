@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.gang import Gang, from_text
+from admission.integrations.gang import PodGang, from_text
 from admission.webhook import gangs, pod
 from admission.webhook.defaults import set_defaults
 from admission.webhook.job import JOB
@@ -41,7 +41,7 @@ def member(made: dict[str, Any]) -> GangPod:
 
 def test_a_member_is_held_and_goes_to_the_stock_scheduler_by_the_queue_of_groups() -> None:
     made = completed(a_pod())
-    assert from_text(made["metadata"]["annotations"][names.GANG_TERMS]) == Gang("g", sakkara=True)
+    assert from_text(made["metadata"]["annotations"][names.GANG_TERMS]) == PodGang("g", sakkara=True)
     assert made["spec"]["schedulerName"] == "default-scheduler"
     assert made["metadata"]["labels"][names.QUEUE_NAME_LABEL] == names.SAKKARA_QUEUE
     assert {"name": names.ADMISSION_GATE} in made["spec"]["schedulingGates"]

@@ -19,13 +19,13 @@ from admission.engine.model import (
     Counting,
     Event,
     Flavor,
-    Gone,
     Node,
+    ObjectRemoved,
     PlacementOptions,
     PodSet,
     Profile,
     Quota,
-    Removed,
+    RemovedKind,
     TopologyAsk,
     Workload,
 )
@@ -92,15 +92,15 @@ workloads = st.builds(
 )
 steps = st.one_of(
     workloads,
-    st.builds(lambda n: Gone(Removed.WORKLOAD, f"ns/w{n}"), st.integers(0, 9)),
+    st.builds(lambda n: ObjectRemoved(RemovedKind.WORKLOAD, f"ns/w{n}"), st.integers(0, 9)),
     st.builds(
         lambda n, node, of: BoundPod(f"ns/p{n}", node, {"cpu": 1000}, f"ns/w{of}" if of < 10 else None, "main"),
         st.integers(0, 5),
         st.sampled_from(["n0", "n1", "w0", "w1", "w3"]),
         st.integers(0, 14),
     ),
-    st.builds(lambda n: Gone(Removed.POD, f"ns/p{n}"), st.integers(0, 5)),
-    st.builds(lambda n: Gone(Removed.NODE, f"w{n}"), st.integers(0, 3)),
+    st.builds(lambda n: ObjectRemoved(RemovedKind.POD, f"ns/p{n}"), st.integers(0, 5)),
+    st.builds(lambda n: ObjectRemoved(RemovedKind.NODE, f"w{n}"), st.integers(0, 3)),
     st.builds(lambda n, cpus: wide_node(f"w{n}", f"r{n // 2}", cpus), st.integers(0, 3), st.integers(1, 5)),
     st.just(None),
 )

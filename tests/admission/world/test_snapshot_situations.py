@@ -21,15 +21,15 @@ from admission.engine.model import (
     Cohort,
     Event,
     Gang,
-    Gone,
     Node,
+    ObjectRemoved,
     PreemptionPolicy,
     Quota,
-    Removed,
+    RemovedKind,
     TopologyAsk,
     Workload,
 )
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
 from tests.admission.engine.making import BEST, CPU, HOST, RACK, STRICT, host, queue, racks
@@ -110,7 +110,7 @@ def test_a_promise_whose_victims_are_still_there(strategy: object) -> None:
     made = evicting(replace(queue(strategy=strategy, tas=100), preemption=POLICY))  # type: ignore[arg-type]
     (promise,) = [promise for owner, promise in made.queues.capacity_reservations() if owner.key == "high"]
     (victim,) = promise.victims
-    reports = goes_on_alike(made, Gone(Removed.WORKLOAD, victim))
+    reports = goes_on_alike(made, ObjectRemoved(RemovedKind.WORKLOAD, victim))
     assert "high" in decided(reports, Admit)
 
 
@@ -124,7 +124,7 @@ def test_a_promise_to_one_that_lacks_quota_until_its_victims_leave(strategy: obj
     ((_, promise),) = made.queues.capacity_reservations()
     assert promise.hint is not None
     assert "high" in decided(
-        goes_on_alike(made, workload("new", 1, to="b", queued=9), Gone(Removed.WORKLOAD, "low")), Admit
+        goes_on_alike(made, workload("new", 1, to="b", queued=9), ObjectRemoved(RemovedKind.WORKLOAD, "low")), Admit
     )
 
 
@@ -137,7 +137,7 @@ def test_a_head_of_which_nobody_knows_when_it_starts() -> None:
     made.apply(workload("head", 8, queued=1))
     made.cycle()
     second = replace(workload("second", 4, queued=2), time_limit=100.0)
-    reports = goes_on_alike(made, second, Gone(Removed.WORKLOAD, "head"))
+    reports = goes_on_alike(made, second, ObjectRemoved(RemovedKind.WORKLOAD, "head"))
     messages = [
         d.message for report in reports for d in report.decisions if isinstance(d, Wait) and d.workload == "second"
     ]
@@ -150,7 +150,7 @@ def test_a_promise_that_was_broken_and_was_not_looked_at_since(strategy: object)
     made = evicting(replace(queue(strategy=strategy, tas=100), preemption=POLICY))  # type: ignore[arg-type]
     made.apply(workload("first", 6, ask=IN_A_RACK, priority=10, queued=3))
     (promise,) = [promise for owner, promise in made.queues.capacity_reservations() if owner.key == "high"]
-    made.apply(Gone(Removed.WORKLOAD, next(iter(promise.victims))))
+    made.apply(ObjectRemoved(RemovedKind.WORKLOAD, next(iter(promise.victims))))
     reports = goes_on_alike(made)
     assert decided(reports, Admit) & {"high", "first"}
 
@@ -162,7 +162,10 @@ def test_who_lacks_quota_sleeps_on_until_that_much_is_free() -> None:
         made.apply(workload(name, pods, queued=5))
     made.cycle()
     reports = goes_on_alike(
-        made, Gone(Removed.WORKLOAD, "a"), workload("new", 4, queued=9), Gone(Removed.WORKLOAD, "b")
+        made,
+        ObjectRemoved(RemovedKind.WORKLOAD, "a"),
+        workload("new", 4, queued=9),
+        ObjectRemoved(RemovedKind.WORKLOAD, "b"),
     )
     assert decided(reports, Admit) == {"same", "small"} or decided(reports, Admit) >= {"wide"}
 
@@ -175,7 +178,7 @@ def test_between_the_freeing_of_quota_and_the_look_at_who_lacked_it() -> None:
     made.cycle()
     made.apply(workload("slow", 2, queued=5))
     made.cycle()
-    made.apply(Gone(Removed.WORKLOAD, "b"))
+    made.apply(ObjectRemoved(RemovedKind.WORKLOAD, "b"))
     made.apply(workload("fast", 4, to="o", queued=1, priority=5))
     reports = goes_on_alike(made)
     assert decided(reports, Admit) == {"fast"}
@@ -188,7 +191,7 @@ def test_quota_that_a_refused_strict_head_keeps_from_borrowers() -> None:
     made.apply(workload("head", 3, queued=1))
     made.cycle()
     assert [owner.key for owner, _ in made.queues.kept()] == ["head"]
-    reports = goes_on_alike(made, workload("borrows", 2, to="o", queued=2), Gone(Removed.WORKLOAD, "head"))
+    reports = goes_on_alike(made, workload("borrows", 2, to="o", queued=2), ObjectRemoved(RemovedKind.WORKLOAD, "head"))
     assert decided(reports[:1], Admit) == set()
     assert decided(reports, Admit) == {"borrows"}
 
@@ -201,7 +204,7 @@ def test_reservations_of_backfill_and_who_waits_behind_them() -> None:
     made.now += 5
     made.cycle()
     short = replace(workload("short", 4, queued=3), time_limit=20.0)
-    reports = goes_on_alike(made, short, Gone(Removed.WORKLOAD, "runs"))
+    reports = goes_on_alike(made, short, ObjectRemoved(RemovedKind.WORKLOAD, "runs"))
     assert decided(reports, Admit) >= {"short"}
 
 
@@ -211,7 +214,7 @@ def test_gangs_that_wait_for_each_other() -> None:
     other = replace(workload("b", 8, ask=IN_A_RACK, to="o"), gang=Gang("g2", together))
     made = world(queue(tas=100), queue("o", tas=100), workload("x", 8, ask=IN_A_RACK, queued=-1), first)
     made.cycle()
-    reports = goes_on_alike(made, other, Gone(Removed.WORKLOAD, "x"))
+    reports = goes_on_alike(made, other, ObjectRemoved(RemovedKind.WORKLOAD, "x"))
     assert decided(reports, Admit) == {"a", "b"}
 
 
@@ -230,7 +233,7 @@ def test_gangs_that_evict_others_together() -> None:
     made.cycle()
     ((_, promise),) = made.queues.capacity_reservations()
     assert promise.beside
-    leaves = (Gone(Removed.WORKLOAD, key) for key in sorted(promise.victims))
+    leaves = (ObjectRemoved(RemovedKind.WORKLOAD, key) for key in sorted(promise.victims))
     reports = goes_on_alike(made, workload("late", 1, queued=10), *leaves)
     assert decided(reports, Admit) >= {"a", "b"}
 
@@ -269,7 +272,7 @@ def test_elastic_quotas_take_back_what_was_borrowed() -> None:
 def test_fair_shares() -> None:
     queues = [replace(queue(name, cohort="c", tas=0), preemption=POLICY) for name in ("q", "o")]
     made = world(Cohort("c", None, {("tas", "cpu"): Quota(8 * CPU)}), *queues)
-    made.sharing = FairSharing()
+    made.sharing = FairSharingRules()
     for i in range(8):
         made.apply(workload(f"o{i}", 1, to="o", queued=i))
     made.cycle()
@@ -332,7 +335,7 @@ def nodes(number: int, usable: bool) -> Node:
 
 steps = st.one_of(
     workloads,
-    st.builds(lambda n: Gone(Removed.WORKLOAD, f"w{n}"), st.integers(0, 7)),
+    st.builds(lambda n: ObjectRemoved(RemovedKind.WORKLOAD, f"w{n}"), st.integers(0, 7)),
     st.builds(nodes, st.integers(0, 3), st.sampled_from([True, True, False])),
     st.none(),
     st.none(),
@@ -353,7 +356,7 @@ def any_history(
     before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
 ) -> None:
     made = world(*queues_of(strategy, backfill=backfill, elastic=elastic))
-    made.budget, made.sharing = budget, FairSharing() if fair else None
+    made.budget, made.sharing = budget, FairSharingRules() if fair else None
     for step in before:
         if step is None:
             made.now += 1.0

@@ -23,7 +23,7 @@ from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.charging import ResourceRules, Transformation
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from api import pods as wire
 from api.assignment import decode
 from api.labels import matches
@@ -135,7 +135,7 @@ class World:
             for key, workload in self.workloads.items()
             if workload.status.unhealthy_nodes
         }
-        sharing = FairSharing(within_nominal=on["FairSharingPreemptWithinNominal"]) if chosen.fair else None
+        sharing = FairSharingRules(within_nominal=on["FairSharingPreemptWithinNominal"]) if chosen.fair else None
         preemptions = Preemptor(self.ledger, self.now, sharing)
         report = run_round(self.ledger, self.queues, preemptions, self.now, chosen, failed)
         for notice in report.notices:

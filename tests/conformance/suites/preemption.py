@@ -13,7 +13,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import Counting, FlavorResource, PlacementOptions, Profile, Workload
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
-from admission.engine.quota.fairness import FairSharing, FairStrategy
+from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from api import queues, topology, workloads
 from api.meta import parse_time
 from tests.conformance.runner import Case, gates, scenarios
@@ -91,14 +91,14 @@ def _assignment(given: Mapping[str, Any], workload: Workload) -> FlavorAssignmen
     return FlavorAssignment(tuple(found), usage)
 
 
-def _sharing(given: Mapping[str, Any], on: Mapping[str, bool]) -> FairSharing | None:
+def _sharing(given: Mapping[str, Any], on: Mapping[str, bool]) -> FairSharingRules | None:
     fair = given.get("fairSharing")
     if fair is None:
         return None
     within_nominal = on["FairSharingPreemptWithinNominal"]
     if not (names := fair.get("preemptionStrategies")):
-        return FairSharing(within_nominal=within_nominal)
-    return FairSharing(tuple(map(FairStrategy, names)), within_nominal)
+        return FairSharingRules(within_nominal=within_nominal)
+    return FairSharingRules(tuple(map(FairStrategy, names)), within_nominal)
 
 
 # ---- what is said

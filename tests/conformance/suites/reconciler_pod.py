@@ -15,10 +15,10 @@ import pytest
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
-from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
+from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.pods.following import UNLIKE
-from admission.controllers.pods.plan import PodRules, plan, plan_gone
+from admission.controllers.pods.plan import PodGroupOptions, plan, plan_gone
 from admission.controllers.pods.views import unit_key
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import Unit
@@ -113,7 +113,7 @@ class World:
                 state = workload["status"]["conditions"]
                 workload["status"]["conditions"] = [c for c in state if c["type"] != WAITING_FOR_REPLACEMENT_PODS]
 
-    def _once(self) -> Plan:
+    def _once(self) -> PodGroupPlan:
         made = self._plan()
         self.note += made.note
         self._perform(made)
@@ -125,8 +125,8 @@ class World:
             for state in (Workload.from_wire(w).status.conditions for w in self.workloads)
         )
 
-    def _plan(self) -> Plan:
-        rules = PodRules(validate_owner=self._gates["PodIntegrationValidateGroupOwner"])
+    def _plan(self) -> PodGroupPlan:
+        rules = PodGroupOptions(validate_owner=self._gates["PodIntegrationValidateGroupOwner"])
         workloads = [Workload.from_wire(w) for w in self.workloads]
         if not self.pods:
             key = self._given.get("reconcileKey", "")
@@ -135,11 +135,11 @@ class World:
             return plan_gone(workloads, self.now, self._surroundings().options)
         pods = [self._read(msgspec.json.encode(pod)) for pod in self.pods]
         if all(unit_key(pod) is None for pod in pods):
-            return Plan()
+            return PodGroupPlan()
         unit = Unit.of(pods)
         waiting = {e["key"] for e in self._given.get("excessPodsExpectations") or ()}
         if f"{unit.namespace}/{unit.group}" in waiting:
-            return Plan()
+            return PodGroupPlan()
         return plan(unit, workloads, self._surroundings(), self.now, rules)
 
     def _surroundings(self) -> Surroundings:
@@ -160,7 +160,7 @@ class World:
             ),
         )
 
-    def _perform(self, made: Plan) -> None:
+    def _perform(self, made: PodGroupPlan) -> None:
         first = self.pods[0]["metadata"]["name"] if self.pods else ""
         for event in made.events:
             for name in [p["metadata"]["name"] for p in self.pods] if event.each_pod else [first]:

@@ -17,7 +17,7 @@ from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.checks import own_checks
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
+from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.gang import terms_of
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan_gone
@@ -30,7 +30,7 @@ from admission.engine.decision import Admit, Evict, Preempt
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
-from admission.integrations.gang import Gang
+from admission.integrations.gang import PodGang
 from admission.integrations.pod import PodMeta, QueuedPod
 from admission.integrations.podgroup import Unit
 from api import names
@@ -89,7 +89,7 @@ class World:
 
     # ---- what happens to pods
 
-    def create(self, gang: Gang) -> str:
+    def create(self, gang: PodGang) -> str:
         """A new pod of the gang."""
         self._made += 1
         name = f"{gang.name}-{self._made}"
@@ -106,7 +106,7 @@ class World:
         )
         return name
 
-    def _priority(self, gang: Gang) -> dict[str, str]:
+    def _priority(self, gang: PodGang) -> dict[str, str]:
         return {names.PRIORITY_CLASS_LABEL: HIGH} if gang.name in self._high else {}
 
     def end(self, name: str, phase: str) -> None:
@@ -119,7 +119,7 @@ class World:
         self.pods[name] = replace(pod, deleted=True)
         self._collect(name)
 
-    def exchange(self, gang: Gang, pods: int) -> None:
+    def exchange(self, gang: PodGang, pods: int) -> None:
         """All of its pods go at once and others come, while the collector is at work."""
         for pod in [pod for pod in self.pods.values() if pod.group == gang.name]:
             self.delete(pod.metadata.name)
@@ -207,7 +207,7 @@ class World:
     def _flavors() -> Any:
         return {"flat": ResourceFlavor.from_wire({"metadata": {"name": "flat"}, "spec": {}})}
 
-    def _perform(self, made: Plan) -> None:
+    def _perform(self, made: PodGroupPlan) -> None:
         for action in made.actions:
             match action:
                 case StartPod(pod=pod):
@@ -265,7 +265,7 @@ class World:
 
     def _cycle(self, crash_after: int | None) -> int | None:
         for key in set(self._seen) - set(self.workloads):
-            self.state.apply(model.Gone(model.Removed.WORKLOAD, key))
+            self.state.apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, key))
         for key, workload in self.workloads.items():
             if self._seen.get(key) is not workload:
                 self._tell(key, workload)
@@ -288,7 +288,7 @@ class World:
 
     def _tell(self, key: str, workload: Workload) -> None:
         if is_true(workload.status.conditions, names.FINISHED):
-            self.state.apply(model.Gone(model.Removed.WORKLOAD, key))
+            self.state.apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, key))
             return
         context = self._situation(workload)
         reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)

@@ -12,7 +12,7 @@ import yaml
 
 from admission.controllers.pods.controller import PodController
 from admission.controllers.writing import Recorder
-from admission.integrations.gang import Gang
+from admission.integrations.gang import PodGang
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api import names
 from api.errors import NotFound
@@ -25,7 +25,7 @@ from api.meta import find_condition
 from api.workloads import Workload
 
 CRD = Path(__file__).resolve().parents[4] / "config" / "crd"
-GANG = Gang("g", 3)
+GANG = PodGang("g", 3)
 
 
 class Silent:

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from admission.controllers.conditions import GANG_BOUND
 from admission.controllers.pods.gang import BACKOFF, DEFAULT_TIMEOUT, Terms, stopped
-from admission.integrations.gang import Gang, MatchPolicy
+from admission.integrations.gang import MatchPolicy, PodGang
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, GANG, GANG_MADE, QUOTA_RESERVED
@@ -26,12 +26,12 @@ PAIR, CROSS = ("ns/c", "ns/d"), ("ns/e", "ns/f")
 GANGS = {
     gang.name: gang
     for gang in (
-        Gang("a", 3),
-        Gang("b", 4, MatchPolicy.ONLY_WAITING),
-        Gang("c", 2, MatchPolicy.WAITING_RUNNING_SUCCEED, PAIR),
-        Gang("d", 3, groups=PAIR),
-        Gang("e", 1, MatchPolicy.ONCE_SATISFIED, CROSS),
-        Gang("f", 3, groups=CROSS),
+        PodGang("a", 3),
+        PodGang("b", 4, MatchPolicy.ONLY_WAITING),
+        PodGang("c", 2, MatchPolicy.WAITING_RUNNING_SUCCEED, PAIR),
+        PodGang("d", 3, groups=PAIR),
+        PodGang("e", 1, MatchPolicy.ONCE_SATISFIED, CROSS),
+        PodGang("f", 3, groups=CROSS),
     )
 }
 HIGH = ("e", "f")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from admission.controllers.pods.gang import GangUnit, LateUnit, terms_of
-from admission.integrations.gang import Gang
+from admission.integrations.gang import PodGang
 from admission.integrations.podgroup import Unit, UnlikePods
 from api import names
 from api.errors import InvalidObject
@@ -20,7 +20,7 @@ Texts = dict[str, str]
 
 
 def gang_pod(name: str, cpu: str = "1", **annotations: str) -> dict[str, object]:
-    said = {names.GANG: "g", names.GANG_TERMS: Gang("g", 3).to_text(), **annotations}
+    said = {names.GANG: "g", names.GANG_TERMS: PodGang("g", 3).to_text(), **annotations}
     return wire(name, cpu=cpu, annotations=said)
 
 

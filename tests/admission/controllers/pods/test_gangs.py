@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from admission.controllers.pods.gang import terms_of
-from admission.integrations.gang import Gang, MatchPolicy
+from admission.integrations.gang import MatchPolicy, PodGang
 from admission.integrations.podgroup import UnlikePods
 from api.groups import PodGroup
 from api.meta import find_condition
 from api.names import EVICTED, FINISHED, GANG_MADE, QUOTA_RESERVED
 from tests.admission.controllers.pods.gangworld import World
 
-A = Gang("a", 3)
+A = PodGang("a", 3)
 BOTH = ("ns/a", "ns/b")
 
 
@@ -97,7 +97,7 @@ def test_a_gang_whose_first_members_were_forced_away_gives_their_quota_back_when
     world.settle()
     assert (world.held(), world.pods[late].running) == (4, True)
     for _ in range(5):
-        world.create(Gang("b", 5))
+        world.create(PodGang("b", 5))
     world.settle()
     assert (world.running("a"), late in world.pods, world.running("b")) == (0, False, 5), "it goes back whole"
 
@@ -166,7 +166,7 @@ def test_the_time_to_start_counts_anew_after_each_eviction() -> None:
     for _ in range(3):
         world.create(A)
     world.settle()
-    high = [world.create(Gang("b", 3)) for _ in range(3)]
+    high = [world.create(PodGang("b", 3)) for _ in range(3)]
     world.settle()
     for _ in range(3):
         world.create(A)
@@ -191,7 +191,7 @@ def test_a_late_member_of_a_gang_whose_workload_was_deleted_goes_on_and_can_be_e
     world.settle()
     assert [pod.metadata.name for pod in world.pods.values() if pod.running] == [late]
     for _ in range(4):
-        world.create(Gang("b", 4))
+        world.create(PodGang("b", 4))
     world.settle()
     assert (world.running("b"), world.held()) == (4, 4)
 
@@ -298,9 +298,9 @@ def test_once_a_gang_was_bound_whole_its_backoff_begins_anew() -> None:
 def test_the_time_of_a_large_gang_runs_from_the_opening_of_its_last_gate() -> None:
     world = World(200)
     world.groups["a"] = group(200, timeout=10)
-    world.disliked.add(world.create(Gang("a", 200)))
+    world.disliked.add(world.create(PodGang("a", 200)))
     for _ in range(199):
-        world.create(Gang("a", 200))
+        world.create(PodGang("a", 200))
     world.settle()
     world.now += 11
     world.settle()
@@ -336,7 +336,7 @@ def test_pods_that_come_after_the_end_make_a_gang_of_their_own() -> None:
 @pytest.mark.parametrize("written", [0, 1, 2])
 def test_after_a_crash_half_way_all_of_a_group_runs_or_none(written: int) -> None:
     world = World(5)
-    for gang, pods in ((Gang("a", 2, groups=BOTH), 2), (Gang("b", 3, groups=BOTH), 3)):
+    for gang, pods in ((PodGang("a", 2, groups=BOTH), 2), (PodGang("b", 3, groups=BOTH), 3)):
         for _ in range(pods):
             world.create(gang)
     world.settle(crash_after=written)
@@ -344,8 +344,8 @@ def test_after_a_crash_half_way_all_of_a_group_runs_or_none(written: int) -> Non
 
 
 def test_half_a_group_gives_back_what_it_has_when_the_rest_finds_no_room() -> None:
-    world, other = World(5), Gang("c", 3)
-    for gang, pods in ((Gang("a", 2, groups=BOTH), 2), (Gang("b", 3, groups=BOTH), 3)):
+    world, other = World(5), PodGang("c", 3)
+    for gang, pods in ((PodGang("a", 2, groups=BOTH), 2), (PodGang("b", 3, groups=BOTH), 3)):
         for _ in range(pods):
             world.create(gang)
     original = world.restart

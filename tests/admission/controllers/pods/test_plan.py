@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, Event, PatchWorkload, SetStatus
+from admission.controllers.actions import CreateWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
-from admission.controllers.pods.actions import AdoptWorkload, DeletePod, Plan, ReleasePod, StartPod, StopPod
+from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import MAX_OWNERS, adopt
 from admission.controllers.pods.following import with_reason
 from admission.controllers.pods.plan import plan
@@ -209,7 +209,7 @@ def test_quota_stays_until_no_pod_takes_up_a_node() -> None:
         assert bool(given_back) is released
 
 
-def _but_status(made: Plan) -> list[Any]:
+def _but_status(made: PodGroupPlan) -> list[Any]:
     return [action for action in made.actions if not isinstance(action, SetStatus)]
 
 
@@ -233,7 +233,7 @@ def test_a_lone_pod_that_was_evicted_does_not_come_back_by_itself() -> None:
 
 def test_pods_of_a_namespace_that_is_not_managed_are_left_alone() -> None:
     around = replace(AROUND, options=JobOptions(namespace_managed=lambda _: False))
-    assert plan(unit(wire("p", gated=False)), [], around, NOW) == Plan()
+    assert plan(unit(wire("p", gated=False)), [], around, NOW) == PodGroupPlan()
 
 
 def test_the_youngest_that_do_not_run_are_too_many() -> None:
@@ -330,7 +330,7 @@ def test_a_group_does_not_run_on_the_workload_of_a_job(kind: str, starts: int) -
     assert sum(isinstance(action, StartPod) for action in made.actions) == starts
 
 
-def without_owners(made: Plan) -> Plan:
+def without_owners(made: PodGroupPlan) -> PodGroupPlan:
     """The plan once its pods own the Workload."""
     return replace(made, actions=tuple(each for each in made.actions if not isinstance(each, AdoptWorkload)))
 
@@ -374,7 +374,7 @@ def test_the_workload_says_which_pod_is_held_though_it_has_quota_until_that_pod_
 )
 def test_what_a_gang_waits_for_is_told_once(change: Any, said: tuple[str, str] | None) -> None:
     workload = change(made_beforehand()[0])
-    made = Plan(events=(Event("GangWaiting", "late"),), note="late")
+    made = PodGroupPlan(events=(PlannedEvent("GangWaiting", "late"),), note="late")
     actions = with_reason(made, [workload], NOW).actions
     statuses = [action.status for action in actions if isinstance(action, SetStatus)]
     assert len(statuses) == len(actions)

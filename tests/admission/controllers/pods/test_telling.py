@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admission.controllers.pods.telling import AGAIN, BURST, KEPT, PATIENCE, Teller
-from admission.integrations.gang import Gang
+from admission.controllers.pods.telling import AGAIN, BURST, KEPT, PATIENCE, GangMessages
+from admission.integrations.gang import PodGang
 from admission.integrations.pod import QueuedPod
 from tests.admission.controllers.pods.gangworld import World
 
-A = Gang("a", 3)
+A = PodGang("a", 3)
 KEY = "group:ns/a"
 
 
@@ -20,13 +20,13 @@ def waiting(count: int) -> tuple[float, list[QueuedPod]]:
     return world.now, list(world.pods.values())
 
 
-def told(teller: Teller, pods: list[QueuedPod], text: str, now: float) -> list[tuple[str, str]]:
+def told(teller: GangMessages, pods: list[QueuedPod], text: str, now: float) -> list[tuple[str, str]]:
     events, _ = teller.due(KEY, "a", pods, {pod.key: text for pod in pods}, now)
     return [(pod.metadata.name, event.message) for pod, event in events]
 
 
 def test_each_member_that_waits_is_told_once_and_anew_when_the_reason_changes() -> None:
-    teller, (start, pods) = Teller(), waiting(2)
+    teller, (start, pods) = GangMessages(), waiting(2)
     assert told(teller, pods, "2 of 3 pods exist", start) == [], "most gangs start sooner"
     now = start + PATIENCE
     assert told(teller, pods, "2 of 3 pods exist", now) == [
@@ -40,7 +40,7 @@ def test_each_member_that_waits_is_told_once_and_anew_when_the_reason_changes() 
 
 
 def test_who_does_not_wait_is_told_nothing() -> None:
-    teller, (start, pods) = Teller(), waiting(2)
+    teller, (start, pods) = GangMessages(), waiting(2)
     running = replace(pods[0], gated=False)
     assert told(teller, [running, pods[1]], "2 of 3 pods exist", start + PATIENCE) == [
         ("a-2", "gang a waits: 2 of 3 pods exist")
@@ -49,7 +49,7 @@ def test_who_does_not_wait_is_told_nothing() -> None:
 
 
 def test_a_large_gang_is_told_bit_by_bit_until_everybody_knows() -> None:
-    teller, (now, pods) = Teller(), waiting(400)
+    teller, (now, pods) = GangMessages(), waiting(400)
     now += PATIENCE
     found: list[str] = []
     looks = 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from admission.controllers.sakkara.output import PATIENCE, Result, result
-from admission.controllers.sakkara.output_given import Given, Record
+from admission.controllers.sakkara.output_given import ResultInput, ResultRecord
 from admission.controllers.sakkara.output_members import MemberPod
 from admission.integrations.pod import PodMeta
 from api.meta import parse_time
@@ -90,9 +90,9 @@ class Group:
 
     def told(self, of: Workload | None, *pods: MemberPod, **more: Any) -> Result:
         labelled = [replace(p, given=dict(self.labels.get(p.name, {}))) for p in pods]
-        given = Given(
+        given = ResultInput(
             data=self.data,
-            record=Record.read(self.record),
+            record=ResultRecord.read(self.record),
             workload=of,
             pods=labelled,
             path_of=path_of,
@@ -396,12 +396,14 @@ def test_results_of_a_group_that_has_ended_stay_until_it_comes_again() -> None:
 
 @pytest.mark.parametrize("spoilt", ["{", "3", '{"taken": 3}', '{"taken": {"x": 1}}', '{"evictions": "x"}', "null"])
 def test_a_record_that_somebody_spoilt_counts_as_none(spoilt: str) -> None:
-    assert Record.read(spoilt) == Record()
+    assert ResultRecord.read(spoilt) == ResultRecord()
 
 
-@pytest.mark.parametrize("record", [Record(), Record("w", 2, 1, True, {3: 1}), Record("w", taken={0: 2, 5: 1})])
-def test_a_record_is_read_as_it_was_written(record: Record) -> None:
-    assert Record.read(record.text()) == record
+@pytest.mark.parametrize(
+    "record", [ResultRecord(), ResultRecord("w", 2, 1, True, {3: 1}), ResultRecord("w", taken={0: 2, 5: 1})]
+)
+def test_a_record_is_read_as_it_was_written(record: ResultRecord) -> None:
+    assert ResultRecord.read(record.text()) == record
 
 
 # ---- times

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from admission.controllers.sakkara.output import result
-from admission.controllers.sakkara.output_given import Given, Record
+from admission.controllers.sakkara.output_given import ResultInput, ResultRecord
 from admission.controllers.sakkara.output_members import MemberPod
 from admission.controllers.sakkara.output_seats import read_placement
 from api.names import SAKKARA_RANK, SAKKARA_RETRIES
@@ -166,9 +166,9 @@ class Histories(RuleBasedStateMachine):
     def tell(self) -> Any:
         seen = [replace(p, given=self.labels.get(p.name, {})) for p in self.pods.values()]
         return result(
-            Given(
+            ResultInput(
                 data=self.data,
-                record=Record.read(self.record),
+                record=ResultRecord.read(self.record),
                 workload=self.workload,
                 pods=seen,
                 path_of=path_of,
@@ -179,7 +179,7 @@ class Histories(RuleBasedStateMachine):
 
     def is_up_to_date(self) -> bool:
         """Whether what is written is of the attempt under way."""
-        record = Record.read(self.record)
+        record = ResultRecord.read(self.record)
         return (record.workload, record.evictions) == (f"w{self.uid}", self.evictions)
 
     def told(self) -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from admission.controllers.sakkara.output_seats import (
     Path,
     Placed,
-    Seat,
+    RankAssignment,
     by_distance,
     distance,
     master_of,
@@ -29,7 +29,7 @@ def at(pod: str, *path: str) -> Placed:
     return Placed(pod, path)
 
 
-def ranks(seats: Sequence[Seat]) -> list[tuple[str, int]]:
+def ranks(seats: Sequence[RankAssignment]) -> list[tuple[str, int]]:
     return [(seat.pod, seat.rank) for seat in seats]
 
 
@@ -202,7 +202,7 @@ def test_trees_whose_nodes_bear_the_names_of_domains_still_name_each_pod_once(pa
 def test_the_forms_of_the_texts() -> None:
     paths = {"pod-4": ("rack-0", "node-0"), "pod-0": ("rack-0", "node-0"), "pod-1": ()}
     assert placement_text(paths) == '{"root": {"rack-0": {"node-0": ["pod-0", "pod-4"]}}}'
-    assert rank_text([Seat(0, "pod-0", ()), Seat(1, "pod-4", ())]) == '[["pod-0", 0], ["pod-4", 1]]'
+    assert rank_text([RankAssignment(0, "pod-0", ()), RankAssignment(1, "pod-4", ())]) == '[["pod-0", 0], ["pod-4", 1]]'
     assert placement_text({"p": ("rack-0", "")}) == '{"root": {"rack-0": {"": ["p"]}}}'
 
 
@@ -217,7 +217,7 @@ def test_ranks_that_somebody_spoilt_count_as_none(rank: str | None) -> None:
 @pytest.mark.parametrize("placement", [None, "", "{", "[]", '{"root": 3}', '{"top": {"n": ["a"]}}', "null"])
 def test_a_placement_that_somebody_spoilt_tells_no_path(placement: str | None) -> None:
     assert list(read_placement(placement)) == []
-    assert read_seats('[["a", 0]]', placement, {}) == (Seat(0, "a", ()),)
+    assert read_seats('[["a", 0]]', placement, {}) == (RankAssignment(0, "a", ()),)
 
 
 @given(groups(), st.sampled_from(NAMES))

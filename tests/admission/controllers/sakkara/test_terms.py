@@ -9,11 +9,11 @@ import pytest
 
 from admission.controllers.actions import CreateWorkload, PatchWorkload
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.controllers.pods.actions import DeletePod, Plan, StopPod
+from admission.controllers.pods.actions import DeletePod, PodGroupPlan, StopPod
 from admission.controllers.pods.gang import Terms, terms_of
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.sakkara.terms import Described, as_described
-from admission.integrations.gang import Gang
+from admission.integrations.gang import PodGang
 from admission.integrations.pod import PodMeta, QueuedPod
 from admission.integrations.podgroup import Unit
 from api import names
@@ -26,8 +26,8 @@ NOW = 1_000_000.0
 SPREAD = '{"rack": {"type": "spread", "partitions": 2}}'
 
 
-def member(number: int, gang: Gang | None = None, *, cpu: str = "1", queue: str = names.SAKKARA_QUEUE) -> QueuedPod:
-    gang = gang or Gang("g", sakkara=True)
+def member(number: int, gang: PodGang | None = None, *, cpu: str = "1", queue: str = names.SAKKARA_QUEUE) -> QueuedPod:
+    gang = gang or PodGang("g", sakkara=True)
     spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}
     return QueuedPod(
         PodMeta(f"p-{number}", "ns", f"uid-{number}", "1"),
@@ -55,12 +55,12 @@ def terms(pods: list[QueuedPod], said: Described | None = None, group: PodGroup 
     return as_described(terms_of(pods, group), pods, said, group)
 
 
-def planned(pods: list[QueuedPod], said: Described | None, own: Workload | None = None, **more: Any) -> Plan:
+def planned(pods: list[QueuedPod], said: Described | None, own: Workload | None = None, **more: Any) -> PodGroupPlan:
     holds = terms(pods, said, **more)
     return plan_gang(Unit.of(pods), holds, [own] if own else [], {}, Surroundings(), NOW + 100)
 
 
-def made(plan: Plan) -> Workload:
+def made(plan: PodGroupPlan) -> Workload:
     (workload,) = [action.workload for action in plan.actions if isinstance(action, CreateWorkload)]
     return workload
 
@@ -75,13 +75,13 @@ def test_the_config_map_wins_over_a_pod_group() -> None:
 
 
 def test_it_wins_over_the_pod_group_that_the_pods_name_as_such() -> None:
-    pods = [member(0, Gang("g"), queue=names.GANG_QUEUE)]
+    pods = [member(0, PodGang("g"), queue=names.GANG_QUEUE)]
     assert terms(pods, None, pod_group(5)).exact is None, "without one they are a gang like any other"
     assert terms(pods, described(size="3"), pod_group(5)).minimum == 3
 
 
 def test_gangs_that_say_their_minimum_themselves_are_no_business_of_a_config_map() -> None:
-    assert terms([member(0, Gang("g", 4))], described(size="3")).minimum == 4
+    assert terms([member(0, PodGang("g", 4))], described(size="3")).minimum == 4
 
 
 def test_a_pod_group_stands_in_for_a_config_map_and_packs() -> None:
@@ -137,7 +137,7 @@ def test_it_is_of_exactly_the_size_with_the_groups_constraints_and_priority() ->
 
 
 def test_pods_of_a_pod_group_go_by_the_queue_of_groups_when_a_config_map_describes_them() -> None:
-    pods = [member(n, Gang("g"), queue=names.GANG_QUEUE) for n in range(2)]
+    pods = [member(n, PodGang("g"), queue=names.GANG_QUEUE) for n in range(2)]
     assert made(planned(pods, described())).spec.queue_name == names.SAKKARA_QUEUE
     named = [member(n, queue="mine") for n in range(2)]
     assert made(planned(named, described())).spec.queue_name == "mine"

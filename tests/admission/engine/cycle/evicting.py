@@ -9,7 +9,7 @@ from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.model import ClusterQueue, Event, PreemptionPolicy, Workload
 from admission.engine.preemption.preemptor import Preemptor
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.dump import dump
 from tests.admission.engine.making import Cluster
@@ -26,7 +26,7 @@ class Evicting(Cluster):
     ) -> CycleReport:
         """One cycle. `fair`: queues take turns, and evict, by their shares."""
         before = dump(self.ledger)
-        preemptor = Preemptor(self.ledger, now, FairSharing() if fair else None)
+        preemptor = Preemptor(self.ledger, now, FairSharingRules() if fair else None)
         report = run_cycle(self.ledger, self.queues, now, budget, preemptor, fair=fair, startable=startable)
         if not any(isinstance(decision, Admit) for decision in report.decisions):
             assert dump(self.ledger) == before, "what is kept free is not booked"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from admission.engine.decision import Preempt, Reason, Wait
-from admission.engine.model import Event, Flavor, Gang, Gone, PreemptionPolicy, Removed, Workload
+from admission.engine.model import Event, Flavor, Gang, ObjectRemoved, PreemptionPolicy, RemovedKind, Workload
 from admission.engine.queue.evictions import GROWTH, MOST, REMEMBERED, TIMES, WITHIN, EvictedPair, Evictions
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
 from tests.admission.engine.making import queue
@@ -93,7 +93,7 @@ SCENES = {
 
 def fresh(scene: Scene) -> World:
     made = World(now=START)
-    made.sharing = FairSharing() if scene.fair else None
+    made.sharing = FairSharingRules() if scene.fair else None
     for event in (ANY, *scene.queues):
         made.apply(event)
     return made
@@ -108,7 +108,7 @@ def live(world: World, steps: int, seconds: float = 1.0) -> Counter[tuple[str, s
                 gone = world.ledger.workload(victim.workload)
                 if gone is not None and gone.admission is not None:
                     evicted[decision.workload, victim.workload] += 1
-                    world.apply(Gone(Removed.WORKLOAD, gone.key))
+                    world.apply(ObjectRemoved(RemovedKind.WORKLOAD, gone.key))
                     world.apply(replace(gone, admission=None, admitted=None, reserved=None))
         world.now += seconds
     return evicted

@@ -15,16 +15,16 @@ from admission.engine.model import (
     Event,
     Flavor,
     Gang,
-    Gone,
+    ObjectRemoved,
     PreemptionPolicy,
     QueueingStrategy,
     Quota,
-    Removed,
+    RemovedKind,
     Workload,
 )
 from admission.engine.queue.evictions import TIMES
 from admission.engine.queue.line import order_of
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from admission.world.world import World
 from tests.admission.engine.making import host, queue, racks
 from tests.admission.engine.making import workload as made_workload
@@ -169,7 +169,7 @@ class Life:
         if gone is None:
             return
         self.owed.pop(key, None)
-        self.world.apply(Gone(Removed.WORKLOAD, key))
+        self.world.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
         gang = None if gone.gang is None else replace(gone.gang, started=False)
         back = replace(gone, admission=None, admitted=None, reserved=None, gang=gang)
         self.world.apply(back)
@@ -205,7 +205,7 @@ def live(made: Scene) -> Life:
 def begun(made: Scene) -> Life:
     """All have come."""
     world = World(now=START)
-    world.sharing = FairSharing() if made.fair else None
+    world.sharing = FairSharingRules() if made.fair else None
     for event in (*made.flavors, *made.queues):
         world.apply(event)
     life = Life(world, made.delay)

@@ -24,17 +24,17 @@ from admission.engine.model import (
     Cohort,
     FlavorQuotas,
     FlavorResource,
-    Gone,
+    ObjectRemoved,
     PreemptionPolicy,
     QueueingStrategy,
     Quota,
-    Removed,
+    RemovedKind,
     ResourceGroup,
     TopologyAsk,
 )
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota import cohorts
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from tests.admission.engine.dump import dump
 from tests.admission.engine.making import BEST, CPU, RACK, STRICT, Cluster, host, racks, workload
 from tests.admission.engine.quota.test_quota import Formulas
@@ -67,7 +67,7 @@ def made(name: str, spec: Spec) -> ClusterQueue:
 class History(RuleBasedStateMachine):
     """Queues and cohorts change, nodes come and go, workloads come, are decided on, leave and end."""
 
-    sharing: FairSharing | None = None
+    sharing: FairSharingRules | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class History(RuleBasedStateMachine):
     def change_node(self, which: tuple[str, str], state: str) -> None:
         name, rack = which
         if state == "gone":
-            self.ledger.apply(Gone(Removed.NODE, name))
+            self.ledger.apply(ObjectRemoved(RemovedKind.NODE, name))
         else:
             self.cluster.tell(replace(host(name, rack, 4), usable=state == "up"))
         self.cluster.queues.requeue(QUEUES)
@@ -163,7 +163,7 @@ class History(RuleBasedStateMachine):
             self.ledger.apply(Cohort("left", parent))
             for key in sorted(self.ledger.admissions):
                 self.ledger.release(key)
-            self.ledger.apply(Gone(Removed.NODE, NODES[0][0]))
+            self.ledger.apply(ObjectRemoved(RemovedKind.NODE, NODES[0][0]))
             assert self.ledger.audit() == []
         assert dump(self.ledger) == before
 
@@ -227,7 +227,7 @@ class History(RuleBasedStateMachine):
 class Fair(History):
     """The same by fair shares."""
 
-    sharing = FairSharing()
+    sharing = FairSharingRules()
 
 
 MACHINES = [History, Fair]

@@ -7,7 +7,7 @@ import pytest
 from admission.engine.decision import Preempt, Reason
 from admission.engine.explain.changes import LetReclaim, RaiseQuota
 from admission.engine.explain.explain import explain
-from admission.engine.explain.turn import Scene
+from admission.engine.explain.turn import DecisionInputs
 from admission.engine.explain.value import Verdict
 from admission.engine.explain.words import headline
 from admission.engine.model import ClusterQueue, Flavor, PreemptionPolicy
@@ -92,7 +92,7 @@ def test_the_explanation_knows_what_is_kept() -> None:
     told = waits(cluster.cycle())
     borrows = cluster.queues.workload("borrows")
     assert borrows is not None
-    found = explain(cluster.ledger, borrows, 0.0, scene=Scene(cluster.queues))
+    found = explain(cluster.ledger, borrows, 0.0, scene=DecisionInputs(cluster.queues))
     assert (found.verdict, f"{found.reason}: {found.message}") == (Verdict.WAITS, told["borrows"])
 
 
@@ -103,7 +103,7 @@ def test_the_explanation_says_for_whom_and_which_quota_would_do(borrows: int, ra
     cluster.cycle()
     waits_for = cluster.queues.workload("borrows")
     assert waits_for is not None
-    found = explain(cluster.ledger, waits_for, 0.0, scene=Scene(cluster.queues))
+    found = explain(cluster.ledger, waits_for, 0.0, scene=DecisionInputs(cluster.queues))
     assert "quota is kept for head" in headline(found)
     lending, quota = found.remedies
     assert lending.changes == (LetReclaim("ours", "head"),)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.ledger import Ledger
-from admission.engine.model import Admission, Gone, PodSetAdmission, QueueingStrategy, Removed, Workload
+from admission.engine.model import Admission, ObjectRemoved, PodSetAdmission, QueueingStrategy, RemovedKind, Workload
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
@@ -34,7 +34,7 @@ def decide(of: SchedulerState) -> list[tuple[str, str]]:
 
 def ends(of: SchedulerState, key: str) -> list[tuple[str, str]]:
     """What is decided when that one is gone."""
-    of.apply(Gone(Removed.WORKLOAD, key))
+    of.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
     return decide(of)
 
 

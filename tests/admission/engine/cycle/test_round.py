@@ -13,12 +13,12 @@ from admission.engine.model import (
     Counting,
     DomainCount,
     Flavor,
-    Gone,
+    ObjectRemoved,
     PlacementOptions,
     PreemptionPolicy,
     Profile,
     Quota,
-    Removed,
+    RemovedKind,
     TopologyAsk,
 )
 from admission.engine.preemption.preemptor import Preemptor
@@ -136,7 +136,7 @@ def running(spare: int) -> Peer:
     cluster.tell(racks(), host("h1", "r", 2), queue(tas=9), workload("w", 1, 2, ask=TopologyAsk(required=RACK)))
     assert said(cluster.round()) == {"w": "admitted"}
     cluster.tell(host("h2", "r", spare))
-    cluster.ledger.apply(Gone(Removed.NODE, "h1"))
+    cluster.ledger.apply(ObjectRemoved(RemovedKind.NODE, "h1"))
     return cluster
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from admission.engine.cycle.second import second_pass
 from admission.engine.decision import Admit
-from admission.engine.model import Gone, Removed, TopologyAsk
+from admission.engine.model import ObjectRemoved, RemovedKind, TopologyAsk
 from tests.admission.engine.cycle.test_relax import RACK, halls
 from tests.admission.engine.making import workload
 
@@ -24,7 +24,7 @@ def test_only_a_plain_pod_keeps_its_place_on_a_failed_node(one_pod: bool) -> Non
     assignment = decision.admission.pod_sets[0].assignment
     assert assignment is not None
     failed = assignment.domains[0].values[-1]
-    cluster.tell(Gone(Removed.NODE, failed))
+    cluster.tell(ObjectRemoved(RemovedKind.NODE, failed))
     (moved,) = second_pass(cluster.ledger, "one", (failed,), fail_fast=True)
     assert isinstance(moved, Admit)
     assert (moved.admission == decision.admission) is one_pod

@@ -33,11 +33,11 @@ from admission.engine.explain.changes import (
 from admission.engine.model import (
     ClusterQueue,
     FlavorQuotas,
-    Gone,
     Node,
+    ObjectRemoved,
     PodSet,
     Quota,
-    Removed,
+    RemovedKind,
     ResourceGroup,
     Toleration,
     TopologyAsk,
@@ -75,7 +75,7 @@ def apply(cluster: Cluster, workload: Workload, change: Change) -> Workload:
         case Finish(workloads):
             for key in workloads:
                 for pod in [p for p in cluster.ledger.allocations.pods.values() if p.workload == key]:
-                    cluster.tell(Gone(Removed.POD, pod.key))
+                    cluster.tell(ObjectRemoved(RemovedKind.POD, pod.key))
                 cluster.finish(key)
         case RaiseQuota():
             cluster.tell(_raised(cluster, change))

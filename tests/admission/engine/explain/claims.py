@@ -12,7 +12,7 @@ from math import inf
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.deciding import decide
-from admission.engine.explain.turn import Scene
+from admission.engine.explain.turn import DecisionInputs
 from admission.engine.model import (
     Event,
     Flavor,
@@ -31,7 +31,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.queue.evictions import EvictedPair
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.situations import BLOCK, IN_A_RACK, W, blocks, tree
 from tests.admission.engine.making import CPU, HOST, RACK, STRICT, Cluster, queue, workload
@@ -46,13 +46,13 @@ class Made:
 
     cluster: Cluster
     now: float = 0.0
-    sharing: FairSharing | None = None
+    sharing: FairSharingRules | None = None
     startable: int | None = None
     checks: str = ""
 
     @property
-    def scene(self) -> Scene:
-        return Scene(self.cluster.queues, self.sharing, self.startable)
+    def scene(self) -> DecisionInputs:
+        return DecisionInputs(self.cluster.queues, self.sharing, self.startable)
 
     @property
     def workload(self) -> Workload:
@@ -202,7 +202,7 @@ def fair_share() -> Made:
     policy = PreemptionPolicy(reclaim_within_cohort="Any")
     queues = tuple(replace(queue(name, cohort="all", tas=2), preemption=policy) for name in ("q", "o", "p"))
     cluster = Cluster(*free(*queues), workload("ns/o", 3, to="o"), workload("ns/p", 3, to="p"))
-    made = Made(cluster, sharing=FairSharing())
+    made = Made(cluster, sharing=FairSharingRules())
     made.cycle()
     cluster.tell(workload(W, 3, ask=IN_A_RACK, queued=9))
     return made

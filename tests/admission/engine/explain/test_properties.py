@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from admission.engine.cycle.deciding import decide
 from admission.engine.explain.changes import Finish, LetEvict, Remedy
 from admission.engine.explain.explain import explain
-from admission.engine.explain.turn import Scene
+from admission.engine.explain.turn import DecisionInputs
 from admission.engine.explain.value import Verdict
 from admission.engine.explain.wire import to_wire
 from admission.engine.explain.words import headline
@@ -33,7 +33,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from tests.admission.engine.explain.applied import admits, apply, lets_in
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.situations import BLOCK, MAINTENANCE, W, beside, blocks, tree
@@ -221,7 +221,7 @@ def starts(line: Line, remedy: Remedy) -> bool:
 
 def check_line(line: Line) -> None:
     cluster, made = in_line(line)
-    found = explain(cluster.ledger, made, 0.0, scene=Scene(cluster.queues))
+    found = explain(cluster.ledger, made, 0.0, scene=DecisionInputs(cluster.queues))
     assume(found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN))
     assert cluster.ledger.audit() == []
     assert headline(found)
@@ -247,14 +247,16 @@ def test_remedies_hold_with_all_that_come_first_long(line: Line) -> None:
 
 # ---- where others may be evicted
 
-Evicting = tuple[Line, tuple[PreemptionPolicy, PreemptionPolicy], int, FairSharing | None]
+Evicting = tuple[Line, tuple[PreemptionPolicy, PreemptionPolicy], int, FairSharingRules | None]
 
 policies = st.builds(
     PreemptionPolicy,
     within_cluster_queue=st.sampled_from(["Never", "LowerPriority"]),
     reclaim_within_cohort=st.sampled_from(["Never", "LowerPriority", "Any"]),
 )
-evictings = st.tuples(lines(), st.tuples(policies, policies), st.integers(0, 2), st.sampled_from([None, FairSharing()]))
+evictings = st.tuples(
+    lines(), st.tuples(policies, policies), st.integers(0, 2), st.sampled_from([None, FairSharingRules()])
+)
 
 
 def evicting(scene: Evicting) -> tuple[Cluster, Workload]:
@@ -269,7 +271,7 @@ def evicting(scene: Evicting) -> tuple[Cluster, Workload]:
 def check_evicting(scene: Evicting) -> None:
     cluster, made = evicting(scene)
     sharing = scene[-1]
-    found = explain(cluster.ledger, made, 0.0, scene=Scene(cluster.queues, sharing))
+    found = explain(cluster.ledger, made, 0.0, scene=DecisionInputs(cluster.queues, sharing))
     assert cluster.ledger.audit() == []
     for remedy in found.remedies:
         if any(isinstance(change, LetEvict) for change in remedy.changes):

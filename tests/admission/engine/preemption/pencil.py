@@ -22,7 +22,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor, WorkloadPreemption
-from admission.engine.quota.fairness import FairSharing
+from admission.engine.quota.fairness import FairSharingRules
 from tests.admission.engine.making import CPU, HOST, RACK, group, host, racks
 
 NOW = 10_000.0
@@ -75,7 +75,7 @@ def inquiry(
     ask: TopologyAsk = ONE_RACK,
     *,
     priority: int = 10,
-    sharing: FairSharing | None = None,
+    sharing: FairSharingRules | None = None,
 ) -> tuple[WorkloadPreemption, Workload, FlavorAssignment]:
     """What the preemptor of queue `a` is asked about: so many pods of so many cpus each, for which somebody has to leave."""
     pod_set = PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask)
@@ -92,7 +92,7 @@ def victims(
     ask: TopologyAsk = ONE_RACK,
     *,
     priority: int = 10,
-    sharing: FairSharing | None = None,
+    sharing: FairSharingRules | None = None,
 ) -> list[str]:
     """Who would go for it, in the order chosen."""
     about, head, found = inquiry(ledger, pods, cpus, ask, priority=priority, sharing=sharing)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.decision import Claim, Proof
+from admission.engine.decision import PreemptionReason, Proof
 from admission.engine.model import Profile
 from admission.engine.preemption.candidates import find, find_for_fairness
 from admission.engine.preemption.cheapest import cheapest
@@ -14,8 +14,8 @@ from admission.engine.preemption.classical import attempts, classical
 from admission.engine.preemption.cost import FREE, Cost, cost_of
 from admission.engine.preemption.fair import fair
 from admission.engine.preemption.preemptor import Preemptor
-from admission.engine.preemption.removal import Target
-from admission.engine.quota.fairness import FairSharing, FairStrategy
+from admission.engine.preemption.removal import PreemptionTarget
+from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from tests.admission.engine.dump import dump
 from tests.admission.engine.preemption.scenes import NOW, Scene, scenes
 
@@ -28,7 +28,7 @@ def few(examples: int) -> settings:
     return settings(max_examples=examples, deadline=None, suppress_health_check=slow)
 
 
-def keys(targets: list[Target] | tuple[Target, ...]) -> list[str]:
+def keys(targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...]) -> list[str]:
     return [one.candidate.key for one in targets]
 
 
@@ -37,7 +37,9 @@ def modes(scene: Scene) -> set[bool]:
     return set(attempts(scene.context(), find(scene.ledger, scene.context())))
 
 
-def check(scene: Scene, targets: list[Target] | tuple[Target, ...], *, by_right: bool = True) -> None:
+def check(
+    scene: Scene, targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...], *, by_right: bool = True
+) -> None:
     """There is a way of asking (with borrowing or without) by which all is as it must be."""
     victims = keys(targets)
     assert len(set(victims)) == len(victims)
@@ -80,7 +82,7 @@ def test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers(scene: S
         assert not kueue_choice
 
 
-def cost(targets: list[Target] | tuple[Target, ...]) -> Cost:
+def cost(targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...]) -> Cost:
     return cost_of((one.candidate.workload for one in targets), NOW)
 
 
@@ -128,7 +130,7 @@ def test_a_small_budget_is_told_and_its_bound_holds(scene: Scene, budget: int) -
 )
 def test_fair_victims_make_room_and_leave_no_trace(scene: Scene, strategies: tuple[FairStrategy, ...]) -> None:
     before = dump(scene.ledger)
-    targets = fair(scene.ledger, scene.context(), FairSharing(strategies))
+    targets = fair(scene.ledger, scene.context(), FairSharingRules(strategies))
     assert dump(scene.ledger) == before
     assert scene.ledger.audit() == []
     if targets:
@@ -136,7 +138,7 @@ def test_fair_victims_make_room_and_leave_no_trace(scene: Scene, strategies: tup
         allowed = {c.key for c in find_for_fairness(scene.ledger, scene.context())}
         assert set(keys(targets)) <= allowed
         own = {one.candidate.key for one in targets if one.candidate.node.name == "a"}
-        assert {one.candidate.key for one in targets if one.claim is Claim.IN_CLUSTER_QUEUE} == own
+        assert {one.candidate.key for one in targets if one.claim is PreemptionReason.IN_CLUSTER_QUEUE} == own
 
 
 @pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])

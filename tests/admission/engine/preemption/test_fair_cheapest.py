@@ -18,14 +18,14 @@ from admission.engine.preemption.cost import Cost, cost_of
 from admission.engine.preemption.fair import fair, fair_choice
 from admission.engine.preemption.fair_cheapest import fair_cheapest
 from admission.engine.preemption.preemptor import needed
-from admission.engine.preemption.removal import Removal, Target
-from admission.engine.quota.fairness import FairSharing, FairStrategy
+from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval
+from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.engine.requests import placement_requests
 from tests.admission.engine.dump import dump
 from tests.admission.engine.making import CPU
 from tests.admission.engine.preemption.pencil import NOW, RECLAIM, Runs, cluster, inquiry, own, victims
 
-SHARING = FairSharing()
+SHARING = FairSharingRules()
 
 
 def borrowed(**since: float) -> dict[str, Runs]:
@@ -99,7 +99,7 @@ class Gang:
 
     ledger: Ledger
     context: PreemptionContext
-    sharing: FairSharing
+    sharing: FairSharingRules
 
     def __repr__(self) -> str:
         """What one needs to see of an example that fails."""
@@ -117,14 +117,14 @@ class Gang:
                 self.ledger.vacate(key)
             return self.ledger.quota.fits("a", self.context.usage) and self.ledger.place(self.context.requests).fits
 
-    def allowed(self) -> Iterator[list[Target]]:
+    def allowed(self) -> Iterator[list[PreemptionTarget]]:
         """Whom Kueue would evict, told of any set of candidates and of those that are leaving anyway."""
         candidates = find_for_fairness(self.ledger, self.context)
         staying = [one for one in candidates if not one.workload.evicted]
         for count in range(len(staying) + 1):
             for some in combinations(staying, count):
                 told = [one for one in candidates if one.workload.evicted or one in some]
-                with Removal(self.ledger, self.context, None) as removal:
+                with TrialRemoval(self.ledger, self.context, None) as removal:
                     if found := fair_choice(told, removal, self.context, self.sharing):
                         yield found
 
@@ -159,7 +159,7 @@ def gangs(draw: st.DrawFn) -> Gang:
     strategies = draw(
         st.sampled_from([(FairStrategy.FINAL_SHARE,), (FairStrategy.INITIAL_SHARE,), tuple(FairStrategy)])
     )
-    sharing = FairSharing(strategies, draw(st.booleans()))
+    sharing = FairSharingRules(strategies, draw(st.booleans()))
     return Gang(ledger, PreemptionContext(head, spec, node, found.usage, needed(found), requests, NOW), sharing)
 
 
@@ -178,7 +178,7 @@ def check_gang(gang: Gang) -> None:
             assert cost(choice.targets) <= min(map(cost, allowed))
 
 
-def cost(targets: Iterable[Target]) -> Cost:
+def cost(targets: Iterable[PreemptionTarget]) -> Cost:
     return cost_of((one.candidate.workload for one in targets), NOW)
 
 

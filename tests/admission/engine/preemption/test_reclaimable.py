@@ -16,12 +16,12 @@ from admission.engine.model import (
     Admission,
     ClusterQueue,
     Cohort,
-    Gone,
+    ObjectRemoved,
     PodSetAdmission,
     PreemptionPolicy,
     QueueingStrategy,
     Quota,
-    Removed,
+    RemovedKind,
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
@@ -139,9 +139,9 @@ def test_it_is_woken_once_evicting_would_be_enough_and_not_before(other: str, st
         of.apply(booked(key, to, cpus, priority, number))
     of.apply(workload("ns/asks", 1, 4, to="a", priority=1))
     assert decide(of) == [("Wait", "ns/asks")]
-    of.apply(Gone(Removed.WORKLOAD, "ns/1"))
+    of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/1"))
     assert decide(of) == [], "one of its betters is still in the way"
-    of.apply(Gone(Removed.WORKLOAD, "ns/2"))
+    of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/2"))
     assert decide(of) == [("Preempt", "ns/asks")]
 
 
@@ -152,7 +152,7 @@ def test_equals_in_many_queues_are_not_heard_again_when_one_of_them_took_what_ca
         for number in range(2):
             of.apply(workload(f"ns/{name}-{number}", 1, 1, to=name, queued=float(number)))
     assert decide(of)[:4] == [("Admit", f"ns/{name}-0") for name in names]
-    of.apply(Gone(Removed.WORKLOAD, "ns/q0-0"))
+    of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/q0-0"))
     assert decide(of) == [("Admit", "ns/q0-1")]
 
 

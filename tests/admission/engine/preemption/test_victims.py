@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.decision import Claim, Proof
+from admission.engine.decision import PreemptionReason, Proof
 from admission.engine.flavors.assign import Mode
 from admission.engine.model import BoundPod, Cohort, PreemptionPolicy, Profile, TopologyAsk
 from admission.engine.preemption.preemptor import Preemptor
@@ -128,13 +128,17 @@ BORROWED = {"b1": Runs({"h0": 4}, queue="b", priority=50), "b2": Runs({"h1": 4},
 @pytest.mark.parametrize(
     ("nominal", "policy", "wanted"),
     [
-        pytest.param((4, 4), RECLAIM, [("b1", Claim.IN_COHORT_RECLAMATION)], id="what is lent, whatever the priority"),
+        pytest.param(
+            (4, 4), RECLAIM, [("b1", PreemptionReason.IN_COHORT_RECLAMATION)], id="what is lent, whatever the priority"
+        ),
         pytest.param((4, 8), RECLAIM, [], id="within its own it is protected"),
         pytest.param((4, 4), PreemptionPolicy("LowerPriority", "LowerPriority"), [], id="only lower priority"),
         pytest.param((4, 4), LOWER, [], id="never from relatives"),
     ],
 )
-def test_reclaiming(nominal: tuple[int, int], policy: PreemptionPolicy, wanted: Sequence[tuple[str, Claim]]) -> None:
+def test_reclaiming(
+    nominal: tuple[int, int], policy: PreemptionPolicy, wanted: Sequence[tuple[str, PreemptionReason]]
+) -> None:
     mine, theirs = nominal
     ledger = cluster(BORROWED, own(mine, policy, cohort="all"), own(theirs, name="b", cohort="all"), racks_of_two=1)
     about, head, found = inquiry(ledger, 1, 4)
@@ -173,11 +177,13 @@ def test_messages_name_the_preemptor_the_right_and_both_places() -> None:
     ledger = cluster({}, own(4, cohort="low"), own(4, name="b", cohort="all"), own(4, name="alone"))
     ledger.apply(Cohort("low", parent="all"))
     _, head, _ = inquiry(ledger, 1, 1)
-    assert eviction_message(ledger.quota, head, "b", Claim.IN_COHORT_RECLAMATION) == (
+    assert eviction_message(ledger.quota, head, "b", PreemptionReason.IN_COHORT_RECLAMATION) == (
         "Preempted to accommodate a workload (UID: head, JobUID: job) due to reclamation within the cohort; "
         "preemptor path: /all/low/a; preemptee path: /all/b"
     )
     nameless = replace(head, uid="", job_uid="")
-    assert "(UID: UNKNOWN, JobUID: UNKNOWN)" in eviction_message(ledger.quota, nameless, "a", Claim.IN_CLUSTER_QUEUE)
+    assert "(UID: UNKNOWN, JobUID: UNKNOWN)" in eviction_message(
+        ledger.quota, nameless, "a", PreemptionReason.IN_CLUSTER_QUEUE
+    )
     assert path(ledger.quota, "alone") == "/alone"
     assert "effective priority: 10 (base: 10, boost: 0)" in preempted_event(head, head, "a")

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import run_cycle
 from admission.engine.decision import Admit, Decision, Preempt
-from admission.engine.explain.turn import Scene, decided
+from admission.engine.explain.turn import DecisionInputs, decided
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     BoundPod,
     ClusterQueue,
     Cohort,
     Event,
-    Gone,
+    ObjectRemoved,
     PodSet,
     PreemptionPolicy,
     Quota,
-    Removed,
+    RemovedKind,
     TopologyAsk,
     Workload,
 )
@@ -97,7 +97,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 events: st.SearchStrategy[Event] = st.one_of(
     workloads(),
     workloads(),
-    st.integers(0, 20).map(lambda n: Gone(Removed.WORKLOAD, f"w{n:02d}")),
+    st.integers(0, 20).map(lambda n: ObjectRemoved(RemovedKind.WORKLOAD, f"w{n:02d}")),
     st.sampled_from(QUEUES).flatmap(queue_specs),
     st.builds(
         lambda name, pair, quota: Cohort(name, None, {(pair, "cpu"): Quota(quota.nominal)}),
@@ -111,7 +111,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         st.sampled_from([f"{flavor}-{index}" for flavor in FLAVORS for index in range(3)]),
         st.integers(1, 4),
     ),
-    st.integers(0, 3).map(lambda n: Gone(Removed.POD, f"p{n}")),
+    st.integers(0, 3).map(lambda n: ObjectRemoved(RemovedKind.POD, f"p{n}")),
     st.builds(lambda n, cpus: host(f"one-{n}", f"one-r{n % 2}", cpus, "one"), st.integers(0, 3), st.integers(1, 6)),
 )
 
@@ -123,7 +123,7 @@ def test_nobody_sleeps_who_could_start(specs: tuple[ClusterQueue, ...], history:
     for event in (*specs, *history):
         of.apply(event)
         run(of)
-        if isinstance(event, Workload | Gone):
+        if isinstance(event, Workload | ObjectRemoved):
             of.queues.requeue(QUEUES)
             assert not [decision for decision in run(of) if isinstance(decision, Admit)]
 
@@ -200,14 +200,14 @@ def happen(of: SchedulerState, what: Event | End) -> None:
     if not isinstance(what, End):
         of.apply(what)
     elif running := sorted(of.ledger.admissions):
-        of.apply(Gone(Removed.WORKLOAD, running[what.number % len(running)]))
+        of.apply(ObjectRemoved(RemovedKind.WORKLOAD, running[what.number % len(running)]))
 
 
 def let_go(of: SchedulerState) -> None:
     """The evicted have left for good; the workloads that waited for them are decided on."""
     while evicted := [k for k in sorted(of.ledger.admissions) if (w := of.ledger.workload(k)) and w.evicted]:
         for key in evicted:
-            of.apply(Gone(Removed.WORKLOAD, key))
+            of.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
         settle(of)
 
 
@@ -231,7 +231,7 @@ def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | 
             let_go(of)
         if any(of.queues.capacity_reservations()):  # to wake everybody breaks promises: then there is more to be had
             for asks in first_to_be_asked(of):
-                assert not isinstance(decided(of.ledger, asks, 0.0, Scene(of.queues)), Admit | Preempt)
+                assert not isinstance(decided(of.ledger, asks, 0.0, DecisionInputs(of.queues)), Admit | Preempt)
             continue
         of.queues.requeue(QUEUES)
         assert not [one for one in settle(of) if isinstance(one, Admit | Preempt)]

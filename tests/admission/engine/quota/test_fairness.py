@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from admission.engine.model import ClusterQueue, Cohort, Quota
 from admission.engine.quota.cohorts import QuotaNode
-from admission.engine.quota.fairness import NO_SHARE, UNBOUNDED, FairStrategy, Share, Shares, dominant_share, lendable
+from admission.engine.quota.fairness import (
+    NO_SHARE,
+    UNBOUNDED,
+    FairStrategy,
+    Share,
+    ShareCache,
+    dominant_share,
+    lendable,
+)
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.trial import Journal
 from tests.admission.engine.making import group
@@ -110,7 +118,7 @@ def test_shares_kept_are_shares_computed_anew(steps: list[tuple[str, tuple[str, 
         queue("b", Quota(3, lending_limit=1), 2, cohort="low", weight=500),
         queue("c", 9, 9),
     )
-    kept = Shares()
+    kept = ShareCache()
     for name, fr, amount in steps:
         made.add(name, {fr: amount})
         kept.changed(node(made, name))

@@ -15,11 +15,11 @@ from admission.engine.model import (
     BoundPod,
     DomainCount,
     Event,
-    Gone,
+    ObjectRemoved,
     PlacementRequest,
     PodSet,
     PodSetAdmission,
-    Removed,
+    RemovedKind,
     TopologyAsk,
 )
 from tests.admission.engine.making import CPU, HOST, RACK, host, racks, workload
@@ -44,12 +44,12 @@ def told(*events: Event) -> Ledger:
 
 
 CHANGES: dict[str, tuple[Event, ...]] = {
-    "a node is gone": (Gone(Removed.NODE, "h2"),),
+    "a node is gone": (ObjectRemoved(RemovedKind.NODE, "h2"),),
     "a node is smaller": (host("h2", "r1", 1),),
     "a foreign pod has come": (BoundPod("other/pod", "h2", {"cpu": CPU}),),
     "another node has come": (host("h0", "r0", 4),),
     "the flavor wants other nodes": (replace(racks(), node_labels={"pool": "else"}),),
-    "the flavor is gone": (Gone(Removed.FLAVOR, "tas"),),
+    "the flavor is gone": (ObjectRemoved(RemovedKind.FLAVOR, "tas"),),
 }
 
 
@@ -80,7 +80,7 @@ def test_admitted_workloads_do_not_count() -> None:
     got = PodSetAdmission("main", {"cpu": "tas"}, {"cpu": 2 * CPU}, 2, places)
     ledger.apply(replace(workload("w", pods=2), admission=Admission("q", (got,))))
     assert holds(ledger)
-    ledger.apply(Gone(Removed.WORKLOAD, "w"))
+    ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, "w"))
     assert holds(ledger)
 
 

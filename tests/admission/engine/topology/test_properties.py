@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Counting,
-    Gone,
     Node,
+    ObjectRemoved,
     PlacementOptions,
     PlacementRequest,
     PodSet,
-    Removed,
+    RemovedKind,
     SliceLayer,
     Taint,
     Toleration,
@@ -147,7 +147,7 @@ def test_nodes_that_were_there_leave_no_trace(nodes: list[Node], request: Placem
     plain = ledger(PlacementOptions(), nodes).place([request])
     book = ledger(PlacementOptions(), [*nodes, *(Node(f"x{n.name}", n.labels, n.allocatable) for n in nodes)][::-1])
     for node in nodes:
-        book.apply(Gone(Removed.NODE, f"x{node.name}"))
+        book.apply(ObjectRemoved(RemovedKind.NODE, f"x{node.name}"))
     assert book.place([request]) == plain
 
 

@@ -16,12 +16,12 @@ from admission.engine.model import (
     Admission,
     Assignment,
     DomainCount,
-    Gone,
     Node,
+    ObjectRemoved,
     PlacementOptions,
     PlacementRequest,
     PodSetAdmission,
-    Removed,
+    RemovedKind,
     Workload,
 )
 from tests.admission.engine.topology.test_properties import capacity, clusters, options, quick, requests
@@ -65,7 +65,7 @@ def placed(name: str, text: str, where: str, group: str | None = None) -> Placem
 def failing(host: str, *asked: PlacementRequest) -> PlacementResult:
     """The host is no more."""
     book = book_of(*asked)
-    book.apply(Gone(Removed.NODE, host))
+    book.apply(ObjectRemoved(RemovedKind.NODE, host))
     result = book.replace(asked, (host,))
     assert book.audit() == []
     return result
@@ -137,7 +137,7 @@ def test_pods_of_several_nodes_find_places_together(text: str, where: str, hosts
     asked = placed("main", text, where)
     book = book_of(asked)
     for host in hosts.split():
-        book.apply(Gone(Removed.NODE, host))
+        book.apply(ObjectRemoved(RemovedKind.NODE, host))
     result = book.replace([asked], hosts.split())
     assert book.audit() == []
     assert (shown(result, "main") if result.fits else "-") == want
@@ -158,7 +158,7 @@ def test_pods_on_a_node_outside_the_topology_stay_while_it_lives(text: str, wher
     """A node that is not ready, or was relabelled: its pods run on."""
     asked = placed("main", text, where)
     book = book_of(asked)
-    book.apply(Gone(Removed.NODE, "h7"))
+    book.apply(ObjectRemoved(RemovedKind.NODE, "h7"))
     assert shown(book.replace([asked], ("h7",), alive={"away"}), "main") == want
 
 
@@ -184,7 +184,7 @@ def test_a_failure_ends_its_flavor_and_new_pod_sets_are_not_placed() -> None:
     lost, later = placed("lost", "required host", "h10:5"), placed("later", "unconstrained", "h10:0 h1:1")
     fresh = request("fresh", "unconstrained", 1)
     book = booked(ledger(), lost, later)
-    book.apply(Gone(Removed.NODE, "h10"))
+    book.apply(ObjectRemoved(RemovedKind.NODE, "h10"))
     result = book.replace([lost, fresh, later], ("h10",))
     assert (set(result.failures), set(result.assignments)) == ({"lost"}, set())
 
@@ -208,7 +208,7 @@ def test_replacement_keeps_what_holds(
     booked(book, placed_before)
     hosts = data.draw(st.sets(st.sampled_from([domain.values[0] for domain in before.domains]), min_size=1))
     for host in hosts:
-        book.apply(Gone(Removed.NODE, host))
+        book.apply(ObjectRemoved(RemovedKind.NODE, host))
     result = book.replace([placed_before], sorted(hosts))
     assert book.audit() == []
     old = Counter({domain.values[0]: domain.count for domain in before.domains})

@@ -9,12 +9,12 @@ import pytest
 
 from admission.engine.decision import Proof
 from admission.engine.model import (
-    Gone,
     LevelConstraint,
+    ObjectRemoved,
     PlacementOptions,
     PlacementRequest,
     PodSet,
-    Removed,
+    RemovedKind,
     SliceLayer,
 )
 from tests.admission.engine.topology.shapes.shapes import (
@@ -179,7 +179,7 @@ def test_lost_pods_of_a_broken_slice_may_leave_its_rack_if_slices_stay_whole() -
     asks = PlacementRequest(PodSet("main", 6, ONE_CPU, topology=ask), FLAVOR, 6)
     placed = replace(asks, previous=place(cluster(rooms), ask, 6).assignments["main"])
     book = booked(cluster(rooms), placed)
-    book.apply(Gone(Removed.NODE, "b-r1-h0"))
+    book.apply(ObjectRemoved(RemovedKind.NODE, "b-r1-h0"))
     assert by_rack(shares_of(book.replace([placed], "b-r1-h0"))) == [[2], [4]]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decision import Proof
-from admission.engine.model import Gone, LevelConstraint, PlacementRequest, PodSet, Removed, SliceLayer
+from admission.engine.model import LevelConstraint, ObjectRemoved, PlacementRequest, PodSet, RemovedKind, SliceLayer
 from tests.admission.engine.topology.shapes.shapes import (
     PACK,
     SPREAD,
@@ -139,7 +139,7 @@ def _replaces(case: Case, data: st.DataObject) -> None:
     placed = replace(request, previous=before.assignments["main"])
     budget = data.draw(st.sampled_from([1, 20_000]))
     book = booked(cluster(hosts, budget=budget), placed)
-    book.apply(Gone(Removed.NODE, "-".join(failed)))
+    book.apply(ObjectRemoved(RemovedKind.NODE, "-".join(failed)))
     after = book.replace([placed], "-".join(failed))
     kept = {path: share for path, share in shares.items() if path != failed}
     rooms_left = {path: room for path, room in hosts.items() if path != failed}
