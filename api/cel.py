@@ -42,7 +42,7 @@ class CelError(Exception):
     """An expression that does not parse, or fails on this object (an absent field)."""
 
 
-class _Steps:
+class _EvaluationBudget:
     """How many elements the macros of one evaluation may still look at. It is in the scope under its own class."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ def compile_cel(text: str) -> Expression:
 
     def evaluate(scope: Scope) -> Any:
         try:
-            return expression({**scope, _Steps: _Steps()})
+            return expression({**scope, _EvaluationBudget: _EvaluationBudget()})
         except (TypeError, ValueError, AttributeError, ZeroDivisionError, RecursionError) as error:
             raise CelError(f"{text[:80]!r}: {error}") from None
 
@@ -240,7 +240,7 @@ class _Parser:
 
         def pairs(scope: Scope) -> Iterator[tuple[Any, Any]]:
             for item in _elements(value(scope)):
-                scope[_Steps].take()
+                scope[_EvaluationBudget].take()
                 yield item, inner({**scope, variable: item})
 
         return lambda scope: combine(pairs(scope))

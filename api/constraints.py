@@ -50,27 +50,29 @@ class InvalidConstraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ConstraintsRead:
     """What a text comes to: constraints in its order; none of them where there are faults."""
 
     constraints: tuple[PlacementConstraint, ...] = ()
     faults: tuple[InvalidConstraint, ...] = ()
 
 
-def read(text: str) -> Read:
+def read(text: str) -> ConstraintsRead:
     """The constraints that a JSON text holds, checked as far as that goes without a pod count."""
     try:
         given = read_json(text, pairs=_Pairs)
     except ValueError as bad:
-        return Read(faults=(InvalidConstraint((), text, f"must be a JSON object by level: {bad}"),))
+        return ConstraintsRead(faults=(InvalidConstraint((), text, f"must be a JSON object by level: {bad}"),))
     if not isinstance(given, _Pairs):
-        return Read(faults=(InvalidConstraint((), text, f"must be a JSON object by level, not {_kind(given)}"),))
+        return ConstraintsRead(
+            faults=(InvalidConstraint((), text, f"must be a JSON object by level, not {_kind(given)}"),)
+        )
     faults = [*_twice((), given), *_count(given), *(fault for level, said in given for fault in _one(level, said))]
     if faults:
-        return Read(faults=tuple(faults))
+        return ConstraintsRead(faults=tuple(faults))
     constraints = tuple(PlacementConstraint(level=level, **dict(said)) for level, said in given)
     faults = contradictions(constraints)
-    return Read(faults=tuple(faults)) if faults else Read(constraints)
+    return ConstraintsRead(faults=tuple(faults)) if faults else ConstraintsRead(constraints)
 
 
 def contradictions(

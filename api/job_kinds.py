@@ -147,14 +147,14 @@ class Suspend(KubeModel):
     running: Annotated[Any, schema("The value that lets it run.", default=False, **ANYTHING)] = False
 
 
-class Child(KubeModel):
+class ChildKind(KubeModel):
     """A kind of object that the kind's own controller makes, and that is not queued itself."""
 
     group: Annotated[str, schema("Its API group.", maxLength=253)] = ""
     kind: Annotated[str, schema("Its kind.", mandatory=True, maxLength=63)] = ""
 
 
-class PodRules(KubeModel):
+class PodIdentification(KubeModel):
     """By what pods of the kind are known to be made by its own controller."""
 
     name_label: Annotated[
@@ -188,8 +188,12 @@ class JobKindSpec(KubeModel):
     rank_label: Annotated[
         str | None, schema("The label with a pod's number in its pod set.", maxLength=316, pattern=LABEL_KEY)
     ] = None
-    pods: Annotated[PodRules, schema("How pods of the kind are known.")] = Field(default_factory=PodRules)
-    children: Annotated[tuple[Child, ...], schema("Objects that it makes, but for pods.", **atomic(maxItems=8))] = ()
+    pods: Annotated[PodIdentification, schema("How pods of the kind are known.")] = Field(
+        default_factory=PodIdentification
+    )
+    children: Annotated[
+        tuple[ChildKind, ...], schema("Objects that it makes, but for pods.", **atomic(maxItems=8))
+    ] = ()
     managed_by: Annotated[
         str | None, schema("The value of managedBy that means the kind's own controller.", maxLength=253)
     ] = None

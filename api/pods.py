@@ -52,7 +52,7 @@ class Toleration(_Wire, frozen=True):
     toleration_seconds: int | None = None
 
 
-class Requirement(_Wire, frozen=True):
+class NodeSelectorRequirement(_Wire, frozen=True):
     """One expression of a node selector term."""
 
     key: str
@@ -63,8 +63,8 @@ class Requirement(_Wire, frozen=True):
 class NodeSelectorTerm(_Wire, frozen=True):
     """Expressions and fields, all ANDed; a term with neither matches nothing."""
 
-    match_expressions: tuple[Requirement, ...] = ()
-    match_fields: tuple[Requirement, ...] = ()
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(_Wire, frozen=True):

@@ -7,7 +7,7 @@ import asyncio
 from api.kube.client import Kube
 from api.kube.connection import Connection, connect
 from api.kube.settings import ClientSettings
-from api.kube.transport import Call, Transport
+from api.kube.transport import ApiRequest, Transport
 
 Writes = list[tuple[str, str]]
 """(verb, resource) of every write, in order."""
@@ -25,7 +25,7 @@ class _Noting(Transport):
         self.writes: Writes = []
         self._most = most
 
-    async def send(self, call: Call) -> bytes:
+    async def send(self, call: ApiRequest) -> bytes:
         if call.method != "GET":
             if self._most is not None and len(self.writes) >= self._most:
                 await asyncio.Event().wait()

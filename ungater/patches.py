@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from api.names import TOPOLOGY_GATE
-from api.pods import NodeSelector, NodeSelectorTerm, Pod, Requirement
+from api.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 
 
 def sending_patch(pod: Pod, node_labels: Mapping[str, str]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def opening_patch(pod: Pod, node_labels: Mapping[str, str], node_name: str | Non
 
 def _narrowed(pod: Pod, node_name: str) -> NodeSelector:
     """The pod's required terms, each ANDed with the node's name (terms are ORed, so each one needs it)."""
-    by_name = Requirement(key="metadata.name", operator="In", values=(node_name,))
+    by_name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     affinity = pod.spec.affinity
     required = (
         affinity.node_affinity.required_during_scheduling_ignored_during_execution

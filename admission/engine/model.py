@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from api.names import HOSTNAME_LABEL
-from api.pods import NodeSelectorTerm, PreferredTerm, Requirement, Taint, Toleration
+from api.pods import NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
 from api.quantity import CPU, LARGEST, PODS, to_text
 from api.queues import QueueingStrategy, StopPolicy
 
@@ -21,10 +21,10 @@ __all__ = [
     "HOSTNAME_LABEL",
     "LARGEST",
     "PODS",
+    "NodeSelectorRequirement",
     "NodeSelectorTerm",
     "PreferredTerm",
     "QueueingStrategy",
-    "Requirement",
     "StopPolicy",
     "Taint",
     "Toleration",

@@ -22,10 +22,10 @@ import msgspec
 from api.cel import CelError, compile_cel
 from api.fake.calls import Context
 from api.fake.patch import clone, json_patch
-from api.fake.request import Review, Target
+from api.fake.request import RequestTarget, Review
 from api.fake.selectors import from_object, matches
-from api.fake.status import Obj, Refusal, internal
-from api.fake.store import Store
+from api.fake.status import Obj, StatusError, internal
+from api.fake.store import Storage
 
 Services = Mapping[str, str]  # "namespace/name" of a Service -> "https://127.0.0.1:PORT"
 # Told which webhook (by name) is about to be called; the call's timeout runs meanwhile. The seam for faults.
@@ -36,7 +36,7 @@ _GROUP = "admissionregistration.k8s.io"
 class Webhooks:
     """Holds one HTTP session for all calls; `close` ends it."""
 
-    def __init__(self, store: Store, services: Services, on_review: OnReview | None = None) -> None:
+    def __init__(self, store: Storage, services: Services, on_review: OnReview | None = None) -> None:
         self._store, self.services, self._on_review = store, services, on_review
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
@@ -101,7 +101,7 @@ class Webhooks:
                 if self._on_review is not None:
                     await self._on_review(name)
                 answer = await self._post(hook, request)
-        except Refusal:
+        except StatusError:
             raise
         except (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError, ValueError, CelError) as error:
             if hook.get("failurePolicy") == "Ignore":
@@ -171,7 +171,7 @@ def _with(review: Review, obj: Obj | None) -> Review:
     return Review(review.mutating, review.operation, review.target, obj, review.old, review.dry_run)
 
 
-def _namespace(target: Target) -> str | None:
+def _namespace(target: RequestTarget) -> str | None:
     return target.name if target.kind.plural == "namespaces" else target.namespace
 
 
@@ -220,7 +220,7 @@ def _request(review: Review, context: Context) -> Obj:
     return request
 
 
-def _shown(target: Target, obj: Obj | None) -> Obj | None:
+def _shown(target: RequestTarget, obj: Obj | None) -> Obj | None:
     """The object in the version of the request."""
     return {**obj, "apiVersion": target.kind.in_version(target.version)} if obj is not None else None
 
@@ -249,12 +249,12 @@ def _why(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _denial(name: str, status: Obj) -> Refusal:
+def _denial(name: str, status: Obj) -> StatusError:
     """The webhook's own code and reason, under the real server's words."""
     why, reason = status.get("message"), str(status.get("reason") or "")
     denied = f'admission webhook "{name}" denied the request'
     message = f"{denied}: {why or reason}" if why or reason else f"{denied} without explanation"
-    return Refusal(max(int(status.get("code") or 400), 400), reason, message, status.get("details"))
+    return StatusError(max(int(status.get("code") or 400), 400), reason, message, status.get("details"))
 
 
 def _patched(review: Review, answer: Obj) -> Obj | None:

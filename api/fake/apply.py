@@ -17,10 +17,12 @@ from typing import Any
 from api.fake.fields import ListType, field_name, is_item, item_step, keys_of, leaves
 from api.fake.patch import clone
 from api.fake.status import Obj, apply_conflict
-from api.fake.table import Owner, Owners, Path, Record
+from api.fake.table import FieldManager, Owners, Path, StoredObject
 
 
-def apply(record: Record | None, config: Obj, owner: Owner, lists: ListType, *, force: bool) -> tuple[Obj, Owners]:
+def apply(
+    record: StoredObject | None, config: Obj, owner: FieldManager, lists: ListType, *, force: bool
+) -> tuple[Obj, Owners]:
     """The new object and who owns what. 409 on a clash unless `force`."""
     live = record.obj if record else {}
     held = dict(_tracked(record, lists)) if record else {}
@@ -38,22 +40,22 @@ def apply(record: Record | None, config: Obj, owner: Owner, lists: ListType, *, 
     return merged, {**{other: paths for other, paths in held.items() if paths}, owner: frozenset(wanted)}
 
 
-def _tracked(record: Record, lists: ListType) -> Owners:
+def _tracked(record: StoredObject, lists: ListType) -> Owners:
     """Who owns what; of an object that was never applied, its last writer owns all."""
     if record.owners:
         return record.owners
-    return {Owner(record.writer, "", False): frozenset(path for path, _ in leaves(record.obj, lists))}
+    return {FieldManager(record.writer, "", False): frozenset(path for path, _ in leaves(record.obj, lists))}
 
 
 def _clashes(
-    held: Owners, owner: Owner, wanted: Mapping[Path, Any], now: Mapping[Path, Any]
-) -> Iterator[tuple[Owner, Path]]:
+    held: Owners, owner: FieldManager, wanted: Mapping[Path, Any], now: Mapping[Path, Any]
+) -> Iterator[tuple[FieldManager, Path]]:
     for path, value in wanted.items():
         if path in now and now[path] != value:
             yield from ((other, path) for other, paths in held.items() if other != owner and path in paths)
 
 
-def _label(owner: Owner, version: str) -> str:
+def _label(owner: FieldManager, version: str) -> str:
     """`"kubectl" with subresource "status" using v1`, as the real server names an owner."""
     subresource = f' with subresource "{owner.subresource}"' if owner.subresource else ""
     return f'"{owner.manager}"{subresource}' + ("" if owner.applies else f" using {version}")
@@ -113,7 +115,7 @@ def _drop_item(tree: list[Any], at: int, step: str, rest: Path) -> None:
         del tree[at]
 
 
-def take_over(owners: Owners, owner: Owner, old: Obj, new: Obj, lists: ListType) -> Owners:
+def take_over(owners: Owners, owner: FieldManager, old: Obj, new: Obj, lists: ListType) -> Owners:
     """Ownership after a write by other means than apply: `owner` gets what changed."""
     if not owners:
         return owners

@@ -6,13 +6,13 @@ Rules of registry/core/pod/storage in kubernetes 1.36. Called by store.py and ca
 from __future__ import annotations
 
 from api.fake.patch import clone
-from api.fake.request import Desk, Options, Target
+from api.fake.request import RequestTarget, WriteOptions, WriteStore
 from api.fake.rules.base import condition
 from api.fake.status import Obj, conflict, invalid, not_found, required
-from api.fake.table import Record
+from api.fake.table import StoredObject
 
 
-def bind(desk: Desk, target: Target, body: Obj, options: Options) -> Record:
+def bind(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> StoredObject:
     """Assigns the pod to `body.target.name`. 409 while gated, when already assigned, or on its way out."""
     kind, name = target.kind, target.name or ""
     old = desk.record(kind, target.key)
@@ -29,7 +29,7 @@ def bind(desk: Desk, target: Target, body: Obj, options: Options) -> Record:
     if not obj["metadata"]["annotations"]:
         del obj["metadata"]["annotations"]
     _scheduled(obj, desk.now())
-    record = Record(old.key, obj, 0, options.manager, old.owners)
+    record = StoredObject(old.key, obj, 0, options.manager, old.owners)
     return record if options.dry_run else desk.write(kind, record)
 
 

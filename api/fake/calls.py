@@ -1,6 +1,6 @@
 """Requests as the real server carries them out: the writes of change.py with admission webhooks in between.
 
-The asynchronous sibling of `Store`'s write methods. Called by http.py, and by workers whose objects must pass our own
+The asynchronous sibling of `Storage`'s write methods. Called by http.py, and by workers whose objects must pass our own
 webhooks (the JobSet stand-in creates Jobs through it).
 """
 
@@ -13,16 +13,16 @@ from typing import Any, Protocol, TypeVar
 from api.fake import change
 from api.fake.binding import bind
 from api.fake.deletion import DeleteOptions
-from api.fake.request import Options, Review, Target
+from api.fake.request import RequestTarget, Review, WriteOptions
 from api.fake.status import Obj
-from api.fake.store import Store
-from api.fake.table import Record
+from api.fake.store import Storage
+from api.fake.table import StoredObject
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserInfo:
     """Who asks, as webhooks see it."""
 
     name: str = "system:admin"
@@ -36,34 +36,38 @@ class User:
 class Context:
     """One request's user, and the warnings that webhooks leave for it."""
 
-    user: User = field(default_factory=User)
+    user: UserInfo = field(default_factory=UserInfo)
     warnings: list[str] = field(default_factory=list)
 
 
-class Admission(Protocol):
+class AdmissionReviewer(Protocol):
     async def review(self, review: Review, context: Context) -> Obj | None:
         """The object as webhooks leave it. Raises Refusal when one denies."""
         ...
 
 
 class Calls:
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: Storage, admission: AdmissionReviewer) -> None:
         self.store = store
         self._admission = admission
 
-    async def create(self, target: Target, body: Obj, options: Options, context: Context) -> Record:
+    async def create(self, target: RequestTarget, body: Obj, options: WriteOptions, context: Context) -> StoredObject:
         return await self._run(change.create(self.store, target, body, options), context)
 
-    async def update(self, target: Target, body: Obj, options: Options, context: Context) -> Record:
+    async def update(self, target: RequestTarget, body: Obj, options: WriteOptions, context: Context) -> StoredObject:
         return await self._run(change.update(self.store, target, body, options), context)
 
-    async def patch(self, target: Target, body: Any, content: str, options: Options, context: Context) -> Record:
+    async def patch(
+        self, target: RequestTarget, body: Any, content: str, options: WriteOptions, context: Context
+    ) -> StoredObject:
         return await self._run(change.patch(self.store, target, body, content, options), context)
 
-    async def delete(self, target: Target, options: DeleteOptions, context: Context) -> tuple[Record, bool]:
+    async def delete(
+        self, target: RequestTarget, options: DeleteOptions, context: Context
+    ) -> tuple[StoredObject, bool]:
         return await self._run(change.delete(self.store, target, options), context)
 
-    async def bind(self, target: Target, body: Obj, options: Options) -> Record:
+    async def bind(self, target: RequestTarget, body: Obj, options: WriteOptions) -> StoredObject:
         return bind(self.store, target, body, options)
 
     async def _run(self, steps: Generator[Review, Obj, T], context: Context) -> T:

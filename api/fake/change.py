@@ -1,7 +1,7 @@
 """The way of one write: from the body that came in to the object that is stored, in the real server's order.
 
 Each operation is a generator that yields a `Review` where the real server would ask admission webhooks (first to mutate,
-then to validate) and gets the object back. `Store` runs it without webhooks, `calls.py` with them; so both take the very
+then to validate) and gets the object back. `Storage` runs it without webhooks, `calls.py` with them; so both take the very
 same way. A write that meets a newer version starts over (at most five times) unless it named a resourceVersion.
 """
 
@@ -18,12 +18,12 @@ from api.fake.deletion import DeleteOptions, check_preconditions, is_over, marke
 from api.fake.fields import ListType, builtin_lists, schema_lists
 from api.fake.kinds import ServedKind
 from api.fake.patch import clone, json_patch, merge_patch
-from api.fake.request import Desk, Options, Review, Steps, Target
+from api.fake.request import RequestTarget, Review, Steps, WriteOptions, WriteStore
 from api.fake.status import (
     MODIFIED,
     Cause,
     Obj,
-    Resource,
+    ResourceRef,
     already_exists,
     bad_request,
     conflict,
@@ -35,14 +35,14 @@ from api.fake.status import (
     unsupported_media,
 )
 from api.fake.strategic import strategic_merge
-from api.fake.table import Owner, Owners, Record
+from api.fake.table import FieldManager, Owners, StoredObject
 
 JSON, MERGE = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 _ATTEMPTS = 5
 
 
-def create(desk: Desk, target: Target, body: Obj, options: Options) -> Steps:
+def create(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> Steps:
     """POST. The body becomes the server's own."""
     kind = target.kind
     meta.match_request(kind, body, target.version, target.namespace, None)
@@ -52,14 +52,14 @@ def create(desk: Desk, target: Target, body: Obj, options: Options) -> Steps:
     kind.rules.admit_create(desk, obj)
     obj = yield from _mutated(target, "CREATE", obj, None, options)
     complete_new(desk, kind, obj)
-    named = Target(kind, target.version, target.namespace, obj["metadata"]["name"])
+    named = RequestTarget(kind, target.version, target.namespace, obj["metadata"]["name"])
     obj = yield Review(False, "CREATE", named, obj, None, options.dry_run)
     if desk.record(kind, named.key):
         raise already_exists(kind, obj["metadata"]["name"])
-    return _finish(desk, kind, Record(named.key, obj, 0, options.manager), options)
+    return _finish(desk, kind, StoredObject(named.key, obj, 0, options.manager), options)
 
 
-def _check_namespace(desk: Desk, target: Target, name: str) -> None:
+def _check_namespace(desk: WriteStore, target: RequestTarget, name: str) -> None:
     """404 when the namespace is missing, 403 while it goes."""
     if not target.kind.namespaced:
         return
@@ -76,11 +76,11 @@ def _check_namespace(desk: Desk, target: Target, name: str) -> None:
         raise forbidden(target.kind, name, why, [ending])
 
 
-_NAMESPACE = Resource("", "namespaces", "Namespace")
+_NAMESPACE = ResourceRef("", "namespaces", "Namespace")
 
 
 def _mutated(
-    target: Target, operation: str, obj: Obj, old: Obj | None, options: Options
+    target: RequestTarget, operation: str, obj: Obj, old: Obj | None, options: WriteOptions
 ) -> Generator[Review, Obj, Obj]:
     """Asks the mutating webhooks; what they change is decoded anew."""
     left = yield Review(True, operation, target, obj, old, options.dry_run)
@@ -89,18 +89,18 @@ def _mutated(
     return left
 
 
-def _finish(desk: Desk, kind: ServedKind, record: Record, options: Options) -> Record:
+def _finish(desk: WriteStore, kind: ServedKind, record: StoredObject, options: WriteOptions) -> StoredObject:
     return record if options.dry_run else desk.write(kind, record)
 
 
-def update(desk: Desk, target: Target, body: Obj, options: Options) -> Steps:
+def update(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> Steps:
     """PUT on an object or on its status."""
     meta.match_request(target.kind, body, target.version, target.namespace, target.name)
     body = decoded(target.kind, body, target.version, strict=options.strict)
     return (yield from _change(desk, target, options, lambda record: clone(body)))
 
 
-def patch(desk: Desk, target: Target, body: Any, content: str, options: Options) -> Steps:
+def patch(desk: WriteStore, target: RequestTarget, body: Any, content: str, options: WriteOptions) -> Steps:
     """PATCH in one of the four forms, on an object or on its status."""
     kind = target.kind
     if content == APPLY:
@@ -109,7 +109,7 @@ def patch(desk: Desk, target: Target, body: Any, content: str, options: Options)
         forms = (JSON, MERGE, APPLY) if kind.custom else (JSON, MERGE, STRATEGIC, APPLY)
         raise unsupported_media(forms)
 
-    def patched(record: Record) -> Obj:
+    def patched(record: StoredObject) -> Obj:
         old = {**record.obj, "apiVersion": kind.in_version(target.version)}
         obj = _patched(kind, old, body, content)
         meta.match_request(kind, obj, target.version, target.namespace, target.name)
@@ -128,7 +128,7 @@ def _patched(kind: ServedKind, old: Obj, body: Any, content: str) -> Obj:
     return dict(clone(merge_patch(old, body)))
 
 
-def _change(desk: Desk, target: Target, options: Options, make: Any) -> Steps:
+def _change(desk: WriteStore, target: RequestTarget, options: WriteOptions, make: Any) -> Steps:
     kind = target.kind
     for _ in range(_ATTEMPTS):
         old = _existing(desk, target)
@@ -140,14 +140,14 @@ def _change(desk: Desk, target: Target, options: Options, make: Any) -> Steps:
         complete_change(desk, target, obj, old.obj)
         obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
         if desk.record(kind, target.key) is old:
-            owner = Owner(options.manager, target.subresource, False)
+            owner = FieldManager(options.manager, target.subresource, False)
             owners = take_over(old.owners, owner, old.obj, obj, lists_of(kind))
             writer = old.writer if target.subresource else options.manager
-            return _store_change(desk, kind, old, Record(target.key, obj, 0, writer, owners), options)
+            return _store_change(desk, kind, old, StoredObject(target.key, obj, 0, writer, owners), options)
     raise conflict(kind, target.name or "", MODIFIED)
 
 
-def _existing(desk: Desk, target: Target) -> Record:
+def _existing(desk: WriteStore, target: RequestTarget) -> StoredObject:
     found = desk.record(target.kind, target.key)
     if found is None:
         raise not_found(target.kind, target.name or "")
@@ -156,7 +156,9 @@ def _existing(desk: Desk, target: Target) -> Record:
     return found
 
 
-def _store_change(desk: Desk, kind: ServedKind, old: Record, record: Record, options: Options) -> Record:
+def _store_change(
+    desk: WriteStore, kind: ServedKind, old: StoredObject, record: StoredObject, options: WriteOptions
+) -> StoredObject:
     record.obj["metadata"]["resourceVersion"] = str(old.rv)
     if record.obj == old.obj and record.owners == old.owners:
         return old  # nothing changed: no new version, no event
@@ -170,10 +172,10 @@ def lists_of(kind: ServedKind) -> ListType:
     return schema_lists(schema.at) if schema is not None else builtin_lists
 
 
-def _apply(desk: Desk, target: Target, config: Obj, options: Options) -> Steps:
+def _apply(desk: WriteStore, target: RequestTarget, config: Obj, options: WriteOptions) -> Steps:
     kind = target.kind
     _check_config(target, config, options)
-    owner = Owner(options.manager, target.subresource, True)
+    owner = FieldManager(options.manager, target.subresource, True)
     for _ in range(_ATTEMPTS):
         old = desk.record(kind, target.key)
         obj, owners = apply(old, config, owner, lists_of(kind), force=options.force)
@@ -190,15 +192,15 @@ def _apply(desk: Desk, target: Target, config: Obj, options: Options) -> Steps:
         complete_change(desk, target, obj, old.obj)
         obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
         if desk.record(kind, target.key) is old:
-            return _store_change(desk, kind, old, Record(target.key, obj, 0, old.writer, owners), options)
+            return _store_change(desk, kind, old, StoredObject(target.key, obj, 0, old.writer, owners), options)
     raise conflict(kind, target.name or "", MODIFIED)
 
 
-def _check_config(target: Target, config: Any, options: Options) -> None:
+def _check_config(target: RequestTarget, config: Any, options: WriteOptions) -> None:
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: an apply configuration must be an object")
     if options.manager in ("", "unknown"):
-        what = Resource("meta.k8s.io", "options", "PatchOptions")
+        what = ResourceRef("meta.k8s.io", "options", "PatchOptions")
         raise invalid(what, "", [required("fieldManager", "is required for apply patch")])
     if not config.get("apiVersion") or not config.get("kind"):
         raise bad_request("invalid object type: /, Kind=")
@@ -207,22 +209,24 @@ def _check_config(target: Target, config: Any, options: Options) -> None:
         raise bad_request("metadata.managedFields must be nil")
 
 
-def _owned(record: Record, owners: Owners) -> Record:
+def _owned(record: StoredObject, owners: Owners) -> StoredObject:
     """The record of an object that apply created, with its fields' owner. Same object, same version."""
     record.owners = owners
     return record
 
 
-def _erase(desk: Desk, kind: ServedKind, record: Record) -> Record:
+def _erase(desk: WriteStore, kind: ServedKind, record: StoredObject) -> StoredObject:
     """A kind with grace is first marked, even with none left: its watchers see MODIFIED, then DELETED."""
     obj = record.obj
     if "deletionTimestamp" in obj["metadata"]:
         desk.write(kind, record)
-        record = Record(record.key, {**obj, "metadata": dict(obj["metadata"])}, 0, record.writer)
+        record = StoredObject(record.key, {**obj, "metadata": dict(obj["metadata"])}, 0, record.writer)
     return desk.erase(kind, record)
 
 
-def delete(desk: Desk, target: Target, options: DeleteOptions) -> Generator[Review, Obj, tuple[Record, bool]]:
+def delete(
+    desk: WriteStore, target: RequestTarget, options: DeleteOptions
+) -> Generator[Review, Obj, tuple[StoredObject, bool]]:
     """DELETE: the record as it is after, and whether it is gone."""
     kind = target.kind
     old = _existing(desk, target)
@@ -232,7 +236,7 @@ def delete(desk: Desk, target: Target, options: DeleteOptions) -> Generator[Revi
     old = _existing(desk, target)
     check_preconditions(kind, old, options)
     obj, stays = marked(kind, old, options, desk.clock())
-    record = Record(old.key, obj, old.rv, old.writer, old.owners)
+    record = StoredObject(old.key, obj, old.rv, old.writer, old.owners)
     if not stays:
         return (record if options.dry_run else _erase(desk, kind, record)), True
     if obj["metadata"] == old.obj["metadata"]:

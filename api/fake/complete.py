@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from api.fake import meta
 from api.fake.kinds import ServedKind
-from api.fake.request import Desk, Target
+from api.fake.request import RequestTarget, WriteStore
 from api.fake.status import (
     MODIFIED,
     Cause,
     Obj,
-    Refusal,
+    StatusError,
     bad_request,
     conflict,
     invalid,
     invalid_resource,
     invalid_value,
 )
-from api.fake.table import Record
+from api.fake.table import StoredObject
 
 
-def complete_new(desk: Desk, kind: ServedKind, obj: Obj) -> None:
+def complete_new(desk: WriteStore, kind: ServedKind, obj: Obj) -> None:
     desk.stamp(kind, obj)
     if kind.status and kind.custom:
         obj.pop("status", None)
@@ -39,7 +39,7 @@ def _check_schema(kind: ServedKind, obj: Obj) -> list[Cause]:
     return schema.check(obj) if schema is not None else []
 
 
-def check_version(target: Target, old: Record, obj: Obj) -> None:
+def check_version(target: RequestTarget, old: StoredObject, obj: Obj) -> None:
     """409 on a stale resourceVersion or another uid; 422 where a version must be named."""
     kind, name = target.kind, target.name or ""
     given = str(obj["metadata"].get("resourceVersion") or "")
@@ -58,7 +58,7 @@ def check_version(target: Target, old: Record, obj: Obj) -> None:
         raise conflict(kind, name, f"{where}, AdditionalErrorMsg: {why}")
 
 
-def complete_change(desk: Desk, target: Target, obj: Obj, old: Obj) -> None:
+def complete_change(desk: WriteStore, target: RequestTarget, obj: Obj, old: Obj) -> None:
     """Isolation of the status, system metadata, generation, and the checks."""
     kind = target.kind
     _isolate(target, obj, old)
@@ -71,7 +71,7 @@ def complete_change(desk: Desk, target: Target, obj: Obj, old: Obj) -> None:
     _check_change(desk, target, obj, old)
 
 
-def _check_change(desk: Desk, target: Target, obj: Obj, old: Obj) -> None:
+def _check_change(desk: WriteStore, target: RequestTarget, obj: Obj, old: Obj) -> None:
     kind, name = target.kind, target.name or ""
     causes = [*meta.check_change(obj, old), *_check_schema(kind, obj)]
     if target.subresource:
@@ -85,16 +85,16 @@ def _check_change(desk: Desk, target: Target, obj: Obj, old: Obj) -> None:
         raise _refused(kind, name, [*causes, *judged])
 
 
-def _refused(kind: ServedKind, name: str, causes: list[Cause]) -> Refusal:
+def _refused(kind: ServedKind, name: str, causes: list[Cause]) -> StatusError:
     """Invalid; in a webhook's name where a webhook is who says so in a real cluster."""
     refusal = invalid(kind, name, causes)
     if kind.rules.webhook:
         message = f'admission webhook "{kind.rules.webhook}" denied the request: {refusal.message}'
-        return Refusal(refusal.status, refusal.reason, message, refusal.details)
+        return StatusError(refusal.status, refusal.reason, message, refusal.details)
     return refusal
 
 
-def _isolate(target: Target, obj: Obj, old: Obj) -> None:
+def _isolate(target: RequestTarget, obj: Obj, old: Obj) -> None:
     if target.subresource == "status":
         kept = {name: value for name, value in old.items() if name != "status"}
         if not target.kind.custom:

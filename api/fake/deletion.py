@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from api.fake.kinds import ServedKind
 from api.fake.meta import rfc3339
-from api.fake.status import Obj, Resource, invalid, other_object, unsupported
-from api.fake.table import Record
+from api.fake.status import Obj, ResourceRef, invalid, other_object, unsupported
+from api.fake.table import StoredObject
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = {None: None, "": None, "Background": "", "Foreground": FOREGROUND, "Orphan": ORPHAN}
 
-_OPTIONS = Resource("meta.k8s.io", "options", "DeleteOptions")
+_OPTIONS = ResourceRef("meta.k8s.io", "options", "DeleteOptions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def check_preconditions(kind: ServedKind, record: Record, options: DeleteOptions) -> None:
+def check_preconditions(kind: ServedKind, record: StoredObject, options: DeleteOptions) -> None:
     """409 when the object is another one than the caller means."""
     name = record.obj["metadata"]["name"]
     if options.uid and options.uid != record.uid:
@@ -41,7 +41,7 @@ def check_preconditions(kind: ServedKind, record: Record, options: DeleteOptions
         raise other_object(kind, name, f"{why}. The object might have been modified")
 
 
-def marked(kind: ServedKind, record: Record, options: DeleteOptions, clock: float) -> tuple[Obj, bool]:
+def marked(kind: ServedKind, record: StoredObject, options: DeleteOptions, clock: float) -> tuple[Obj, bool]:
     """A copy of the object as it is now, and whether it stays for a while. A kind with grace is marked even if not."""
     obj = record.obj
     meta = dict(obj["metadata"])

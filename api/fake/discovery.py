@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from api.fake.kinds import ServedKind
 from api.fake.status import Obj
-from api.fake.store import Store
+from api.fake.store import Storage
 
 VERSION = {
     "major": "1",
@@ -25,7 +25,7 @@ _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "updat
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
-def answer(store: Store, path: str) -> Obj | str | None:
+def answer(store: Storage, path: str) -> Obj | str | None:
     """The body, a string for plain text; None when the path is unknown."""
     if path in _HEALTH:
         return "ok"
@@ -47,17 +47,17 @@ def answer(store: Store, path: str) -> Obj | str | None:
     return None
 
 
-def _versions(store: Store, group: str) -> list[str]:
+def _versions(store: Storage, group: str) -> list[str]:
     found = {version: None for kind in store.kinds.values() if kind.group == group for version in kind.served}
     return sorted(found, reverse=True) if group else []
 
 
-def _group(store: Store, group: str) -> Obj:
+def _group(store: Storage, group: str) -> Obj:
     versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in _versions(store, group)]
     return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _resources(store: Store, group: str, version: str) -> Obj:
+def _resources(store: Storage, group: str, version: str) -> Obj:
     kinds = [kind for kind in store.kinds.values() if kind.group == group and version in kind.served]
     resources = [entry for kind in sorted(kinds, key=lambda kind: kind.plural) for entry in _entries(kind)]
     name = f"{group}/{version}" if group else version

@@ -1,6 +1,6 @@
 """Faults on request: what an API server under stress, a network and a webhook do to their clients, by rates and by a seed.
 
-`Faults` sits at the seams of a FakeServer (`FakeSettings(**faults.seams())`) and does nothing until `storm` begins; it
+`FaultInjector` sits at the seams of a FakeServer (`FakeSettings(**faults.seams())`) and does nothing until `storm` begins; it
 spares clients that are not among its victims (the tests' own), and counts what it did, so that a test can prove that
 the faults happened. What strikes is decided by the seed, the fault, and the number of the request among those of one
 client to one path: the same requests meet the same faults in every run, however the clients interleave.
@@ -31,8 +31,8 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from api.fake.request import Target
-from api.fake.status import MODIFIED, Refusal, expired
+from api.fake.request import RequestTarget
+from api.fake.status import MODIFIED, StatusError, expired
 
 _WRITES: Final = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 
@@ -82,7 +82,7 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 Rates = Mapping[InjectedFault, float]
 
 
-class Faults:
+class FaultInjector:
     """See the module. `victims` says of a bearer token whether its requests may suffer; the durations are seconds."""
 
     def __init__(
@@ -188,7 +188,7 @@ class Faults:
 
     # ---- watches
 
-    async def on_send(self, request: web.Request, target: Target, data: bytes) -> bytes | None:
+    async def on_send(self, request: web.Request, target: RequestTarget, data: bytes) -> bytes | None:
         """The seam of a watch's lines."""
         if self._silent.get(id(request)) is request:
             return None if _is_over(request) else b""
@@ -242,10 +242,10 @@ def _subject(line: bytes) -> tuple[str, str] | None:
 
 def _refusal(status: int, reason: str, message: str, retry_after: int | None = None) -> web.Response:
     details = {"retryAfterSeconds": retry_after} if retry_after else None
-    return _answer(Refusal(status, reason, message, details), retry_after)
+    return _answer(StatusError(status, reason, message, details), retry_after)
 
 
-def _answer(refusal: Refusal, retry_after: int | None = None) -> web.Response:
+def _answer(refusal: StatusError, retry_after: int | None = None) -> web.Response:
     headers = {"Retry-After": str(retry_after)} if retry_after else {}
     body = msgspec.json.encode(refusal.body())
     return web.Response(body=body, status=refusal.status, content_type="application/json", headers=headers)

@@ -13,25 +13,25 @@ from typing import Protocol
 from api.fake.deletion import FOREGROUND, ORPHAN, DeleteOptions
 from api.fake.kinds import ServedKind
 from api.fake.status import Obj
-from api.fake.table import Event, Record
+from api.fake.table import StoredObject, StoreEvent
 
 Place = tuple[str, str, str]  # group, plural, key
 
 
-class Hands(Protocol):
+class CollectorStore(Protocol):
     """What the collector may do to the store."""
 
-    def record_at(self, place: Place) -> Record | None: ...
+    def record_at(self, place: Place) -> StoredObject | None: ...
     def kind_at(self, place: Place) -> ServedKind: ...
     def remove(self, place: Place, options: DeleteOptions) -> None: ...
     def rewrite(self, place: Place, obj: Obj) -> None: ...
     def places_in(self, namespace: str) -> Sequence[Place]: ...
 
 
-class Collector:
+class GarbageCollector:
     """Knows which objects live (by uid) and who depends on whom."""
 
-    def __init__(self, hands: Hands) -> None:
+    def __init__(self, hands: CollectorStore) -> None:
         self._hands = hands
         self._living: dict[str, Place] = {}
         self._dependents: dict[str, set[Place]] = {}
@@ -39,7 +39,7 @@ class Collector:
         self._leaving: set[str] = set()  # namespaces
         self._busy = False
 
-    def note(self, place: Place, event: Event) -> None:
+    def note(self, place: Place, event: StoreEvent) -> None:
         """Keeps the index and remembers what is due; `settle` does it."""
         obj, old = event.record.obj, event.old.obj if event.old else None
         refs, was = _owners(obj), _owners(old) if old else []
@@ -61,7 +61,7 @@ class Collector:
         if held:
             held.discard(place)
 
-    def _removed(self, place: Place, record: Record) -> None:
+    def _removed(self, place: Place, record: StoredObject) -> None:
         self._living.pop(record.uid, None)
         self._due.extend(sorted(self._dependents.pop(record.uid, ())))
         for uid in _owners(record.obj):
@@ -93,7 +93,7 @@ class Collector:
         elif record.obj["metadata"].get("ownerReferences"):
             self._owned(place, record)
 
-    def _owned(self, place: Place, record: Record) -> None:
+    def _owned(self, place: Place, record: StoredObject) -> None:
         """Deletes an object all of whose owners are gone (or wait for it), else drops the refs that point nowhere."""
         refs = record.obj["metadata"]["ownerReferences"]
         solid = [ref for ref in refs if ref["uid"] in self._living and not self._waits_for(ref)]
@@ -110,7 +110,7 @@ class Collector:
         owner = self._hands.record_at(self._living[ref["uid"]])
         return owner is not None and FOREGROUND in (owner.obj["metadata"].get("finalizers") or ())
 
-    def _leave(self, place: Place, record: Record) -> None:
+    def _leave(self, place: Place, record: StoredObject) -> None:
         finalizers = record.obj["metadata"].get("finalizers") or ()
         if place[:2] == ("", "namespaces"):
             self._empty_namespace(place, record)
@@ -119,7 +119,7 @@ class Collector:
         elif FOREGROUND in finalizers:
             self._foreground(place, record)
 
-    def _orphan(self, place: Place, record: Record) -> None:
+    def _orphan(self, place: Place, record: StoredObject) -> None:
         for dependent in sorted(self._dependents.get(record.uid, ())):
             found = self._hands.record_at(dependent)
             if found is not None:
@@ -127,7 +127,7 @@ class Collector:
                 self._hands.rewrite(dependent, _with_owners(found.obj, refs))
         self._drop_finalizer(place, ORPHAN)
 
-    def _foreground(self, place: Place, record: Record) -> None:
+    def _foreground(self, place: Place, record: StoredObject) -> None:
         """Deletes the dependents; the owner goes when none is left that blocks it."""
         dependents = sorted(self._dependents.get(record.uid, ()))
         for dependent in dependents:
@@ -149,7 +149,7 @@ class Collector:
             left = [item for item in meta.get("finalizers") or () if item != finalizer]
             self._hands.rewrite(place, {**record.obj, "metadata": {**meta, "finalizers": left}})
 
-    def _empty_namespace(self, place: Place, record: Record) -> None:
+    def _empty_namespace(self, place: Place, record: StoredObject) -> None:
         namespace = place[2]
         first = namespace not in self._leaving
         self._leaving.add(namespace)

@@ -1,4 +1,4 @@
-"""The REST face: requests in, JSON out. A thin layer over `Calls` (writes) and `Store` (reads).
+"""The REST API: requests in, JSON out. A thin layer over `Calls` (writes) and `Storage` (reads).
 
 Decides which method means what, and who asks (bearer tokens; there is no RBAC here: `config/rbac` is tested on the real
 control plane). Called by server.py.
@@ -16,15 +16,15 @@ import yaml
 from aiohttp import web
 
 from api.fake import discovery, routes
-from api.fake.calls import Calls, Context, User
+from api.fake.calls import Calls, Context, UserInfo
 from api.fake.change import APPLY
 from api.fake.deletion import DeleteOptions
 from api.fake.listing import encode, list_bytes
-from api.fake.request import Target
-from api.fake.status import Obj, Refusal, bad_request, internal, not_allowed, not_found, success, unauthorized
-from api.fake.store import Store
+from api.fake.request import RequestTarget
+from api.fake.status import Obj, StatusError, bad_request, internal, not_allowed, not_found, success, unauthorized
+from api.fake.store import Storage
 from api.fake.stream import Stream, WatchSettings
-from api.fake.table import Record
+from api.fake.table import StoredObject
 
 log = logging.getLogger(__name__)
 # Sees every request before it is carried out; a response of its own stands in for the real one. The seam for faults.
@@ -34,7 +34,7 @@ OnAnswer = Callable[[web.Request, web.StreamResponse], Awaitable[web.StreamRespo
 
 
 @dataclass(frozen=True, slots=True)
-class FaceSettings:
+class RestSettings:
     """`tokens`: bearer token to user name; empty lets everybody in as an administrator."""
 
     tokens: Mapping[str, str] = field(default_factory=dict)
@@ -43,8 +43,8 @@ class FaceSettings:
     on_answer: OnAnswer | None = None
 
 
-class Face:
-    def __init__(self, store: Store, calls: Calls, settings: FaceSettings) -> None:
+class RestApi:
+    def __init__(self, store: Storage, calls: Calls, settings: RestSettings) -> None:
         self._store, self._calls, self._settings = store, calls, settings
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -59,7 +59,7 @@ class Face:
             response = await self._dispatch(request, context)
         except routes.NoPage:
             response = web.Response(text="404 page not found\n", status=404)
-        except Refusal as refusal:
+        except StatusError as refusal:
             response = _json(refusal.body(), refusal.status)
         except ConnectionResetError:  # the client hung up in the middle of its request
             response = web.Response(status=499)
@@ -73,14 +73,14 @@ class Face:
             return await self._settings.on_answer(request, response)
         return response
 
-    def _user(self, request: web.Request) -> User:
+    def _user(self, request: web.Request) -> UserInfo:
         if not self._settings.tokens:
-            return User()
+            return UserInfo()
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         name = self._settings.tokens.get(token)
         if name is None:
             raise unauthorized()
-        return User(name, ("system:authenticated",))
+        return UserInfo(name, ("system:authenticated",))
 
     async def _dispatch(self, request: web.Request, context: Context) -> web.StreamResponse:
         if request.method in ("GET", "HEAD"):
@@ -92,7 +92,7 @@ class Face:
             return await self._collection(request, target, context)
         return await self._object(request, target, context)
 
-    async def _collection(self, request: web.Request, target: Target, context: Context) -> web.StreamResponse:
+    async def _collection(self, request: web.Request, target: RequestTarget, context: Context) -> web.StreamResponse:
         match request.method:
             case "GET" if routes.flag(request.query, "watch"):
                 return await Stream(self._store, target, request.query, self._settings.watches).serve(request)
@@ -106,7 +106,7 @@ class Face:
                 return await self._delete_collection(request, target, context)
         raise not_allowed()
 
-    async def _object(self, request: web.Request, target: Target, context: Context) -> web.StreamResponse:
+    async def _object(self, request: web.Request, target: RequestTarget, context: Context) -> web.StreamResponse:
         if target.subresource in ("binding", "eviction"):
             return await self._act(request, target, context)
         match request.method:
@@ -122,26 +122,26 @@ class Face:
                 return self._deleted(target, record, gone)
         raise not_allowed()
 
-    def _find(self, target: Target) -> Record:
+    def _find(self, target: RequestTarget) -> StoredObject:
         record = self._store.record(target.kind, target.key)
         if record is None:
             raise not_found(target.kind, target.name or "")
         return record
 
-    async def _patch(self, request: web.Request, target: Target, context: Context) -> web.StreamResponse:
+    async def _patch(self, request: web.Request, target: RequestTarget, context: Context) -> web.StreamResponse:
         options = routes.options(request.query, _agent(request) if request.content_type != APPLY else "", "Patch")
         body = await _body(request)
         existed = self._store.record(target.kind, target.key) is not None
         record = await self._calls.patch(target, body, request.content_type, options, context)
         return _record(target, record, 200 if existed else 201)
 
-    def _deleted(self, target: Target, record: Record, gone: bool) -> web.Response:
+    def _deleted(self, target: RequestTarget, record: StoredObject, gone: bool) -> web.Response:
         """Pods answer with themselves, other kinds with a Status once they are gone."""
         if gone and target.kind.plural != "pods":
             return _json(success(target.kind, target.name or "", record.uid))
         return _record(target, record)
 
-    async def _delete_collection(self, request: web.Request, target: Target, context: Context) -> web.Response:
+    async def _delete_collection(self, request: web.Request, target: RequestTarget, context: Context) -> web.Response:
         query = request.query
         wanted = self._store.filter(target.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
         options = await _delete_options(request)
@@ -149,11 +149,11 @@ class Face:
         for record in found:
             meta = record.obj["metadata"]
             if self._store.record(target.kind, record.key) is not None:
-                one = Target(target.kind, target.version, meta.get("namespace"), meta["name"])
+                one = RequestTarget(target.kind, target.version, meta.get("namespace"), meta["name"])
                 await self._calls.delete(one, options, context)
         return _raw(encode(target, found, {"resourceVersion": str(self._store.resource_version)}))
 
-    async def _act(self, request: web.Request, target: Target, context: Context) -> web.StreamResponse:
+    async def _act(self, request: web.Request, target: RequestTarget, context: Context) -> web.StreamResponse:
         if request.method != "POST":
             raise not_allowed()
         options = routes.options(request.query, _agent(request), "Create")
@@ -161,7 +161,7 @@ class Face:
         if target.subresource == "binding":
             await self._calls.bind(target, body, options)
         else:
-            plain = Target(target.kind, target.version, target.namespace, target.name)
+            plain = RequestTarget(target.kind, target.version, target.namespace, target.name)
             await self._calls.delete(plain, _options_of(body.get("deleteOptions") or {}, request.query), context)
         return _json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
@@ -212,5 +212,5 @@ def _raw(body: bytes, status: int = 200) -> web.Response:
     return web.Response(body=body, status=status, content_type="application/json")
 
 
-def _record(target: Target, record: Record, status: int = 200) -> web.Response:
+def _record(target: RequestTarget, record: StoredObject, status: int = 200) -> web.Response:
     return _raw(record.typed(target.kind.kind, target.kind.in_version(target.version)), status)

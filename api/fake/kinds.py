@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from api.fake.rules.base import Rules
+from api.fake.rules.base import StorageRules
 from api.fake.rules.cluster import CrdRules, NamespaceRules, PriorityClassRules, SecretRules, WebhookRules
 from api.fake.rules.jobs import JobRules
 from api.fake.rules.jobsets import JobSetRules
@@ -43,7 +43,7 @@ class ServedKind:
     custom: bool = False
     short_names: tuple[str, ...] = ()
     fields: frozenset[str] = frozenset()
-    rules: Rules = field(default_factory=Rules)
+    rules: StorageRules = field(default_factory=StorageRules)
     versions: tuple[str, ...] = ()
     schemas: Mapping[str, Schema] = field(default_factory=dict)
 
@@ -132,7 +132,7 @@ BUILTIN: tuple[ServedKind, ...] = (
 )  # fmt: skip
 
 
-def from_crd(crd: Obj, rules: Rules) -> ServedKind:
+def from_crd(crd: Obj, rules: StorageRules) -> ServedKind:
     """The kind that a CustomResourceDefinition adds. `rules` are those of the kind that was there before, if any."""
     spec = crd["spec"]
     # No conversion webhook is asked here: of a kind that needs one only the stored version is served.

@@ -16,11 +16,11 @@ from itertools import islice
 import msgspec
 
 from api.fake import routes
-from api.fake.request import Target
+from api.fake.request import RequestTarget
 from api.fake.selectors import Filter
-from api.fake.status import Obj, Refusal, bad_request, expired
-from api.fake.store import Store
-from api.fake.table import Record
+from api.fake.status import Obj, StatusError, bad_request, expired
+from api.fake.store import Storage
+from api.fake.table import StoredObject
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -48,13 +48,13 @@ def _token(text: str) -> _Token:
         raise bad_request(f"continue key is not valid: {error}") from error
 
 
-def too_large(asked: int, current: int) -> Refusal:
+def too_large(asked: int, current: int) -> StatusError:
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     text = f"Timeout: Too large resource version: {asked}, current: {current}"
-    return Refusal(504, "Timeout", text, {"causes": [cause], "retryAfterSeconds": 1})
+    return StatusError(504, "Timeout", text, {"causes": [cause], "retryAfterSeconds": 1})
 
 
-def list_bytes(store: Store, target: Target, query: Mapping[str, str]) -> bytes:
+def list_bytes(store: Storage, target: RequestTarget, query: Mapping[str, str]) -> bytes:
     """The body of a list answer."""
     wanted = store.filter(target.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
     token = _token(query["continue"]) if query.get("continue") else None
@@ -63,7 +63,7 @@ def list_bytes(store: Store, target: Target, query: Mapping[str, str]) -> bytes:
     return encode(target, page, meta)
 
 
-def _position(store: Store, target: Target, query: Mapping[str, str], token: _Token | None) -> tuple[int, str]:
+def _position(store: Storage, target: RequestTarget, query: Mapping[str, str], token: _Token | None) -> tuple[int, str]:
     """The resourceVersion to show, and the key after which to start."""
     current, floor = store.resource_version, store.table(target.kind).floor
     if token is not None:
@@ -80,7 +80,9 @@ def _position(store: Store, target: Target, query: Mapping[str, str], token: _To
     return current, ""
 
 
-def _page(store: Store, target: Target, wanted: Filter, rv: int, after: str, limit: int) -> tuple[list[Record], Obj]:
+def _page(
+    store: Storage, target: RequestTarget, wanted: Filter, rv: int, after: str, limit: int
+) -> tuple[list[StoredObject], Obj]:
     """At most `limit` records (0: all) and the list's metadata."""
     keys, record_at = store.table(target.kind).at(rv, target.namespace, after)
     records = map(record_at, keys)
@@ -96,7 +98,7 @@ def _page(store: Store, target: Target, wanted: Filter, rv: int, after: str, lim
     return page, meta
 
 
-def encode(target: Target, page: list[Record], meta: Obj) -> bytes:
+def encode(target: RequestTarget, page: list[StoredObject], meta: Obj) -> bytes:
     """A List object. Items of built-in kinds do not say their type, as in the real server's lists."""
     kind, version = target.kind, target.kind.in_version(target.version)
     items = [item.typed(kind.kind, version) for item in page] if kind.custom else [item.body for item in page]

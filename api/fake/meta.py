@@ -16,7 +16,7 @@ from api.fake.kinds import ServedKind
 from api.fake.status import (
     Cause,
     Obj,
-    Refusal,
+    StatusError,
     bad_request,
     forbidden_field,
     invalid,
@@ -106,7 +106,7 @@ def _match_custom_type(kind: ServedKind, obj: Obj, expected: str) -> None:
     obj["apiVersion"] = kind.api_version
 
 
-def _mistyped(kind: ServedKind, given: str, api_version: str) -> Refusal:
+def _mistyped(kind: ServedKind, given: str, api_version: str) -> StatusError:
     version = api_version.rpartition("/")[2]
     what = f'{given} in version "{version}" cannot be handled as a {kind.kind}'
     return bad_request(
@@ -118,7 +118,7 @@ def wipe(obj: Obj) -> None:
     """Leaves only what a creator may say about metadata."""
     meta = meta_of(obj)
     if str(meta.get("resourceVersion") or "0") != "0":
-        raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     obj["metadata"] = {name: meta[name] for name in _FROM_CLIENT if meta.get(name)}
 
 

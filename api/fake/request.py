@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from api.fake.kinds import ServedKind
-from api.fake.rules.base import Cluster
+from api.fake.rules.base import ClusterLookup
 from api.fake.status import Obj
-from api.fake.table import Record, key_of
+from api.fake.table import StoredObject, key_of
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """What a request is about. `version` is the one in its path."""
 
     kind: ServedKind
@@ -31,7 +31,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class WriteOptions:
     """Parameters of a write. `manager` is the fieldManager; `strict` refuses unknown fields of custom kinds."""
 
     dry_run: bool = False
@@ -46,20 +46,20 @@ class Review:
 
     mutating: bool
     operation: str  # CREATE, UPDATE, DELETE
-    target: Target
+    target: RequestTarget
     obj: Obj | None
     old: Obj | None
     dry_run: bool
 
 
-class Desk(Cluster, Protocol):
+class WriteStore(ClusterLookup, Protocol):
     """What a write needs of the store."""
 
-    def record(self, kind: ServedKind, key: str) -> Record | None: ...
+    def record(self, kind: ServedKind, key: str) -> StoredObject | None: ...
     def stamp(self, kind: ServedKind, obj: Obj) -> None: ...
-    def write(self, kind: ServedKind, record: Record) -> Record: ...
-    def erase(self, kind: ServedKind, record: Record) -> Record: ...
+    def write(self, kind: ServedKind, record: StoredObject) -> StoredObject: ...
+    def erase(self, kind: ServedKind, record: StoredObject) -> StoredObject: ...
     def clock(self) -> float: ...
 
 
-Steps = Generator[Review, Obj, Record]
+Steps = Generator[Review, Obj, StoredObject]

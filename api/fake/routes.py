@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from api.fake.request import Options, Target
-from api.fake.status import Resource, bad_request, invalid, no_such_path, unsupported
-from api.fake.store import Store
+from api.fake.request import RequestTarget, WriteOptions
+from api.fake.status import ResourceRef, bad_request, invalid, no_such_path, unsupported
+from api.fake.store import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Route:
     name: str | None
     subresource: str
 
-    def target(self, store: Store) -> Target:
+    def target(self, store: Storage) -> RequestTarget:
         """404 unless the resource is served in that version and scope."""
         if not any(kind.group == self.group and self.version in kind.served for kind in store.kinds.values()):
             raise NoPage
@@ -36,7 +36,7 @@ class Route:
             raise no_such_path()
         if self.subresource and self.subresource not in kind.subresources:
             raise no_such_path()
-        return Target(kind, self.version, self.namespace, self.name, self.subresource)
+        return RequestTarget(kind, self.version, self.namespace, self.name, self.subresource)
 
 
 class NoPage(Exception):
@@ -84,13 +84,13 @@ def version(query: Mapping[str, str]) -> int | None:
     return int(text) if text else None
 
 
-def options(query: Mapping[str, str], agent: str, what: str) -> Options:
+def options(query: Mapping[str, str], agent: str, what: str) -> WriteOptions:
     """`what` is Create, Update or Patch. Without a fieldManager the name is that of the User-Agent, as in the real server."""
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
         raise invalid(
-            Resource("meta.k8s.io", "options", f"{what}Options"), "", [unsupported("dryRun", [dry_run], ["All"])]
+            ResourceRef("meta.k8s.io", "options", f"{what}Options"), "", [unsupported("dryRun", [dry_run], ["All"])]
         )
     manager = query.get("fieldManager") or agent.partition("/")[0][:128] or "unknown"
     strict = query.get("fieldValidation") == "Strict"
-    return Options(dry_run == "All", manager, flag(query, "force"), strict)
+    return WriteOptions(dry_run == "All", manager, flag(query, "force"), strict)

@@ -19,7 +19,7 @@ _COMPARE = re.compile(r"^([^!=<>\s]+)\s*(==|=|!=|<|>)\s*([^=!<>\s]*)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class LabelRequirement:
     """One term. `op` is one of in, notin, exists, absent, gt, lt."""
 
     key: str
@@ -49,7 +49,7 @@ def _compares(op: str, value: str | None, bounds: Collection[str]) -> bool:
     return given > bound if op == "gt" else given < bound
 
 
-Selector = tuple[Requirement, ...]
+Selector = tuple[LabelRequirement, ...]
 
 
 def parse_labels(text: str) -> Selector:
@@ -62,17 +62,17 @@ def _split(text: str) -> list[str]:
     return re.split(r",(?![^(]*\))", text) if text else []
 
 
-def _term(term: str) -> Requirement:
+def _term(term: str) -> LabelRequirement:
     if found := _SET.match(term):
         key, op, values = found.groups()
-        return Requirement(_key(key, term), op, frozenset(value.strip() for value in values.split(",")))
+        return LabelRequirement(_key(key, term), op, frozenset(value.strip() for value in values.split(",")))
     if found := _COMPARE.match(term):
         key, op, value = found.groups()
         name = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}[op]
-        return Requirement(_key(key, term), name, frozenset((value,)))
+        return LabelRequirement(_key(key, term), name, frozenset((value,)))
     if term.startswith("!"):
-        return Requirement(_key(term[1:].strip(), term), "absent")
-    return Requirement(_key(term, term), "exists")
+        return LabelRequirement(_key(term[1:].strip(), term), "absent")
+    return LabelRequirement(_key(term, term), "exists")
 
 
 def _key(key: str, term: str) -> str:
@@ -84,10 +84,12 @@ def _key(key: str, term: str) -> str:
 def from_object(selector: Obj | None) -> Selector:
     """A LabelSelector object (matchLabels, matchExpressions). None and {} both select everything."""
     selector = selector or {}
-    terms = [Requirement(key, "in", frozenset((value,))) for key, value in (selector.get("matchLabels") or {}).items()]
+    terms = [
+        LabelRequirement(key, "in", frozenset((value,))) for key, value in (selector.get("matchLabels") or {}).items()
+    ]
     ops = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
     terms += [
-        Requirement(item["key"], ops[item["operator"]], frozenset(item.get("values") or ()))
+        LabelRequirement(item["key"], ops[item["operator"]], frozenset(item.get("values") or ()))
         for item in selector.get("matchExpressions") or ()
     ]
     return tuple(terms)

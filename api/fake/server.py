@@ -20,10 +20,10 @@ from aiohttp import web
 
 from api.fake.admission import OnReview, Services, Webhooks
 from api.fake.calls import Calls
-from api.fake.http import Face, FaceSettings, Intercept, OnAnswer
-from api.fake.store import Store
+from api.fake.http import Intercept, OnAnswer, RestApi, RestSettings
+from api.fake.store import Storage
 from api.fake.stream import OnSend, WatchSettings
-from api.fake.tls import Identity, issue
+from api.fake.tls import ServerCertificate, issue
 
 _LARGEST_BODY = 64 * 1024 * 1024
 
@@ -56,12 +56,12 @@ class FakeSettings:
 class FakeServer:
     """`url` and `kubeconfig` are good once it is started; `store` and `calls` are good from the start."""
 
-    def __init__(self, settings: FakeSettings | None = None, store: Store | None = None) -> None:
+    def __init__(self, settings: FakeSettings | None = None, store: Storage | None = None) -> None:
         self.settings = settings = settings or FakeSettings()
-        self.store = store or Store(clock=settings.clock, seed=settings.seed, history=settings.history)
+        self.store = store or Storage(clock=settings.clock, seed=settings.seed, history=settings.history)
         self.webhooks = Webhooks(self.store, settings.services, settings.on_review)
         self.calls = Calls(self.store, self.webhooks)
-        self.identity: Identity | None = issue() if settings.tls else None
+        self.identity: ServerCertificate | None = issue() if settings.tls else None
         self.admin_token = secrets.token_hex(16)
         self.url = ""
         self._runner: web.AppRunner | None = None
@@ -70,7 +70,7 @@ class FakeServer:
         settings = self.settings
         tokens = {**settings.tokens, self.admin_token: "system:admin"} if settings.tokens else {}
         watches = WatchSettings(settings.bookmark_seconds, settings.on_send)
-        face = Face(self.store, self.calls, FaceSettings(tokens, watches, settings.intercept, settings.on_answer))
+        face = RestApi(self.store, self.calls, RestSettings(tokens, watches, settings.intercept, settings.on_answer))
         app = web.Application(client_max_size=_LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", face.handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)

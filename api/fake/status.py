@@ -31,7 +31,7 @@ class Named(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ResourceRef:
     """The least that can be named, where there is no Kind at hand."""
 
     group: str
@@ -54,7 +54,7 @@ class Cause:
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
-class Refusal(ApiError):
+class StatusError(ApiError):
     """An answer other than 2xx. `status` is the HTTP code; `body()` is the Status object that goes over the wire."""
 
     def __init__(
@@ -94,36 +94,36 @@ def _details(kind: Named, name: str, *, by_kind: bool = False) -> Obj:
     return details
 
 
-def not_found(kind: Named, name: str) -> Refusal:
-    return Refusal(404, "NotFound", f'{qualified(kind)} "{name}" not found', _details(kind, name))
+def not_found(kind: Named, name: str) -> StatusError:
+    return StatusError(404, "NotFound", f'{qualified(kind)} "{name}" not found', _details(kind, name))
 
 
-def no_such_path() -> Refusal:
-    return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+def no_such_path() -> StatusError:
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(kind: Named, name: str) -> Refusal:
-    return Refusal(409, "AlreadyExists", f'{qualified(kind)} "{name}" already exists', _details(kind, name))
+def already_exists(kind: Named, name: str) -> StatusError:
+    return StatusError(409, "AlreadyExists", f'{qualified(kind)} "{name}" already exists', _details(kind, name))
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def conflict(kind: Named, name: str, why: str = MODIFIED, subresource: str = "") -> Refusal:
+def conflict(kind: Named, name: str, why: str = MODIFIED, subresource: str = "") -> StatusError:
     slash = f"/{subresource}" if subresource else ""
     plural = f"{kind.plural}{slash}.{kind.group}" if kind.group else f"{kind.plural}{slash}"
     details = {**_details(kind, name), "kind": f"{kind.plural}{slash}"}
-    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}', details)
+    return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}', details)
 
 
-def other_object(kind: Named, name: str, why: str) -> Refusal:
+def other_object(kind: Named, name: str, why: str) -> StatusError:
     """A failed precondition of a deletion, which the real server words with the kind instead of the resource."""
     label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = _details(kind, name, by_kind=True)
-    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {label} "{name}": {why}', details)
+    return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {label} "{name}": {why}', details)
 
 
-def apply_conflict(clashes: Sequence[tuple[str, str]]) -> Refusal:
+def apply_conflict(clashes: Sequence[tuple[str, str]]) -> StatusError:
     """Server-side apply: (who it clashes with, field path) for each field that somebody else owns."""
     causes = [Cause("FieldManagerConflict", f"conflict with {who}", field) for who, field in clashes]
     owners: dict[str, list[str]] = {}
@@ -139,63 +139,63 @@ def apply_conflict(clashes: Sequence[tuple[str, str]]) -> Refusal:
             for who, fields in owners.items()
         ]
         text = f"Apply failed with {len(clashes)} conflicts: " + "\n".join(parts)
-    return Refusal(409, "Conflict", text, {"causes": [cause.body() for cause in causes]})
+    return StatusError(409, "Conflict", text, {"causes": [cause.body() for cause in causes]})
 
 
-def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> Refusal:
+def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> StatusError:
     """422 with every field error."""
     unique = list(dict.fromkeys(causes))
     text = str(unique[0]) if len(unique) == 1 else f"[{', '.join(map(str, unique))}]"
     label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = {**_details(kind, name, by_kind=True), "causes": [cause.body() for cause in unique]}
-    return Refusal(422, "Invalid", f'{label} "{name}" is invalid: {text}', details)
+    return StatusError(422, "Invalid", f'{label} "{name}" is invalid: {text}', details)
 
 
-def invalid_resource(kind: Named, name: str, causes: Sequence[Cause]) -> Refusal:
+def invalid_resource(kind: Named, name: str, causes: Sequence[Cause]) -> StatusError:
     """The same where the real server puts the resource in the kind's place."""
     refusal = invalid(kind, name, causes)
     label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = {**(refusal.details or {}), "kind": kind.plural}
-    return Refusal(422, "Invalid", refusal.message.replace(label, qualified(kind), 1), details)
+    return StatusError(422, "Invalid", refusal.message.replace(label, qualified(kind), 1), details)
 
 
-def forbidden(kind: Named, name: str, why: str, causes: Sequence[Cause] = ()) -> Refusal:
+def forbidden(kind: Named, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
     details = _details(kind, name)
     if causes:
         details["causes"] = [cause.body() for cause in causes]
-    return Refusal(403, "Forbidden", f'{qualified(kind)} "{name}" is forbidden: {why}', details)
+    return StatusError(403, "Forbidden", f'{qualified(kind)} "{name}" is forbidden: {why}', details)
 
 
-def bad_request(message: str) -> Refusal:
-    return Refusal(400, "BadRequest", message)
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, "BadRequest", message)
 
 
-def unauthorized() -> Refusal:
-    return Refusal(401, "Unauthorized", "Unauthorized")
+def unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def not_allowed() -> Refusal:
-    return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+def not_allowed() -> StatusError:
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def unsupported_media(accepted: Sequence[str]) -> Refusal:
+def unsupported_media(accepted: Sequence[str]) -> StatusError:
     text = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
-    return Refusal(415, "UnsupportedMediaType", text)
+    return StatusError(415, "UnsupportedMediaType", text)
 
 
-def unprocessable(message: str) -> Refusal:
+def unprocessable(message: str) -> StatusError:
     """A JSON patch that does not fit the object."""
     log.debug("unprocessable: %s", message)  # the real server keeps it to itself, too
-    return Refusal(422, "Invalid", "the server rejected our request due to an error in our request", {})
+    return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
-def expired(message: str, continue_: str = "") -> Refusal:
-    return Refusal(410, "Expired", message, None, {"continue": continue_} if continue_ else None)
+def expired(message: str, continue_: str = "") -> StatusError:
+    return StatusError(410, "Expired", message, None, {"continue": continue_} if continue_ else None)
 
 
-def internal(message: str) -> Refusal:
+def internal(message: str) -> StatusError:
     text = f"Internal error occurred: {message}"
-    return Refusal(500, "InternalError", text, {"causes": [{"message": message}]})
+    return StatusError(500, "InternalError", text, {"causes": [{"message": message}]})
 
 
 def shown(value: object) -> str:

@@ -16,26 +16,26 @@ from api.fake import change, meta
 from api.fake.binding import bind
 from api.fake.change import APPLY, JSON, MERGE, STRATEGIC
 from api.fake.deletion import DeleteOptions, is_over
-from api.fake.gc import Collector, Place
+from api.fake.gc import GarbageCollector, Place
 from api.fake.kinds import BUILTIN, Ref, ServedKind, from_crd
 from api.fake.patch import clone
-from api.fake.request import Options, Review, Target
-from api.fake.rules.base import Rules
+from api.fake.request import RequestTarget, Review, WriteOptions
+from api.fake.rules.base import StorageRules
 from api.fake.selectors import EVERYTHING, Filter, parse_fields, parse_labels
 from api.fake.status import Obj, no_such_path, not_found
-from api.fake.table import Event, Record, Table, key_of
+from api.fake.table import StoredObject, StoreEvent, Table, key_of
 from api.fake.watch import Watcher
 
-__all__ = ["APPLY", "JSON", "MERGE", "STRATEGIC", "DeleteOptions", "Options", "Store"]
+__all__ = ["APPLY", "JSON", "MERGE", "STRATEGIC", "DeleteOptions", "Storage", "WriteOptions"]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 PRIORITY_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
-_PLAIN, _AT_ONCE = Options(), DeleteOptions()
+_PLAIN, _AT_ONCE = WriteOptions(), DeleteOptions()
 T = TypeVar("T")
 
 
-class Store:
+class Storage:
     """`clock` gives epoch seconds; `seed` makes uids and generated names repeat; `history` is events kept per kind."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Store:
         self._rng = random.Random(seed)  # noqa: S311 - names and uids of a test server, no secrets
         self._history = history
         self._rv = 0
-        self._collector = Collector(self) if collect else None
+        self._collector = GarbageCollector(self) if collect else None
         for kind in BUILTIN:
             self._register(kind)
         for name in NAMESPACES:
@@ -78,7 +78,7 @@ class Store:
     def table(self, ref: Ref) -> Table:
         return self._tables[ref.group, ref.plural]
 
-    def _follow_crd(self, event: Event) -> None:
+    def _follow_crd(self, event: StoreEvent) -> None:
         spec = event.record.obj["spec"]
         at = (spec["group"], spec["names"]["plural"])
         known = self.kinds.get(at)
@@ -88,7 +88,7 @@ class Store:
             for watcher in list(table.watchers) if table else ():
                 watcher.close()
         else:
-            self._register(from_crd(event.record.obj, known.rules if known else Rules()))
+            self._register(from_crd(event.record.obj, known.rules if known else StorageRules()))
 
     # ---- reading
 
@@ -103,7 +103,7 @@ class Store:
         record = self._tables[group, plural].records.get(key_of(namespace, name))
         return record.obj if record else None
 
-    def record(self, kind: Ref, key: str) -> Record | None:
+    def record(self, kind: Ref, key: str) -> StoredObject | None:
         return self.table(self.kind(kind)).records.get(key)
 
     def get(self, ref: Ref, name: str, namespace: str | None = None) -> Obj:
@@ -132,41 +132,41 @@ class Store:
     # ---- writing
 
     def create(
-        self, ref: Ref, obj: Mapping[str, Any], namespace: str | None = None, *, options: Options = _PLAIN
+        self, ref: Ref, obj: Mapping[str, Any], namespace: str | None = None, *, options: WriteOptions = _PLAIN
     ) -> Obj:
         kind = self.kind(ref)
         body = _typed(kind, obj)
         namespace = namespace or (body.get("metadata") or {}).get("namespace") if kind.namespaced else None
-        return _run(change.create(self, Target(kind, _version(kind, body), namespace), body, options)).obj
+        return _run(change.create(self, RequestTarget(kind, _version(kind, body), namespace), body, options)).obj
 
-    def update(self, ref: Ref, obj: Mapping[str, Any], *, subresource: str = "", options: Options = _PLAIN) -> Obj:
+    def update(self, ref: Ref, obj: Mapping[str, Any], *, subresource: str = "", options: WriteOptions = _PLAIN) -> Obj:
         """Replaces the object (or its status); metadata.resourceVersion, when given, must be the current one."""
         kind = self.kind(ref)
         body = _typed(kind, obj)
-        target = Target(
+        target = RequestTarget(
             kind, _version(kind, body), body["metadata"].get("namespace"), body["metadata"]["name"], subresource
         )
         return _run(change.update(self, target, body, options)).obj
 
     def patch(
         self, ref: Ref, name: str, body: Any, namespace: str | None = None, *,
-        content: str = MERGE, subresource: str = "", options: Options = _PLAIN,
+        content: str = MERGE, subresource: str = "", options: WriteOptions = _PLAIN,
     ) -> Obj:  # fmt: skip
         """`content` is the content type of the patch: JSON, MERGE, STRATEGIC or APPLY."""
         kind = self.kind(ref)
-        target = Target(kind, kind.version, namespace, name, subresource)
+        target = RequestTarget(kind, kind.version, namespace, name, subresource)
         return _run(change.patch(self, target, clone(body), content, options)).obj
 
     def delete(self, ref: Ref, name: str, namespace: str | None = None, *, options: DeleteOptions = _AT_ONCE) -> bool:
         """True when the object is gone, False when finalizers or a grace period still hold it."""
         kind = self.kind(ref)
-        return _run(change.delete(self, Target(kind, kind.version, namespace, name), options))[1]
+        return _run(change.delete(self, RequestTarget(kind, kind.version, namespace, name), options))[1]
 
     def bind(self, namespace: str, name: str, node: str) -> Obj:
         """POST pods/NAME/binding."""
         kind = self.kinds["", "pods"]
-        target = Target(kind, kind.version, namespace, name, "binding")
-        return bind(self, target, {"target": {"kind": "Node", "name": node}}, Options()).obj
+        target = RequestTarget(kind, kind.version, namespace, name, "binding")
+        return bind(self, target, {"target": {"kind": "Node", "name": node}}, WriteOptions()).obj
 
     def seed(self, ref: Ref, objects: Iterable[Obj]) -> None:
         """Loads objects as they are, status included, past all rules: for large clusters. They become the store's own."""
@@ -175,7 +175,9 @@ class Store:
             obj.setdefault("apiVersion", kind.api_version)
             obj.setdefault("kind", kind.kind)
             self.stamp(kind, obj)
-            self.write(kind, Record(key_of(obj["metadata"].get("namespace"), obj["metadata"]["name"]), obj, 0, "seed"))
+            self.write(
+                kind, StoredObject(key_of(obj["metadata"].get("namespace"), obj["metadata"]["name"]), obj, 0, "seed")
+            )
 
     def compact(self) -> None:
         """Forgets all history: older resourceVersions and continue tokens answer 410 from here on."""
@@ -193,28 +195,28 @@ class Store:
     def stamp(self, kind: ServedKind, obj: Obj) -> None:
         meta.complete(kind, obj, self.now(), self._rng)
 
-    def write(self, kind: ServedKind, record: Record) -> Record:
+    def write(self, kind: ServedKind, record: StoredObject) -> StoredObject:
         self._rv += 1
         record.rv = self._rv
         record.obj["metadata"]["resourceVersion"] = str(self._rv)
         self._note(kind, self.table(kind).put(record))
         return record
 
-    def erase(self, kind: ServedKind, record: Record) -> Record:
+    def erase(self, kind: ServedKind, record: StoredObject) -> StoredObject:
         self._rv += 1
         record.rv = self._rv
         record.obj["metadata"]["resourceVersion"] = str(self._rv)
         self._note(kind, self.table(kind).remove(record))
         return record
 
-    def _note(self, kind: ServedKind, event: Event) -> None:
+    def _note(self, kind: ServedKind, event: StoreEvent) -> None:
         if (kind.group, kind.plural) == _CRDS:
             self._follow_crd(event)
         if self._collector is not None:
             self._collector.note((kind.group, kind.plural, event.record.key), event)
             self._collector.settle()
 
-    def record_at(self, place: Place) -> Record | None:
+    def record_at(self, place: Place) -> StoredObject | None:
         table = self._tables.get(place[:2])
         return table.records.get(place[2]) if table else None
 
@@ -224,12 +226,12 @@ class Store:
     def remove(self, place: Place, options: DeleteOptions) -> None:
         kind = self.kind_at(place)
         namespace, _, name = place[2].rpartition("/")
-        _run(change.delete(self, Target(kind, kind.version, namespace or None, name), options))
+        _run(change.delete(self, RequestTarget(kind, kind.version, namespace or None, name), options))
 
     def rewrite(self, place: Place, obj: Obj) -> None:
         """The collector's update: past all rules, and the removal that is due when nothing holds the object any more."""
         kind, old = self.kind_at(place), self.record_at(place)
-        record = Record(place[2], {**obj, "metadata": dict(obj["metadata"])}, 0, "gc", old.owners if old else {})
+        record = StoredObject(place[2], {**obj, "metadata": dict(obj["metadata"])}, 0, "gc", old.owners if old else {})
         if not record.obj["metadata"].get("finalizers"):
             record.obj["metadata"].pop("finalizers", None)
         if is_over(record.obj):

@@ -16,15 +16,15 @@ from aiohttp import web
 
 from api.fake import routes
 from api.fake.listing import too_large
-from api.fake.request import Target
-from api.fake.status import Refusal, bad_request, expired
-from api.fake.store import Store
-from api.fake.table import Event
+from api.fake.request import RequestTarget
+from api.fake.status import StatusError, bad_request, expired
+from api.fake.store import Storage
+from api.fake.table import StoreEvent
 from api.fake.watch import Watcher
 
 _LONGEST = 1800.0
 # Given the watch, its target and the lines about to be sent: what to send instead; None hangs the watch up.
-OnSend = Callable[[web.Request, Target, bytes], Awaitable[bytes | None]]
+OnSend = Callable[[web.Request, RequestTarget, bytes], Awaitable[bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class WatchSettings:
 class Stream:
     """One watch request on its way."""
 
-    store: Store
-    target: Target
+    store: Storage
+    target: RequestTarget
     query: Mapping[str, str]
     settings: WatchSettings
 
@@ -79,7 +79,7 @@ class Stream:
 
     def _present(self, watcher: Watcher) -> bytes:
         table = self.store.table(self.target.kind)
-        events = (Event("ADDED", table.records[key], None) for key in table.span(self.target.namespace))
+        events = (StoreEvent("ADDED", table.records[key], None) for key in table.span(self.target.namespace))
         return b"".join(self.line(event) for event in events if watcher.see(event))
 
     async def _follow(self, request: web.Request, response: web.StreamResponse, watcher: Watcher) -> None:
@@ -108,7 +108,7 @@ class Stream:
                 return False
         return not data.startswith(b'{"type":"ERROR"')
 
-    def line(self, event: Event) -> bytes:
+    def line(self, event: StoreEvent) -> bytes:
         kind = self.target.kind
         body = event.record.typed(kind.kind, kind.in_version(self.target.version))
         return b'{"type":"%b","object":%b}\n' % (event.type.encode(), body)
@@ -121,5 +121,5 @@ class Stream:
         obj = {"kind": kind.kind, "apiVersion": kind.in_version(self.target.version), "metadata": meta}
         return msgspec.json.encode({"type": "BOOKMARK", "object": obj}) + b"\n"
 
-    def _error(self, refusal: Refusal) -> bytes:
+    def _error(self, refusal: StatusError) -> bytes:
         return msgspec.json.encode({"type": "ERROR", "object": refusal.body()}) + b"\n"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 
 
-class Owner(NamedTuple):
+class FieldManager(NamedTuple):
     """A field manager, the subresource it wrote ("" is the object itself), and whether by apply or otherwise."""
 
     manager: str
@@ -31,7 +31,7 @@ class Owner(NamedTuple):
     applies: bool
 
 
-Owners = Mapping[Owner, frozenset[Path]]
+Owners = Mapping[FieldManager, frozenset[Path]]
 
 _encode = msgspec.json.Encoder().encode
 _TYPE = frozenset(("kind", "apiVersion"))
@@ -42,7 +42,7 @@ def key_of(namespace: str | None, name: str) -> str:
 
 
 @dataclass(slots=True)
-class Record:
+class StoredObject:
     """One stored version of one object. `owners`: of fields; kept only once it was applied."""
 
     key: str
@@ -69,31 +69,31 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoreEvent:
     """One change. `old` is the version before, None when added."""
 
     type: str
-    record: Record
-    old: Record | None
+    record: StoredObject
+    old: StoredObject | None
 
 
 class Table:
     """`floor` is the newest resourceVersion whose event history has lost: nothing older can be watched from."""
 
     def __init__(self, history: int) -> None:
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, StoredObject] = {}
         self._keys: list[str] = []  # in order, but for those that are new
         self._new: dict[str, None] = {}
-        self.history: deque[Event] = deque(maxlen=history)
+        self.history: deque[StoreEvent] = deque(maxlen=history)
         self.floor = 0
         self.watchers: set[Watcher] = set()
 
-    def put(self, record: Record) -> Event:
+    def put(self, record: StoredObject) -> StoreEvent:
         old = self.records.get(record.key)
         if old is None:
             self._insert(record.key)
         self.records[record.key] = record
-        return self._note(Event("MODIFIED" if old else "ADDED", record, old))
+        return self._note(StoreEvent("MODIFIED" if old else "ADDED", record, old))
 
     def _insert(self, key: str) -> None:
         if not self._new and (not self._keys or key > self._keys[-1]):
@@ -109,7 +109,7 @@ class Table:
             self._new = {}
         return self._keys
 
-    def remove(self, last: Record) -> Event:
+    def remove(self, last: StoredObject) -> StoreEvent:
         """`last` is the final version, which carries the resourceVersion of the deletion."""
         old = self.records.pop(last.key)
         if last.key in self._new:
@@ -117,9 +117,9 @@ class Table:
         else:
             keys = self._ordered()
             del keys[bisect_left(keys, last.key)]
-        return self._note(Event("DELETED", last, old))
+        return self._note(StoreEvent("DELETED", last, old))
 
-    def _note(self, event: Event) -> Event:
+    def _note(self, event: StoreEvent) -> StoreEvent:
         if len(self.history) == self.history.maxlen:
             self.floor = self.history[0].record.rv
         self.history.append(event)
@@ -132,7 +132,7 @@ class Table:
         self.history.clear()
         self.floor = rv
 
-    def since(self, rv: int) -> list[Event]:
+    def since(self, rv: int) -> list[StoreEvent]:
         """Events newer than `rv`, oldest first. Only right when rv >= floor."""
         newer = []
         for event in reversed(self.history):
@@ -150,16 +150,16 @@ class Table:
             low = max(low, bisect_left(keys, after + "\0"))
         return keys[low:high]
 
-    def select(self, namespace: str | None, wanted: Filter) -> Iterator[Record]:
+    def select(self, namespace: str | None, wanted: Filter) -> Iterator[StoredObject]:
         records = self.records
         for key in self.span(namespace):
             record = records[key]
             if not wanted or wanted.matches(record.obj):
                 yield record
 
-    def at(self, rv: int, namespace: str | None, after: str) -> tuple[list[str], Callable[[str], Record]]:
+    def at(self, rv: int, namespace: str | None, after: str) -> tuple[list[str], Callable[[str], StoredObject]]:
         """Keys of a namespace greater than `after`, and their records, as they were at `rv` (>= floor)."""
-        undo: dict[str, Record | None] = {event.record.key: event.old for event in reversed(self.since(rv))}
+        undo: dict[str, StoredObject | None] = {event.record.key: event.old for event in reversed(self.since(rv))}
         now = self.span(namespace, after)
         if not undo:
             return now, self.records.__getitem__

@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ServerCertificate:
     """PEM texts: the CA's certificate, and a serving certificate with its key."""
 
     ca: bytes
@@ -36,7 +36,7 @@ class Identity:
         return context
 
 
-def issue(names: tuple[str, ...] = ("localhost",), days: int = 30) -> Identity:
+def issue(names: tuple[str, ...] = ("localhost",), days: int = 30) -> ServerCertificate:
     """A new CA and a certificate for `names` and 127.0.0.1."""
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "stowage embedded CA")])
@@ -52,7 +52,7 @@ def issue(names: tuple[str, ...] = ("localhost",), days: int = 30) -> Identity:
     leaf = leaf.add_extension(x509.BasicConstraints(False, None), True).add_extension(_usage(ca=False), True)
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
     certificate = leaf.add_extension(issuer, False).sign(ca_key, hashes.SHA256())
-    return Identity(_pem(ca_cert), _pem(certificate), _key_pem(key))
+    return ServerCertificate(_pem(ca_cert), _pem(certificate), _key_pem(key))
 
 
 def _builder(

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 
 from api.fake.selectors import Filter
-from api.fake.table import Event, Record, Table
+from api.fake.table import StoredObject, StoreEvent, Table
 
 
 class Watcher:
@@ -24,18 +24,18 @@ class Watcher:
         self._table = table
         self._prefix = f"{namespace}/" if namespace else ""
         self._wanted = wanted
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[StoreEvent] = deque()
         self._ready = asyncio.Event()
         self.closed = False
         table.watchers.add(self)
 
-    def push(self, event: Event) -> None:
+    def push(self, event: StoreEvent) -> None:
         seen = self.see(event)
         if seen is not None:
             self._waiting.append(seen)
             self._ready.set()
 
-    def see(self, event: Event) -> Event | None:
+    def see(self, event: StoreEvent) -> StoreEvent | None:
         """The event as this watch shows it; None when it does not."""
         if self._prefix and not event.record.key.startswith(self._prefix):
             return None
@@ -43,14 +43,14 @@ class Watcher:
             return event
         return self._filtered(event)
 
-    def _filtered(self, event: Event) -> Event | None:
+    def _filtered(self, event: StoreEvent) -> StoreEvent | None:
         was = event.old is not None and self._wanted.matches(event.old.obj)
         is_now = event.type != "DELETED" and self._wanted.matches(event.record.obj)
         if is_now:
-            return Event("MODIFIED" if was else "ADDED", event.record, event.old)
-        return Event("DELETED", _last_seen(event), event.old) if was else None
+            return StoreEvent("MODIFIED" if was else "ADDED", event.record, event.old)
+        return StoreEvent("DELETED", _last_seen(event), event.old) if was else None
 
-    def drain(self) -> list[Event]:
+    def drain(self) -> list[StoreEvent]:
         """Everything that has happened since the last reading."""
         events = list(self._waiting)
         self._waiting.clear()
@@ -65,7 +65,7 @@ class Watcher:
             return False
         return True
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    async def __aiter__(self) -> AsyncIterator[StoreEvent]:
         while not self.closed:
             await self._ready.wait()
             for event in self.drain():
@@ -78,9 +78,9 @@ class Watcher:
         self._ready.set()
 
 
-def _last_seen(event: Event) -> Record:
+def _last_seen(event: StoreEvent) -> StoredObject:
     """For an object that left the selection: its last matching state at the resourceVersion of the change."""
     if event.type == "DELETED" or event.old is None:
         return event.record
     obj = {**event.old.obj, "metadata": {**event.old.obj["metadata"], "resourceVersion": str(event.record.rv)}}
-    return Record(event.record.key, obj, event.record.rv)
+    return StoredObject(event.record.key, obj, event.record.rv)

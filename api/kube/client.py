@@ -21,7 +21,7 @@ from api.kube.decode import DECODE_ERRORS, Decoder, decode_around, decode_dict, 
 from api.kube.resources import Resource
 from api.kube.settings import ClientSettings
 from api.kube.stream import WatchEvent
-from api.kube.transport import Call, Fence, Transport
+from api.kube.transport import ApiRequest, Fence, Transport
 from api.names import FIELD_MANAGER
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class Kube:
         self, resource: Resource, name: str, namespace: str | None = None, *, decode: Any = decode_dict
     ) -> Any:
         """One object. Raises NotFound, or InvalidObject when it does not decode."""
-        call = Call("GET", "get", resource.plural, resource.path(namespace, name))
+        call = ApiRequest("GET", "get", resource.plural, resource.path(namespace, name))
         return _decoded(resource, await self._transport.send(call), decoder_for(decode))
 
     @overload
@@ -184,7 +184,7 @@ class Kube:
             resourceVersion=resource_version,
             **{"continue": continue_},
         )
-        call = Call("GET", "list", resource.plural, resource.path(namespace), query)
+        call = ApiRequest("GET", "list", resource.plural, resource.path(namespace), query)
         answer = _decoded(resource, await self._transport.send(call), _read_list)
         meta = answer.metadata
         return Page(answer.items or [], meta.version, meta.continue_, meta.remaining)
@@ -217,12 +217,12 @@ class Kube:
             sendInitialEvents="true" if initial_events else None,
             resourceVersionMatch="NotOlderThan" if initial_events else None,
         )
-        call = Call("GET", "watch", resource.plural, resource.path(namespace), query)
+        call = ApiRequest("GET", "watch", resource.plural, resource.path(namespace), query)
         return self._transport.stream(call, silence)
 
     async def get_path(self, path: str) -> bytes:
         """A path that is no resource, such as `/version` or `/readyz`."""
-        return await self._transport.send(Call("GET", "get", path, path))
+        return await self._transport.send(ApiRequest("GET", "get", path, path))
 
     async def create(
         self, resource: Resource, obj: Object, namespace: str | None = None, *, dry_run: bool = False
@@ -332,7 +332,7 @@ class Kube:
     ) -> bytes:
         label = f"{resource.plural}/{subresource}" if subresource else resource.plural
         data = msgspec.json.encode(body)
-        call = Call(method, verb, label, path, query, data, content_type, repeatable, self._fence)
+        call = ApiRequest(method, verb, label, path, query, data, content_type, repeatable, self._fence)
         return await self._transport.send(call)
 
 

@@ -78,7 +78,7 @@ def decoder_for(item_type: type[T] | Decoder[T]) -> Decoder[T]:
     return cast("Decoder[T]", msgspec.json.Decoder(item_type).decode)
 
 
-class Identity(msgspec.Struct, frozen=True):
+class ObjectIdentity(msgspec.Struct, frozen=True):
     """The identity of an object. `uid` and `resource_version` are empty where the projected type does not carry them."""
 
     name: str
@@ -92,15 +92,15 @@ class Identity(msgspec.Struct, frozen=True):
         return object_key(self.namespace, self.name)
 
 
-def identity(obj: object) -> Identity:
+def identity(obj: object) -> ObjectIdentity:
     """Reads the identity of a dict, or of any type with `metadata.name` (`namespace`, `uid`, `resource_version`)."""
     if type(obj) is dict or isinstance(obj, Mapping):  # the first question is the cheap one
         meta = obj["metadata"]
-        return Identity(
+        return ObjectIdentity(
             meta.get("name", ""), meta.get("namespace") or "", meta.get("uid", ""), meta.get("resourceVersion", "")
         )
     meta = cast("Any", obj).metadata
-    return Identity(
+    return ObjectIdentity(
         meta.name,
         getattr(meta, "namespace", None) or "",
         getattr(meta, "uid", None) or "",
@@ -122,13 +122,13 @@ class _RawObject(msgspec.Struct):
 _raw_object = msgspec.json.Decoder(_RawObject)
 
 
-def raw_identity(data: bytes | msgspec.Raw) -> Identity | None:
+def raw_identity(data: bytes | msgspec.Raw) -> ObjectIdentity | None:
     """The identity straight from the wire, for objects that do not decode as their type; None when there is none."""
     try:
         meta = decode_around(_raw_object.decode, bytes(data)).metadata
     except msgspec.DecodeError:
         return None
-    return Identity(meta.name, meta.namespace, meta.uid, meta.resource_version)
+    return ObjectIdentity(meta.name, meta.namespace, meta.uid, meta.resource_version)
 
 
 def undecodable(kind: str, data: bytes | msgspec.Raw, error: Exception) -> InvalidObject:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from api.kube import metrics
-from api.kube.decode import Identity, identity
+from api.kube.decode import ObjectIdentity, identity
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class Store(Generic[T]):
         if old is not None and identity(old).uid == who.uid:
             self.upsert(obj)
 
-    def holds(self, who: Identity) -> bool:
+    def holds(self, who: ObjectIdentity) -> bool:
         """Whether the copy has this version, or a later one: so it is when the watch shows a write that was observed."""
         old = self._objects.get(who.key)
         if old is None or not who.resource_version:
@@ -205,14 +205,14 @@ class Store(Generic[T]):
             log.exception("handler failed", extra={"resource": self._label, "key": change.key, "change": change.type})
 
 
-def _is_same(new: Identity, was: Identity, obj: object, old: object) -> bool:
+def _is_same(new: ObjectIdentity, was: ObjectIdentity, obj: object, old: object) -> bool:
     """Equal versions; types that carry none are compared whole."""
     if new.resource_version or was.resource_version:
         return new.resource_version == was.resource_version and new.uid == was.uid
     return obj == old
 
 
-def _is_older(new: Identity, was: Identity) -> bool:
+def _is_older(new: ObjectIdentity, was: ObjectIdentity) -> bool:
     """Kubernetes orders resourceVersions of one resource as integers; what is no integer is never called older."""
     if new.resource_version.isdigit() and was.resource_version.isdigit():
         return int(new.resource_version) < int(was.resource_version)

@@ -31,7 +31,7 @@ Fence = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiRequest:
     """One request, ready to be sent. `resource` is a label for metrics and messages (`jobs`, `jobs/status`)."""
 
     method: str
@@ -64,14 +64,14 @@ class Transport:
             "User-Agent": settings.user_agent,
         }
 
-    async def send(self, call: Call) -> bytes:
+    async def send(self, call: ApiRequest) -> bytes:
         """The body of the answer, after as many tries as allowed. Raises ApiError, or what the fence raises."""
         try:
             return await self._authorized(call)
         except ApiError as error:
             return await self._again(call, error)
 
-    async def _again(self, call: Call, error: ApiError) -> bytes:
+    async def _again(self, call: ApiRequest, error: ApiError) -> bytes:
         """After a first failure. The retry machinery costs a third of a request, so most never enter it; one that does
         has the failure replayed as the first try."""
         failures = [error]
@@ -84,7 +84,7 @@ class Transport:
 
         return await retry.retrying(self.settings, call.repeatable)(again)
 
-    async def stream(self, call: Call, silence: float | None) -> AsyncGenerator[stream.WatchEvent, None]:
+    async def stream(self, call: ApiRequest, silence: float | None) -> AsyncGenerator[stream.WatchEvent, None]:
         """The events of a watch, sent once; `silence` is the longest wait for the next byte."""
         connect = self.settings.timeout
         patience = aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect, sock_read=silence)
@@ -106,7 +106,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(call, error, silence) from error
 
-    async def _authorized(self, call: Call) -> bytes:
+    async def _authorized(self, call: ApiRequest) -> bytes:
         """One try; after a refused token one more with a fresh token, if there is another."""
         token = await self.connection.authorization()
         try:
@@ -116,7 +116,7 @@ class Transport:
                 raise
         return await self._try(call, await self.connection.authorization())
 
-    async def _try(self, call: Call, token: str | None) -> bytes:
+    async def _try(self, call: ApiRequest, token: str | None) -> bytes:
         async with self._slots:
             await self._bucket.take()
             if call.fence is not None:
@@ -137,7 +137,7 @@ class Transport:
             raise stream.answer_error(response.status, response.headers, data)
         return data
 
-    def _request(self, call: Call, token: str | None, timeout: aiohttp.ClientTimeout) -> Any:
+    def _request(self, call: ApiRequest, token: str | None, timeout: aiohttp.ClientTimeout) -> Any:
         headers = dict(self._headers)
         if token:
             headers["Authorization"] = token
@@ -162,11 +162,11 @@ def _hang_up(response: aiohttp.ClientResponse) -> None:
         connection.transport.abort()
 
 
-def _count(call: Call, status: int) -> None:
+def _count(call: ApiRequest, status: int) -> None:
     metrics.REQUESTS.labels(call.verb, call.resource, str(status)).inc()
 
 
-def _unreachable(call: Call, error: Exception, seconds: float | None) -> Unreachable:
+def _unreachable(call: ApiRequest, error: Exception, seconds: float | None) -> Unreachable:
     """Whether the request left at all decides what may be repeated."""
     not_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     what = f"no answer within {seconds} s" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"

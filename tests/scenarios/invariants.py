@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api.assignment import Domain, decode
-from api.fake.store import Store
-from api.fake.table import Event
+from api.fake.store import Storage
+from api.fake.table import StoreEvent
 from api.kube.resources import NODES, PODS, WORKLOADS
 from api.meta import is_true
 from api.names import (
@@ -44,7 +44,7 @@ _PERIOD = 0.05
 class Invariants:
     """`broken` says what did not hold, in the order in which it happened."""
 
-    store: Store
+    store: Storage
     broken: list[str] = field(default_factory=list)
     writes: int = 0
     _nodes: dict[str, Obj] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Invariants:
 
     # ---- one write
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: StoreEvent) -> None:
         self.writes += 1
         obj, gone = event.record.obj, event.type == "DELETED"
         match obj["kind"]:

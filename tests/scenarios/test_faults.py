@@ -22,7 +22,7 @@ import pytest_asyncio
 
 from admission.cli.processes import COMMANDS
 from api.errors import ServerError
-from api.fake.faults import Faults, InjectedFault, Rates
+from api.fake.faults import FaultInjector, InjectedFault, Rates
 from api.fake.server import FakeSettings
 from api.kube.client import PatchKind
 from api.kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, NODES, PODS, VALIDATING_WEBHOOKS, Resource
@@ -83,14 +83,14 @@ class Storm:
     """The stage, its faults, and what is watched while they rage."""
 
     stage: Stage
-    faults: Faults
+    faults: FaultInjector
     invariants: Invariants
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def storm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Storm]:
     """One stage for the module."""
-    faults = Faults(victims=lambda token: token in COMMANDS, slowness=2.0)
+    faults = FaultInjector(victims=lambda token: token in COMMANDS, slowness=2.0)
     settings = FakeSettings(bookmark_seconds=BOOKMARKS, **faults.seams())
     async with embedded(tmp_path_factory.mktemp("storm"), ENVIRONMENT, settings) as stage:
         assert stage.server is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from admission.engine.model import AUTO_LEVEL, Flavor, NodeSelectorTerm, PodSet, Requirement, TopologyAsk
+from admission.engine.model import AUTO_LEVEL, Flavor, NodeSelectorRequirement, NodeSelectorTerm, PodSet, TopologyAsk
 from admission.engine.topology.tree.match import int64, untolerated
 
 
@@ -78,7 +78,7 @@ def _term_matches(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
     return all(_holds(one, labels[one.key]) for one in term.match_expressions if one.key in labels)
 
 
-def _holds(requirement: Requirement, value: str) -> bool:
+def _holds(requirement: NodeSelectorRequirement, value: str) -> bool:
     match requirement.operator:
         case "In":
             return value in requirement.values
@@ -92,7 +92,7 @@ def _holds(requirement: Requirement, value: str) -> bool:
             return False
 
 
-def _compares(requirement: Requirement, value: str) -> bool:
+def _compares(requirement: NodeSelectorRequirement, value: str) -> bool:
     left, right = int64(value), int64(requirement.values[0]) if len(requirement.values) == 1 else None
     if left is None or right is None:
         return False

@@ -1,6 +1,6 @@
 """The frame of a kind's own rules, and what several of them need.
 
-A `Rules` object belongs to one kind (kinds.py) and holds no state. The default does nothing: plain storage. Called by
+A `StorageRules` object belongs to one kind (kinds.py) and holds no state. The default does nothing: plain storage. Called by
 change.py, in the order default, prepare, check. `prepare_*` and `default` may change the object they are given, which
 nobody else holds yet; `check_*` only look.
 """
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from api.fake.status import Cause, Obj, immutable
 
 
-class Cluster(Protocol):
+class ClusterLookup(Protocol):
     """The little that rules ask of the rest of the cluster."""
 
     def now(self) -> str:
@@ -22,7 +22,7 @@ class Cluster(Protocol):
     def find(self, group: str, plural: str, name: str, namespace: str | None = None) -> Obj | None: ...
 
 
-class Rules:
+class StorageRules:
     """Plain storage. `webhook`: the webhook that judges this kind in a real cluster, in whose name it is refused here."""
 
     webhook = ""
@@ -30,26 +30,26 @@ class Rules:
     def default(self, obj: Obj) -> None:
         """Defaults of the type: at decoding, and again after mutating webhooks."""
 
-    def admit_create(self, cluster: Cluster, obj: Obj) -> None:
+    def admit_create(self, cluster: ClusterLookup, obj: Obj) -> None:
         """What the server's built-in admission plugins add, before any webhook."""
 
-    def admit_update(self, cluster: Cluster, obj: Obj) -> None:
+    def admit_update(self, cluster: ClusterLookup, obj: Obj) -> None:
         """The same for an update."""
 
-    def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
+    def prepare_create(self, cluster: ClusterLookup, obj: Obj) -> None:
         """What creation sets whatever was sent; runs when uid and name are known."""
 
-    def prepare_update(self, cluster: Cluster, new: Obj, old: Obj) -> None:
+    def prepare_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> None:
         """What an update sets whatever was sent (main resource only)."""
 
-    def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
+    def check_create(self, cluster: ClusterLookup, obj: Obj) -> list[Cause]:
         return []
 
     def check_transition(self, new: Obj, old: Obj) -> list[Cause]:
         """CEL transition rules of the kind's CRD, where we lean on them: decided before any webhook."""
         return []
 
-    def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
+    def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         return []
 
     def grace(self, obj: Obj, asked: int | None) -> int | None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from api.fake.rules.base import Cluster, Rules, fixed
+from api.fake.rules.base import ClusterLookup, StorageRules, fixed
 from api.fake.status import Cause, Obj, invalid_value, required
 
 _ACCEPTED = "the initial names have been accepted"
 
 
-class NamespaceRules(Rules):
-    def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
+class NamespaceRules(StorageRules):
+    def prepare_create(self, cluster: ClusterLookup, obj: Obj) -> None:
         obj["spec"] = {"finalizers": ["kubernetes"]}
         obj["status"] = {"phase": "Active"}
         obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), **_name_label(obj)}
 
-    def prepare_update(self, cluster: Cluster, new: Obj, old: Obj) -> None:
+    def prepare_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> None:
         new["spec"] = old["spec"]
         new["metadata"]["labels"] = {**(new["metadata"].get("labels") or {}), **_name_label(new)}
 
@@ -25,7 +25,7 @@ def _name_label(obj: Obj) -> dict[str, str]:
     return {"kubernetes.io/metadata.name": obj["metadata"]["name"]}
 
 
-class SecretRules(Rules):
+class SecretRules(StorageRules):
     def default(self, obj: Obj) -> None:
         """Plain strings become part of `data`; they are never read back."""
         obj.setdefault("type", "Opaque")
@@ -33,12 +33,12 @@ class SecretRules(Rules):
             obj.setdefault("data", {})[name] = b64encode(text.encode()).decode()
 
 
-class PriorityClassRules(Rules):
+class PriorityClassRules(StorageRules):
     def default(self, obj: Obj) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
         obj.setdefault("value", 0)
 
-    def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
+    def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         return [
             Cause("FieldValueForbidden", "Forbidden: may not be changed in an update.", name)
             for name in ("value", "preemptionPolicy")
@@ -46,8 +46,8 @@ class PriorityClassRules(Rules):
         ]
 
 
-class CrdRules(Rules):
-    def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
+class CrdRules(StorageRules):
+    def prepare_create(self, cluster: ClusterLookup, obj: Obj) -> None:
         """The names are accepted at once: there is no other server to agree with."""
         now, names = cluster.now(), dict(obj["spec"]["names"])
         names.setdefault("singular", names["kind"].lower())
@@ -65,11 +65,11 @@ class CrdRules(Rules):
             "storedVersions": stored,
         }
 
-    def prepare_update(self, cluster: Cluster, new: Obj, old: Obj) -> None:
+    def prepare_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> None:
         new["spec"]["names"] = {**old["spec"]["names"], **new["spec"]["names"]}
         new["spec"].setdefault("conversion", {"strategy": "None"})
 
-    def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
+    def check_create(self, cluster: ClusterLookup, obj: Obj) -> list[Cause]:
         spec = obj["spec"]
         causes = [required(f"spec.{name}") for name in ("group", "scope") if not spec.get(name)]
         wanted = f"{spec['names']['plural']}.{spec.get('group')}"
@@ -82,11 +82,11 @@ class CrdRules(Rules):
             causes.append(invalid_value("spec.versions", spec["versions"], why))
         return causes
 
-    def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
+    def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         return fixed(new["spec"], old["spec"], "spec", "scope", "group")
 
 
-class WebhookRules(Rules):
+class WebhookRules(StorageRules):
     def default(self, obj: Obj) -> None:
         for hook in obj.get("webhooks") or ():
             hook.setdefault("failurePolicy", "Fail")
@@ -101,7 +101,7 @@ class WebhookRules(Rules):
             if service := (hook.get("clientConfig") or {}).get("service"):
                 service.setdefault("port", 443)
 
-    def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
+    def check_create(self, cluster: ClusterLookup, obj: Obj) -> list[Cause]:
         causes: list[Cause] = []
         for i, hook in enumerate(obj.get("webhooks") or ()):
             needed = ("name", "sideEffects", "admissionReviewVersions")
@@ -112,5 +112,5 @@ class WebhookRules(Rules):
                 causes.append(invalid_value(f"webhooks[{i}].timeoutSeconds", timeout, why))
         return causes
 
-    def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
+    def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         return self.check_create(cluster, new)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.fake.rules.base import Cluster, Rules, fixed, same, truthy
+from api.fake.rules.base import ClusterLookup, StorageRules, fixed, same, truthy
 from api.fake.rules.pods import check_pod_spec
 from api.fake.rules.podspec import default_pod_spec
 from api.fake.status import Cause, Obj, immutable, invalid_value, required, unsupported
@@ -21,7 +21,7 @@ _UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 
 
-class JobRules(Rules):
+class JobRules(StorageRules):
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         default_job_spec(spec)
@@ -29,15 +29,15 @@ class JobRules(Rules):
         if labels and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = labels  # the very same map: it gets the controller's labels, too
 
-    def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
+    def prepare_create(self, cluster: ClusterLookup, obj: Obj) -> None:
         obj["status"] = {}
         _generate_selector(obj)
         self.default(obj)
 
-    def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
+    def check_create(self, cluster: ClusterLookup, obj: Obj) -> list[Cause]:
         return _check_spec(obj["spec"], obj["metadata"])
 
-    def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
+    def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         spec, was = new["spec"], old["spec"]
         causes = [
             *_check_spec(spec, new["metadata"]),

@@ -6,7 +6,7 @@ and gates may change; nothing else of replicatedJobs, ever. The JobSet controlle
 
 from __future__ import annotations
 
-from api.fake.rules.base import Cluster, Rules, fixed, same
+from api.fake.rules.base import ClusterLookup, StorageRules, fixed, same
 from api.fake.status import Cause, Obj, duplicate, immutable
 
 _TEMPLATE_META = ("labels", "annotations")
@@ -16,7 +16,7 @@ _CEL_IMMUTABLE = ("failurePolicy", "network", "startupPolicy", "successPolicy", 
 _IMMUTABLE = ("managedBy", "coordinator")
 
 
-class JobSetRules(Rules):
+class JobSetRules(StorageRules):
     webhook = "vjobset.kb.io"
 
     def default(self, obj: Obj) -> None:
@@ -31,7 +31,7 @@ class JobSetRules(Rules):
         if spec.get("failurePolicy") is not None:
             spec["failurePolicy"].setdefault("restartStrategy", "Recreate")
 
-    def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
+    def check_create(self, cluster: ClusterLookup, obj: Obj) -> list[Cause]:
         names = [child.get("name") for child in obj["spec"].get("replicatedJobs") or ()]
         repeated = [i for i, name in enumerate(names) if name in names[:i]]
         return [duplicate(f"spec.replicatedJobs[{i}]", {"name": names[i]}) for i in repeated]
@@ -44,7 +44,7 @@ class JobSetRules(Rules):
             if name in spec and name in was and not same(spec[name], was[name])
         ]
 
-    def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
+    def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         spec, was = new["spec"], old["spec"]
         before, after = was.get("replicatedJobs") or [], spec.get("replicatedJobs") or []
         if (spec.get("suspend") or was.get("suspend")) and len(before) == len(after):

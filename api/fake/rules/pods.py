@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.fake.rules.base import Cluster, Rules, same
+from api.fake.rules.base import ClusterLookup, StorageRules, same
 from api.fake.rules.podspec import default_pod_spec
-from api.fake.status import Cause, Obj, Resource, forbidden, forbidden_field, invalid_value, required
+from api.fake.status import Cause, Obj, ResourceRef, forbidden, forbidden_field, invalid_value, required
 
 _UPDATABLE = (
     "`spec.containers[*].image`",
@@ -21,36 +21,36 @@ _UPDATABLE = (
     "`spec.tolerations` (only additions to existing tolerations)",
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
 )
-_PODS = Resource("", "pods", "Pod")
+_PODS = ResourceRef("", "pods", "Pod")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
-class PodRules(Rules):
+class PodRules(StorageRules):
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         default_pod_spec(spec)
         spec.setdefault("enableServiceLinks", True)
         _default_requests(spec)
 
-    def admit_create(self, cluster: Cluster, obj: Obj) -> None:
+    def admit_create(self, cluster: ClusterLookup, obj: Obj) -> None:
         _priority(cluster, obj)
         _default_tolerations(obj["spec"])
 
-    def admit_update(self, cluster: Cluster, obj: Obj) -> None:
+    def admit_update(self, cluster: ClusterLookup, obj: Obj) -> None:
         _default_tolerations(obj["spec"])
 
-    def prepare_create(self, cluster: Cluster, obj: Obj) -> None:
+    def prepare_create(self, cluster: ClusterLookup, obj: Obj) -> None:
         obj["status"] = {"phase": "Pending", "qosClass": _qos(obj["spec"])}
         if obj["spec"].get("schedulingGates"):
             gated: Obj = {"type": "PodScheduled", "status": "False", "lastProbeTime": None}
             gated |= {"lastTransitionTime": cluster.now(), "reason": "SchedulingGated", "message": GATED_MESSAGE}
             obj["status"]["conditions"] = [gated]
 
-    def check_create(self, cluster: Cluster, obj: Obj) -> list[Cause]:
+    def check_create(self, cluster: ClusterLookup, obj: Obj) -> list[Cause]:
         return check_pod_spec(obj["spec"], "spec")
 
-    def check_update(self, cluster: Cluster, new: Obj, old: Obj) -> list[Cause]:
+    def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         return check_pod_update(new["spec"], old["spec"])
 
     def grace(self, obj: Obj, asked: int | None) -> int | None:
@@ -68,7 +68,7 @@ def _default_requests(spec: Obj) -> None:
             container["resources"]["requests"] = {**limits, **(container["resources"].get("requests") or {})}
 
 
-def _priority(cluster: Cluster, pod: Obj) -> None:
+def _priority(cluster: ClusterLookup, pod: Obj) -> None:
     """The Priority plugin: the class's value, or 403."""
     spec = pod["spec"]
     name = spec.get("priorityClassName")

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Iterable
 from typing import ClassVar
 
-from api.fake.status import Obj, Refusal
-from api.fake.store import Store
-from api.fake.table import Event
+from api.fake.status import Obj, StatusError
+from api.fake.store import Storage
+from api.fake.table import StoreEvent
 from api.kube.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -25,14 +25,14 @@ class Worker:
 
     kinds: ClassVar[tuple[Resource, ...]]
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Storage) -> None:
         self.store = store
         self._watches = [(kind, store.watch(kind)) for kind in self.kinds]
         self._keys: dict[str, None] = {}  # in the order in which they were touched
         self._timers: list[tuple[float, str]] = []
         self._started = False
 
-    def seen(self, kind: Resource, event: Event) -> None:
+    def seen(self, kind: Resource, event: StoreEvent) -> None:
         raise NotImplementedError
 
     def sync(self, key: str) -> None:
@@ -61,7 +61,7 @@ class Worker:
         for key in keys:
             try:
                 self.sync(key)
-            except Refusal as refused:
+            except StatusError as refused:
                 # the real one retries with a backoff; here the next change of the object is the next try
                 log.warning("%s: %s: %s", type(self).__name__, key, refused.message)
             except ValueError as unreadable:
@@ -79,7 +79,7 @@ class Worker:
             for kind, watch in self._watches:
                 watch.drain()
                 for record in self.store.table(kind).records.values():
-                    self.seen(kind, Event("ADDED", record, None))
+                    self.seen(kind, StoreEvent("ADDED", record, None))
         for kind, watch in self._watches:
             for event in watch.drain():
                 self.seen(kind, event)
@@ -99,7 +99,7 @@ class Owned:
         self._kind = kind
         self._keys: dict[str, dict[str, None]] = {}
 
-    def note(self, event: Event) -> str | None:
+    def note(self, event: StoreEvent) -> str | None:
         """Follows one dependent's event; the key of its controller."""
         obj, key = event.record.obj, event.record.key
         ref = controller_of(obj)

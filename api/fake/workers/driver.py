@@ -14,16 +14,16 @@ from collections.abc import Sequence
 
 from api.fake.kinds import Ref
 from api.fake.selectors import EVERYTHING
-from api.fake.store import Store
-from api.fake.table import Event
+from api.fake.store import Storage
+from api.fake.table import StoreEvent
 from api.fake.watch import Watcher
 from api.fake.workers.base import Worker
-from api.fake.workers.jobs import JobController
-from api.fake.workers.jobsets import JobSetController
+from api.fake.workers.jobs import JobWorker
+from api.fake.workers.jobsets import JobSetWorker
 from api.fake.workers.kubelet import Kubelet
-from api.fake.workers.scheduler import Scheduler
+from api.fake.workers.scheduler import PodScheduler
 
-ALL: tuple[type[Worker], ...] = (JobSetController, JobController, Scheduler, Kubelet)
+ALL: tuple[type[Worker], ...] = (JobSetWorker, JobWorker, PodScheduler, Kubelet)
 _ROUNDS = 10_000
 _IDLE = 3600.0
 
@@ -31,7 +31,7 @@ _IDLE = 3600.0
 class Workers:
     """`kinds` leaves some out: a test may want pods without a scheduler."""
 
-    def __init__(self, store: Store, kinds: Sequence[type[Worker]] = ALL) -> None:
+    def __init__(self, store: Storage, kinds: Sequence[type[Worker]] = ALL) -> None:
         self.store = store
         self._workers = [kind(store) for kind in kinds]
 
@@ -53,7 +53,7 @@ class Workers:
     async def run(self) -> None:
         """In real time: the store's clock must be that of the world."""
         bell = asyncio.Event()
-        watches = [_Bell(self.store, place, bell) for worker in self._workers for place in worker.kinds]
+        watches = [_WakeUp(self.store, place, bell) for worker in self._workers for place in worker.kinds]
         try:
             while True:
                 bell.clear()
@@ -79,12 +79,12 @@ class Workers:
             worker.close()
 
 
-class _Bell(Watcher):
+class _WakeUp(Watcher):
     """Rings at every event of one kind and keeps none."""
 
-    def __init__(self, store: Store, kind: Ref, bell: asyncio.Event) -> None:
+    def __init__(self, store: Storage, kind: Ref, bell: asyncio.Event) -> None:
         super().__init__(store.table(kind), None, EVERYTHING)
         self._bell = bell
 
-    def push(self, event: Event) -> None:
+    def push(self, event: StoreEvent) -> None:
         self._bell.set()

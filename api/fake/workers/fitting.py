@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from api.pods import Node, NodeSelectorTerm, PodSpec, Requirement, Taint, Toleration, effective_requests
+from api.pods import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration, effective_requests
 from api.quantity import PODS, Resources, parse_list
 
 _UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -96,7 +96,7 @@ def _term_holds(term: NodeSelectorTerm, node: Node) -> bool:
     )
 
 
-def _holds(item: Requirement, values: Mapping[str, str]) -> bool:
+def _holds(item: NodeSelectorRequirement, values: Mapping[str, str]) -> bool:
     given = values.get(item.key)
     match item.operator:
         case "In":

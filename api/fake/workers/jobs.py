@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from api.fake.patch import clone
 from api.fake.status import Obj
-from api.fake.store import Store
-from api.fake.table import Event
+from api.fake.store import Storage
+from api.fake.table import StoreEvent
 from api.fake.workers import indexes, jobpods
 from api.fake.workers.base import Owned, Worker, controller_of, holds, set_condition
 from api.kube.resources import JOBS, PODS, Resource
@@ -25,17 +25,17 @@ _SUCCESS = ("CompletionsReached", "Reached expected number of succeeded pods")
 _FAILURE = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 
 
-class JobController(Worker):
+class JobWorker(Worker):
     """Steps every Job that is its own to manage."""
 
     kinds: ClassVar[tuple[Resource, ...]] = (JOBS, PODS)
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Storage) -> None:
         super().__init__(store)
         self._pods = Owned("Job")
         self._not_before: dict[str, float] = {}  # uid: the backoff after failures ends
 
-    def seen(self, kind: Resource, event: Event) -> None:
+    def seen(self, kind: Resource, event: StoreEvent) -> None:
         if kind is JOBS:
             self.look_at(event.record.key)
         elif owner := self._pods.note(event):

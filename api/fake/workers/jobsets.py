@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from api.fake.patch import clone
 from api.fake.status import Obj
-from api.fake.store import DeleteOptions, Store
-from api.fake.table import Event
+from api.fake.store import DeleteOptions, Storage
+from api.fake.table import StoreEvent
 from api.fake.workers import children
 from api.fake.workers.base import Owned, Worker, controller_of, holds, set_condition
 from api.kube.resources import JOBS, JOBSETS, Resource
@@ -22,16 +22,16 @@ MANAGER = "jobset.sigs.k8s.io/jobset-controller"
 _FOREGROUND = DeleteOptions("Foreground")
 
 
-class JobSetController(Worker):
+class JobSetWorker(Worker):
     """Steps every JobSet that is its own to manage."""
 
     kinds: ClassVar[tuple[Resource, ...]] = (JOBSETS, JOBS)
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Storage) -> None:
         super().__init__(store)
         self._jobs = Owned("JobSet")
 
-    def seen(self, kind: Resource, event: Event) -> None:
+    def seen(self, kind: Resource, event: StoreEvent) -> None:
         if kind is JOBSETS:
             self.look_at(event.record.key)
         elif owner := self._jobs.note(event):

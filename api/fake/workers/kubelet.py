@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from api.duration import seconds
 from api.fake.status import Obj
-from api.fake.store import DeleteOptions, Store
-from api.fake.table import Event
+from api.fake.store import DeleteOptions, Storage
+from api.fake.table import StoreEvent
 from api.fake.workers.base import Worker, holds
 from api.kube.resources import NODES, PODS, Resource
 from api.names import MANAGED_FINALIZER
@@ -29,11 +29,11 @@ class Kubelet(Worker):
 
     kinds: ClassVar[tuple[Resource, ...]] = (NODES, PODS)
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Storage) -> None:
         super().__init__(store)
         self._since: dict[str, float] = {}  # uid: when the pod began to run, finer than its status says
 
-    def seen(self, kind: Resource, event: Event) -> None:
+    def seen(self, kind: Resource, event: StoreEvent) -> None:
         if event.type == "DELETED":
             self._since.pop(event.record.uid, None)
         elif kind is NODES or event.record.obj["spec"].get("nodeName"):

@@ -12,8 +12,8 @@ from typing import ClassVar
 import msgspec
 
 from api.fake.status import Obj
-from api.fake.store import Store
-from api.fake.table import Event
+from api.fake.store import Storage
+from api.fake.table import StoreEvent
 from api.fake.workers.base import Worker
 from api.fake.workers.fitting import allocatable, named_nodes, refusal, requests, shortage, unschedulable
 from api.kube.resources import NODES, PODS, Resource
@@ -23,12 +23,12 @@ from api.quantity import Resources
 NAME = "default-scheduler"
 
 
-class Scheduler(Worker):
+class PodScheduler(Worker):
     """Keeps what is free on each node, and places one pod after the other."""
 
     kinds: ClassVar[tuple[Resource, ...]] = (NODES, PODS)
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Storage) -> None:
         super().__init__(store)
         self._nodes: dict[str, Node] = {}
         self._free: dict[str, Resources] = {}
@@ -37,13 +37,13 @@ class Scheduler(Worker):
 
     # ---- what it follows
 
-    def seen(self, kind: Resource, event: Event) -> None:
+    def seen(self, kind: Resource, event: StoreEvent) -> None:
         if kind is NODES:
             self._node_seen(event)
         else:
             self._pod_seen(event)
 
-    def _node_seen(self, event: Event) -> None:
+    def _node_seen(self, event: StoreEvent) -> None:
         name = event.record.key
         self._nodes.pop(name, None)
         if event.type != "DELETED":
@@ -51,7 +51,7 @@ class Scheduler(Worker):
         self._account(name)
         self._wake()
 
-    def _pod_seen(self, event: Event) -> None:
+    def _pod_seen(self, event: StoreEvent) -> None:
         key, obj = event.record.key, event.record.obj
         node = obj["spec"].get("nodeName")
         ended = obj.get("status", {}).get("phase") in ("Succeeded", "Failed")

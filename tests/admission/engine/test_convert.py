@@ -73,7 +73,7 @@ def test_a_workload_with_all_that_the_engine_reads() -> None:
                 node_selector={"disk": "ssd"},
                 affinity=(
                     model.NodeSelectorTerm(
-                        match_expressions=(model.Requirement(key="z", operator="In", values=("a",)),)
+                        match_expressions=(model.NodeSelectorRequirement(key="z", operator="In", values=("a",)),)
                     ),
                 ),
                 tolerations=(model.Toleration(key="k", operator="Exists"),),

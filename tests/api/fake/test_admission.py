@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from api.fake.calls import Context, User
+from api.fake.calls import Context, UserInfo
 from api.fake.deletion import DeleteOptions
-from api.fake.request import Options, Target
+from api.fake.request import RequestTarget, WriteOptions
 from api.fake.server import FakeServer, FakeSettings
-from api.fake.status import Refusal
+from api.fake.status import StatusError
 from api.fake.tls import issue
 from api.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 
@@ -62,7 +62,7 @@ class Hooks:
 
     async def create(self, obj: Obj, context: Context | None = None, dry_run: bool = False) -> Obj:
         kind = self.server.store.kind(CONFIG_MAPS)
-        target, options = Target(kind, "v1", "default"), Options(dry_run=dry_run)
+        target, options = RequestTarget(kind, "v1", "default"), WriteOptions(dry_run=dry_run)
         return (await self.server.calls.create(target, obj, options, context or Context())).obj
 
 
@@ -107,7 +107,7 @@ async def test_mutating_webhooks_change_the_object_in_order_then_validating_ones
 
 async def test_what_a_webhook_is_told(hooks: Hooks) -> None:
     hooks.register("/look", allow)
-    user = User("system:serviceaccount:a:b", ("system:authenticated",))
+    user = UserInfo("system:serviceaccount:a:b", ("system:authenticated",))
     await hooks.create(config_map(), Context(user), dry_run=True)
     (review,) = hooks.asked
     assert review["kind"] == {"group": "", "version": "v1", "kind": "ConfigMap"}
@@ -121,9 +121,9 @@ async def test_what_a_webhook_is_told(hooks: Hooks) -> None:
 async def test_update_and_delete_carry_the_old_object(hooks: Hooks) -> None:
     await hooks.create(config_map())
     hooks.register("/look", allow)
-    target = Target(hooks.server.store.kind(CONFIG_MAPS), "v1", "default", "x")
+    target = RequestTarget(hooks.server.store.kind(CONFIG_MAPS), "v1", "default", "x")
     body = {"data": {"a": "2"}}
-    await hooks.server.calls.patch(target, body, "application/merge-patch+json", Options(), Context())
+    await hooks.server.calls.patch(target, body, "application/merge-patch+json", WriteOptions(), Context())
     await hooks.server.calls.delete(target, DeleteOptions(), Context())
     update, delete = hooks.asked
     assert (update["operation"], update["oldObject"]["data"], update["object"]["data"]) == (
@@ -145,7 +145,7 @@ DENIALS = [
 @pytest.mark.parametrize(("status", "code", "reason", "end"), DENIALS)
 async def test_denials(hooks: Hooks, status: Obj | None, code: int, reason: str, end: str) -> None:
     hooks.register("/no", lambda _: {"allowed": False, "status": status})
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         await hooks.create(config_map())
     assert (refused.value.status, refused.value.reason) == (code, reason)
     assert refused.value.message == f'admission webhook "no.stowage.dev" denied the request{end}'
@@ -158,7 +158,7 @@ async def test_a_webhook_that_cannot_be_reached(hooks: Hooks, policy: str) -> No
     if policy == "Ignore":
         assert (await hooks.create(config_map()))["data"] == {"a": "1"}
         return
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         await hooks.create(config_map())
     assert (refused.value.status, refused.value.reason) == (500, "InternalError")
     assert 'failed calling webhook "gone.stowage.dev": failed to call webhook: Post' in refused.value.message
@@ -168,7 +168,7 @@ async def test_a_webhook_that_cannot_be_reached(hooks: Hooks, policy: str) -> No
 async def test_a_certificate_of_another_ca_is_a_failure(hooks: Hooks) -> None:
     other = base64.b64encode(issue().ca).decode()
     hooks.register("/look", allow, clientConfig={"url": hooks.url + "/look", "caBundle": other})
-    with pytest.raises(Refusal, match="certificate verify failed"):
+    with pytest.raises(StatusError, match="certificate verify failed"):
         await hooks.create(config_map())
 
 
@@ -228,7 +228,7 @@ async def test_who_is_asked_by_selectors_and_conditions(hooks: Hooks) -> None:
 async def test_a_condition_that_fails_counts_as_a_failing_webhook(hooks: Hooks) -> None:
     condition = {"name": "broken", "expression": "object.nothing == 1"}
     hooks.register("/look", allow, matchConditions=[condition])
-    with pytest.raises(Refusal, match="no such key: nothing"):
+    with pytest.raises(StatusError, match="no such key: nothing"):
         await hooks.create(config_map())
 
 
@@ -243,9 +243,9 @@ async def test_what_a_webhook_leaves_is_defaulted_again(hooks: Hooks) -> None:
     bare = [{"name": "c", "image": "i"}]
     patch = patching({"op": "replace", "path": "/spec/containers", "value": bare})
     hooks.register("/bare", patch, mutating=True, resource="pods")
-    target = Target(hooks.server.store.kind(PODS), "v1", "default")
+    target = RequestTarget(hooks.server.store.kind(PODS), "v1", "default")
     pod = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "other", "image": "j"}]}}
-    made = await hooks.server.calls.create(target, pod, Options(), Context())
+    made = await hooks.server.calls.create(target, pod, WriteOptions(), Context())
     assert made.obj["spec"]["containers"][0]["imagePullPolicy"] == "Always"
 
 

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from api.fake.faults import Faults, InjectedFault, Rates
+from api.fake.faults import FaultInjector, InjectedFault, Rates
 from api.fake.server import FakeServer, FakeSettings
-from api.fake.store import Store
+from api.fake.store import Storage
 from api.kube.resources import Resource
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -22,8 +22,8 @@ WAIT = 60.0
 @asynccontextmanager
 async def stormy(
     rates: Rates, seed: int = 0, *, token: str = "victim"
-) -> AsyncIterator[tuple[Faults, Store, aiohttp.ClientSession]]:
-    faults = Faults(victims=lambda given: given == "victim", slowness=0.01, lag=0.01)
+) -> AsyncIterator[tuple[FaultInjector, Storage, aiohttp.ClientSession]]:
+    faults = FaultInjector(victims=lambda given: given == "victim", slowness=0.01, lag=0.01)
     settings = FakeSettings(tls=False, tokens={"victim": "v", "spared": "s"}, bookmark_seconds=0.05, **faults.seams())
     async with FakeServer(settings) as server:
         headers = {"Authorization": f"Bearer {token}"}

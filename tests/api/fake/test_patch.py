@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.fake.patch import clone, json_patch, merge_patch
-from api.fake.status import Refusal
+from api.fake.status import StatusError
 from api.fake.strategic import strategic_merge
 
 DOCUMENT = {"a": [1, 2, 3], "b": {"c": "d", "x/y": 1, "m~n": 2}}
@@ -48,7 +48,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("operations", "status"), BROKEN)
 def test_json_patches_that_do_not_apply(operations: Any, status: int) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         json_patch(DOCUMENT, operations)
     assert refused.value.status == status
 
@@ -150,5 +150,5 @@ def test_strategic_merge(target: dict[str, Any], patch: dict[str, Any], expected
 
 
 def test_a_list_item_without_its_key_is_a_bad_request() -> None:
-    with pytest.raises(Refusal, match="does not contain declared merge key: name"):
+    with pytest.raises(StatusError, match="does not contain declared merge key: name"):
         strategic_merge(GATES, {"spec": {"schedulingGates": [{"nom": "x"}]}}, "Pod")

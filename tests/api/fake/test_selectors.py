@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.fake import selectors
-from api.fake.status import Refusal
+from api.fake.status import StatusError
 
 LABELS = {"tier": "web", "n": "5", "kueue.x-k8s.io/queue-name": "main"}
 
@@ -40,7 +40,7 @@ def test_label_terms(text: str, expected: bool) -> None:
 
 @pytest.mark.parametrize("text", ["a b", "=x", "-a=1", "in (a)"])
 def test_what_is_no_selector_is_a_bad_request(text: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         selectors.parse_labels(text)
     assert refused.value.status == 400
 
@@ -83,5 +83,5 @@ def test_field_terms(text: str, expected: bool) -> None:
 
 
 def test_fields_that_a_kind_does_not_offer() -> None:
-    with pytest.raises(Refusal, match=r"field label not supported: spec\.x"):
+    with pytest.raises(StatusError, match=r"field label not supported: spec\.x"):
         selectors.parse_fields("spec.x=1", lambda field: field == "metadata.name")

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from api.fake.request import Target
+from api.fake.request import RequestTarget
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.resources import CONFIG_MAPS, PODS
 
@@ -134,7 +134,7 @@ async def test_a_request_can_be_taken_over() -> None:
 
 
 async def test_what_a_watch_sends_can_be_cut() -> None:
-    async def cut(_: web.Request, target: Target, data: bytes) -> bytes | None:
+    async def cut(_: web.Request, target: RequestTarget, data: bytes) -> bytes | None:
         assert target.kind.plural == "configmaps"
         return None if b"m1" in data else data
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.fake.table import Record, Table
+from api.fake.table import StoredObject, Table
 
 Step = tuple[str, bool]
 STEPS = st.lists(st.tuples(st.sampled_from(["a/x", "a/y", "b/x", "ab/x", "a-b/z", "b/a"]), st.booleans()), max_size=30)
 
 
-def _record(key: str, rv: int) -> Record:
+def _record(key: str, rv: int) -> StoredObject:
     namespace, _, name = key.partition("/")
-    return Record(key, {"metadata": {"name": name, "namespace": namespace, "resourceVersion": str(rv)}}, rv)
+    return StoredObject(key, {"metadata": {"name": name, "namespace": namespace, "resourceVersion": str(rv)}}, rv)
 
 
 def _seen(table: Table, rv: int, namespace: str | None = None, after: str = "") -> list[tuple[str, int]]:
@@ -49,7 +49,7 @@ def test_a_full_history_moves_its_floor() -> None:
 
 
 def test_bytes_are_made_once_and_typed_on_demand() -> None:
-    record = Record("a/x", {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}}, 1)
+    record = StoredObject("a/x", {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}}, 1)
     assert record.body == b'{"metadata":{"name":"x"}}'
     assert record.body is record.body
     assert record.typed("Thing", "g/v2") == b'{"kind":"Thing","apiVersion":"g/v2","metadata":{"name":"x"}}'

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from api.errors import AlreadyExists, Conflict, NotFound, Unauthorized, Unreachable
-from api.fake.request import Target
+from api.fake.request import RequestTarget
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.events import NORMAL, EventRecorder, ref_to
@@ -44,7 +44,7 @@ class Faults:
             {"kind": "Status", "code": code, "reason": "Spoiled", "message": "on request"}, status=code
         )
 
-    async def on_send(self, _: web.Request, __: Target, data: bytes) -> bytes | None:
+    async def on_send(self, _: web.Request, __: RequestTarget, data: bytes) -> bytes | None:
         if self.drop_lines:
             self.drop_lines -= 1
             return None
@@ -221,7 +221,7 @@ async def test_two_candidates_share_a_lease(tmp_path: Path) -> None:
 async def test_a_refresh_shows_what_a_silent_watch_kept_back(tmp_path: Path) -> None:
     silent = asyncio.Event()
 
-    async def swallow(_: web.Request, __: Target, data: bytes) -> bytes:
+    async def swallow(_: web.Request, __: RequestTarget, data: bytes) -> bytes:
         return b"" if silent.is_set() else data
 
     async with connected(tmp_path, on_send=swallow) as (_, kube), informed(kube) as informer:

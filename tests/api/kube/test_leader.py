@@ -15,7 +15,7 @@ from api.errors import AlreadyExists, Conflict, NotFound, NotLeader, ServerError
 from api.kube.client import Kube
 from api.kube.leader import LeaderElection
 from api.kube.settings import LeaderSettings
-from api.kube.transport import Call, Transport
+from api.kube.transport import ApiRequest, Transport
 from tests.api.kube.clock import ManualClock, settle, until
 
 
@@ -30,7 +30,7 @@ class LeaseServer:
         self.hanging: set[str] = set()
         self._requests: set[asyncio.Task[bytes]] = set()
 
-    def take(self, who: str, call: Call) -> asyncio.Task[bytes]:
+    def take(self, who: str, call: ApiRequest) -> asyncio.Task[bytes]:
         """The answer to come."""
         request = asyncio.create_task(self._handle(who, call))
         self._requests.add(request)
@@ -42,7 +42,7 @@ class LeaseServer:
         self.hanging.clear()
         await asyncio.gather(*self._requests, return_exceptions=True)
 
-    async def _handle(self, who: str, call: Call) -> bytes:
+    async def _handle(self, who: str, call: ApiRequest) -> bytes:
         await asyncio.sleep(0)
         if who in self.cut_off:
             raise ServerError(500, "InternalError", "cut off")
@@ -78,7 +78,7 @@ class Wire(Transport):
     def __init__(self, server: LeaseServer, clock: ManualClock, who: str, timeout: float) -> None:
         self.server, self.clock, self.who, self.timeout = server, clock, who, timeout
 
-    async def send(self, call: Call) -> bytes:
+    async def send(self, call: ApiRequest) -> bytes:
         until = self.clock.now() + self.timeout
         answer = self.server.take(self.who, call)
         while not answer.done():

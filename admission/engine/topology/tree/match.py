@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admission.engine.model import Node, NodeSelectorTerm, PreferredTerm, Requirement, Taint, Toleration
+from admission.engine.model import Node, NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
 from admission.engine.topology.tree.level import Bools, Ints, grown
 
 _REPELLING = ("NoSchedule", "NoExecute")
@@ -102,7 +102,7 @@ class _LabelColumn:
         value = None if node is None else self._value_of(node)
         self.rows[row] = -1 if value is None else self.ids.setdefault(value, len(self.ids))
 
-    def holds(self, requirement: Requirement, size: int) -> Bools:
+    def holds(self, requirement: NodeSelectorRequirement, size: int) -> Bools:
         """For which rows the expression is true."""
         rows = self.rows[:size]
         match requirement.operator:
@@ -127,7 +127,7 @@ class _LabelColumn:
         among: Bools = np.isin(rows, wanted)
         return among
 
-    def _beyond(self, rows: Ints, requirement: Requirement) -> Bools:
+    def _beyond(self, rows: Ints, requirement: NodeSelectorRequirement) -> Bools:
         bound = int64(requirement.values[0]) if len(requirement.values) == 1 else None
         if bound is None:
             return np.zeros(len(rows), dtype=np.bool_)
@@ -236,7 +236,7 @@ class Matcher:
     def _selected(self, wants: Wants, size: int) -> Bools | None:
         mask: Bools | None = None
         for key, value in wants.selector:
-            part = self._column(key).holds(Requirement(key=key, operator="In", values=(value,)), size)
+            part = self._column(key).holds(NodeSelectorRequirement(key=key, operator="In", values=(value,)), size)
             mask = part if mask is None else mask & part
         return mask
 
@@ -258,7 +258,7 @@ class Matcher:
             mask &= self._field(requirement, size)
         return mask
 
-    def _field(self, requirement: Requirement, size: int) -> Bools:
+    def _field(self, requirement: NodeSelectorRequirement, size: int) -> Bools:
         if (
             requirement.key != _NAME_FIELD
             or len(requirement.values) != 1

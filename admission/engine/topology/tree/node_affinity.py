@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from admission.engine.model import NodeSelectorTerm, Requirement
+from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm
 from admission.engine.topology.tree.match import int64
 
 _BY_VALUES = ("In", "NotIn")
@@ -29,7 +29,7 @@ def malformed(terms: Iterable[NodeSelectorTerm]) -> str | None:
     return None
 
 
-def _expression_problem(one: Requirement) -> str | None:
+def _expression_problem(one: NodeSelectorRequirement) -> str | None:
     if one.operator not in _OPERATORS:
         return f"the operator must be one of {', '.join(_OPERATORS)}"
     if one.operator in _BY_VALUES and not one.values:
@@ -41,7 +41,7 @@ def _expression_problem(one: Requirement) -> str | None:
     return None
 
 
-def _field_problem(one: Requirement) -> str | None:
+def _field_problem(one: NodeSelectorRequirement) -> str | None:
     if one.operator not in _BY_VALUES:
         return f"the operator of a field must be one of {', '.join(_BY_VALUES)}"
     return None if len(one.values) == 1 else f"{one.operator} needs exactly one value for a field"

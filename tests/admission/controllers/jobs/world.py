@@ -23,8 +23,8 @@ from api.assignment import encode
 from api.errors import AlreadyExists, NotFound
 from api.fake.server import FakeServer, FakeSettings
 from api.fake.workers.driver import Workers
-from api.fake.workers.jobs import JobController as JobStandIn
-from api.fake.workers.jobsets import JobSetController as JobSetStandIn
+from api.fake.workers.jobs import JobWorker as JobStandIn
+from api.fake.workers.jobsets import JobSetWorker as JobSetStandIn
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef
 from api.kube.informer import Informer

@@ -15,9 +15,9 @@ from admission.engine.model import (
     Flavor,
     LevelConstraint,
     Node,
+    NodeSelectorRequirement,
     NodeSelectorTerm,
     PodSet,
-    Requirement,
     Workload,
 )
 from tests.admission.engine.topology.shapes.shapes import Shares, clean_shares
@@ -126,7 +126,7 @@ def _meets(term: NodeSelectorTerm, node: Node) -> bool:
     return not term.match_fields and all(_has(requirement, node) for requirement in term.match_expressions)
 
 
-def _has(requirement: Requirement, node: Node) -> bool:
+def _has(requirement: NodeSelectorRequirement, node: Node) -> bool:
     assert requirement.operator in ("In", "NotIn"), "nothing else is drawn"
     return (node.labels.get(requirement.key) in requirement.values) == (requirement.operator == "In")
 

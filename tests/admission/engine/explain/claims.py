@@ -18,11 +18,11 @@ from admission.engine.model import (
     Flavor,
     Gang,
     LevelConstraint,
+    NodeSelectorRequirement,
     NodeSelectorTerm,
     PodSet,
     PreemptionPolicy,
     Quota,
-    Requirement,
     SliceLayer,
     Spreading,
     StopPolicy,
@@ -353,7 +353,7 @@ def bad_request() -> Made:
 
 def affinity() -> Made:
     """No host is as its affinity asks."""
-    terms = (NodeSelectorTerm(match_expressions=(Requirement("disk", "In", ("ssd",)),)),)
+    terms = (NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("disk", "In", ("ssd",)),)),)
     pod_set = PodSet("main", 2, {"cpu": CPU}, topology=IN_A_RACK, affinity=terms)
     return told(Workload(W, "uid", "ns/q", "q", (pod_set,)), *free())
 

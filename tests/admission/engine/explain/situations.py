@@ -11,10 +11,10 @@ from admission.engine.model import (
     Flavor,
     LevelConstraint,
     Node,
+    NodeSelectorRequirement,
     NodeSelectorTerm,
     PodSet,
     Quota,
-    Requirement,
     SliceLayer,
     Spreading,
     Taint,
@@ -104,7 +104,7 @@ def selected() -> Cluster:
         {"cpu": CPU},
         topology=IN_A_RACK,
         node_selector={"disk": "ssd"},
-        affinity=(NodeSelectorTerm(match_expressions=(Requirement("disk", "In", ("ssd", "hdd")),)),),
+        affinity=(NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("disk", "In", ("ssd", "hdd")),)),),
     )
     return beside(Workload(W, "uid", "ns/q", "q", (pod_set,)), blocks(), *nodes, queue(tas=100))
 

@@ -22,11 +22,11 @@ from admission.engine.model import (
     Event,
     LevelConstraint,
     Node,
+    NodeSelectorRequirement,
     NodeSelectorTerm,
     PodSet,
     PreemptionPolicy,
     Quota,
-    Requirement,
     SliceLayer,
     Spreading,
     Taint,
@@ -40,7 +40,8 @@ from tests.admission.engine.explain.situations import BLOCK, MAINTENANCE, W, bes
 from tests.admission.engine.making import BEST, CPU, HOST, RACK, STRICT, Cluster, queue, workload
 
 _DISK, _NO_DISK = (
-    NodeSelectorTerm(match_expressions=(Requirement("disk", operator, ("hdd",)),)) for operator in ("In", "NotIn")
+    NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("disk", operator, ("hdd",)),))
+    for operator in ("In", "NotIn")
 )
 
 Recipe = tuple[Event, ...]

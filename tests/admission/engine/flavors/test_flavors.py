@@ -15,11 +15,11 @@ from admission.engine.model import (
     Flavor,
     FlavorResource,
     FungibilityPolicy,
+    NodeSelectorRequirement,
     NodeSelectorTerm,
     PodSet,
     PreemptionPolicy,
     Quota,
-    Requirement,
     SliceLayer,
     Taint,
     Toleration,
@@ -67,7 +67,7 @@ ZONED = {"zone": "a", "gen": "3"}
 
 
 def term(key: str, operator: str, *values: str) -> tuple[NodeSelectorTerm, ...]:
-    return (NodeSelectorTerm(match_expressions=(Requirement(key=key, operator=operator, values=values),)),)
+    return (NodeSelectorTerm(match_expressions=(NodeSelectorRequirement(key=key, operator=operator, values=values),)),)
 
 
 @pytest.mark.parametrize(

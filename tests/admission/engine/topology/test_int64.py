@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admission.engine.flavors.eligible import unsuitable
-from admission.engine.model import Flavor, NodeSelectorTerm, PodSet, Requirement
+from admission.engine.model import Flavor, NodeSelectorRequirement, NodeSelectorTerm, PodSet
 from admission.engine.topology.tree.match import int64
 from api.requests import parse_int32
 
@@ -21,7 +21,7 @@ def test_a_number_of_any_length_is_read_or_none(text: str, number: int | None) -
 
 
 def test_a_flavor_is_judged_by_any_affinity() -> None:
-    term = NodeSelectorTerm((Requirement("generation", "Gt", ("9" * 5000,)),))
+    term = NodeSelectorTerm((NodeSelectorRequirement("generation", "Gt", ("9" * 5000,)),))
     pod_set = PodSet(name="main", count=1, requests={"cpu": 1}, affinity=(term,))
     flavor = Flavor(name="gpu", node_labels={"generation": "9"})
     assert unsuitable(pod_set, flavor, ("cpu",), implied=False) == "flavor gpu doesn't match node affinity"

@@ -6,7 +6,7 @@ import pytest
 
 from api.fake.store import DeleteOptions
 from api.fake.workers import indexes
-from api.fake.workers.jobs import JobController
+from api.fake.workers.jobs import JobWorker
 from api.kube.resources import JOBS, PODS
 from api.names import JOB_COMPLETION_INDEX, TOPOLOGY_GATE
 from tests.api.fake.workers.cluster import Cluster, job, pod_template
@@ -112,7 +112,7 @@ def test_a_job_fails_beyond_its_backoff_limit(cluster: Cluster) -> None:
 
 
 def test_a_failed_job_ends_its_other_pods_first(cluster: Cluster) -> None:
-    workers = Cluster((JobController,))
+    workers = Cluster((JobWorker,))
     workers.post(job())
     first, second = workers.pods()
     for item in (first, second):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.fake.workers.kubelet import Kubelet
-from api.fake.workers.scheduler import Scheduler
+from api.fake.workers.scheduler import PodScheduler
 from api.kube.resources import NODES, PODS
 from tests.api.fake.workers.cluster import RACK, Cluster, pod
 
@@ -104,7 +104,7 @@ def test_a_waiting_pod_goes_to_a_new_node(cluster: Cluster) -> None:
 
 
 def test_higher_priority_goes_first() -> None:
-    cluster = Cluster((Scheduler, Kubelet))
+    cluster = Cluster((PodScheduler, Kubelet))
     for name, priority in (("low", 1), ("high", 9)):
         cluster.store.create(PODS, pod(name, cpu="4", priority=priority), "default")
     cluster.node("a")
@@ -120,7 +120,7 @@ def test_higher_priority_goes_first() -> None:
     pods=st.lists(st.tuples(st.integers(1, 6), st.booleans()), max_size=25),
 )
 def test_no_node_is_ever_over_booked(sizes: list[int], pods: list[tuple[int, bool]]) -> None:
-    cluster = Cluster((Scheduler, Kubelet))
+    cluster = Cluster((PodScheduler, Kubelet))
     for index, size in enumerate(sizes):
         cluster.node(f"n{index}", cpu=str(size))
     used: Counter[str] = Counter()

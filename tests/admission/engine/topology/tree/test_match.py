@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from admission.engine.model import Node, NodeSelectorTerm, PreferredTerm, Requirement, Taint, Toleration
+from admission.engine.model import Node, NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
 from admission.engine.topology.tree.match import Matcher, Wants, taint_text, tolerates
 
 NO = "NoSchedule"
@@ -54,12 +54,12 @@ def matcher() -> Matcher:
     return made
 
 
-def affinity(*requirements: Requirement, fields: tuple[Requirement, ...] = ()) -> Wants:
+def affinity(*requirements: NodeSelectorRequirement, fields: tuple[NodeSelectorRequirement, ...] = ()) -> Wants:
     return Wants(affinity=(NodeSelectorTerm(match_expressions=requirements, match_fields=fields),))
 
 
-def expression(key: str, operator: str, *values: str) -> Requirement:
-    return Requirement(key=key, operator=operator, values=values)
+def expression(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
+    return NodeSelectorRequirement(key=key, operator=operator, values=values)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.model import NodeSelectorTerm, PlacementRequest, Requirement
+from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm, PlacementRequest
 from tests.admission.engine.topology.vectors import RACK, ledger, request, shown
 
 OPERATORS = "the operator must be one of In, NotIn, Exists, DoesNotExist, Gt, Lt"
@@ -20,12 +20,14 @@ def choosing(name: str, term: NodeSelectorTerm, count: int = 1, group: str | Non
 
 def expression(operator: str, *values: str) -> NodeSelectorTerm:
     """A term about the rack."""
-    return NodeSelectorTerm(match_expressions=(Requirement(key=RACK, operator=operator, values=values),))
+    return NodeSelectorTerm(match_expressions=(NodeSelectorRequirement(key=RACK, operator=operator, values=values),))
 
 
 def field(operator: str, *values: str) -> NodeSelectorTerm:
     """A term about the node's name."""
-    return NodeSelectorTerm(match_fields=(Requirement(key="metadata.name", operator=operator, values=values),))
+    return NodeSelectorTerm(
+        match_fields=(NodeSelectorRequirement(key="metadata.name", operator=operator, values=values),)
+    )
 
 
 @pytest.mark.parametrize(
