@@ -16,12 +16,12 @@ from typing import Any
 from admission.controllers.cluster_view import Views
 from admission.controllers.elastic.controller import ElasticQuotaController
 from admission.controllers.evictor import Evictor
-from admission.controllers.explaining import Explainer, Patience
+from admission.controllers.explaining import Explainer, ExplanationLimits
 from admission.controllers.feed import Feed
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.controller import JobController
 from admission.controllers.jobs.surroundings import JobOptions
-from admission.controllers.lives import Lives
+from admission.controllers.lives import LifeMetrics
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, life_rules, shown
@@ -35,7 +35,7 @@ from admission.controllers.readiness import Readiness
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import MemberPod, read_member
-from admission.controllers.sakkara.output_paths import Paths
+from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
@@ -125,7 +125,7 @@ def deciding(shared: Shared) -> Deciding:
         ledger,
         queues,
         shared.recorder,
-        Patience(section.explain_after, section.explain_period),
+        ExplanationLimits(section.explain_after, section.explain_period),
         sharing=sharing,
         startable=lambda: readiness.startable(in_flight=False) if readiness else None,
     )
@@ -170,7 +170,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
     period = section.queue_status_period
     status = QueueController(writer, views, decides.queues, quota, period, shares=shares, shown=gauges)
-    lives = Lives(views, by_local_queue=gauges.local_queues)
+    lives = LifeMetrics(views, by_local_queue=gauges.local_queues)
     return ProcessPart(
         (waiting,),
         runs=(
@@ -286,7 +286,7 @@ def dialects(shared: Shared, known: Gangs, decides: Deciding) -> ProcessPart:
         members,
         known.pods,
         views.workloads,
-        Paths(decides.ledger, views.nodes),
+        TreePaths(decides.ledger, views.nodes),
         decides.times,
         at_once=shared.settings.controller.writes,
     )

@@ -153,7 +153,7 @@ ACTIVE: Final = "Active"
 READY: Final = "Ready"
 
 
-class LegacyWaiting:
+class LegacyQuotaReason:
     """Kueue's older reasons of QuotaReserved=False; Kueue gives them where UnadmittedWorkloadsObservability is off."""
 
     PENDING: Final = "Pending"
@@ -164,7 +164,7 @@ class LegacyWaiting:
     """Blocked by waitForPodsReady."""
 
 
-class Evicting:
+class EvictedReason:
     """Reasons of Evicted=True."""
 
     PREEMPTED: Final = "Preempted"
@@ -189,7 +189,7 @@ class Evicting:
     """spec.active became false."""
 
 
-class Deactivating:
+class DeactivationReason:
     """Reasons of DeactivationTarget=True: why Stowage itself deactivates a workload."""
 
     REQUEUING_LIMIT: Final = "RequeuingLimitExceeded"
@@ -200,7 +200,7 @@ class Deactivating:
     """An admission check went to Rejected."""
 
 
-class PodsReadiness:
+class PodsReadyReason:
     """Reasons of PodsReady."""
 
     WAIT_FOR_START: Final = "WaitForStart"
@@ -226,7 +226,7 @@ class CheckState:
     """The workload is deactivated."""
 
 
-class Finishing:
+class FinishedReason:
     """Reasons of Finished=True."""
 
     SUCCEEDED: Final = "Succeeded"
@@ -241,7 +241,7 @@ class Finishing:
     """The job cannot start as it was admitted."""
 
 
-class Requeueing:
+class RequeuedReason:
     """Reasons of Requeued=True."""
 
     BACKOFF_FINISHED: Final = "BackoffFinished"

@@ -29,7 +29,7 @@ from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
 from ungater.metrics import GATE_REMOVAL, OPENINGS
 from ungater.patches import opening_patch, sending_patch
-from ungater.plan import Opening, awaits_rank, expected_pods, may_open, plan, workload_key
+from ungater.plan import GateChange, awaits_rank, expected_pods, may_open, plan, workload_key
 from ungater.settings import UngaterSection
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Ungater:
         waits = any(pod.gated and awaits_rank(workload, pod, self._now()) for pod in pods)
         return self._settings.batch_period if waits else None
 
-    async def _open_all(self, key: str, workload: Workload, openings: list[Opening]) -> None:
+    async def _open_all(self, key: str, workload: Workload, openings: list[GateChange]) -> None:
         """All openings of one pass, concurrently. Raises the first failure when all are through, so that it is retried."""
         self._expectations.expect(key, (opening.pod.metadata.uid for opening in openings))
         async with asyncio.TaskGroup() as group:
@@ -135,7 +135,7 @@ class Ungater:
         if failed:
             raise failed[0]
 
-    async def _open(self, key: str, workload: Workload, opening: Opening) -> ApiError | None:
+    async def _open(self, key: str, workload: Workload, opening: GateChange) -> ApiError | None:
         pod = opening.pod
         if opening.closed:
             body = sending_patch(pod, opening.node_labels)
@@ -213,7 +213,7 @@ class Ungater:
             self._answered[uid] = now
         self._expectations.observed(key, uid)
 
-    def _node_of(self, opening: Opening) -> str | None:
+    def _node_of(self, opening: GateChange) -> str | None:
         """The one node of a host domain; its name need not equal its hostname label. None where it is not certain."""
         hostname = opening.node_labels.get(HOSTNAME_LABEL)
         if hostname is None or not self._settings.pin_nodes:

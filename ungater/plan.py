@@ -48,7 +48,7 @@ RANK_PATIENCE: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class GateChange:
     """Let this pod through, with these additions to its nodeSelector (none: the gate opens as it is).
 
     `closed`: the additions alone, the gate stays.
@@ -118,7 +118,7 @@ def awaits_rank(workload: Workload, pod: Pod, now: float) -> bool:
     return now < max(parse_time(moment) or 0.0 for moment in moments) + RANK_PATIENCE
 
 
-def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Opening]:
+def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[GateChange]:
     """The openings due now. `pods` are all pods that declare this workload, in listing order; `now` in epoch seconds.
 
     Raises InvalidObject where a pod's index offset is no number or an assignment contradicts itself.
@@ -130,19 +130,21 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Open
         if not pod.terminated and PODSET_LABEL in pod.metadata.labels:
             by_pod_set.setdefault(pod.metadata.labels[PODSET_LABEL], []).append(pod)
     unhealthy = {node.name for node in workload.status.unhealthy_nodes}
-    openings: list[Opening] = []
+    openings: list[GateChange] = []
     for pod_set, ranks in _ranked(workload):
         own = by_pod_set.get(pod_set.name, [])
         if pod_set.topology_assignment is None:
             # Gated ahead, at their creation, by the first form's webhook; any other gate waits for an assignment, as in Kueue.
-            openings += [Opening(pod, {}) for pod in own if pod.gated and TOPOLOGY_PODSET in pod.metadata.annotations]
+            openings += [
+                GateChange(pod, {}) for pod in own if pod.gated and TOPOLOGY_PODSET in pod.metadata.annotations
+            ]
         elif any(pod.gated for pod in own):
             found = _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
             openings += _after_ranks(workload, found, now)
     return openings
 
 
-def _after_ranks(workload: Workload, openings: Iterable[Opening], now: float) -> Iterator[Opening]:
+def _after_ranks(workload: Workload, openings: Iterable[GateChange], now: float) -> Iterator[GateChange]:
     """Of pods that have no rank yet only where they go, and nothing more of those that know it."""
     for opening in openings:
         if HOSTNAME_LABEL not in opening.node_labels or not awaits_rank(workload, opening.pod, now):
@@ -205,13 +207,13 @@ def _index_offset(pods: Sequence[Pod]) -> int:
         raise InvalidObject(field, text, allowed, f"Pod {pods[0].key}") from None
 
 
-def _open_pod_set(pod_set: _PodSet, pods: Sequence[Pod], unhealthy: set[str]) -> list[Opening]:
+def _open_pod_set(pod_set: _PodSet, pods: Sequence[Pod], unhealthy: set[str]) -> list[GateChange]:
     pairs = _by_rank(pod_set, pods)
     if pairs is None:
         pairs = _greedy(pod_set, pods)
     host = pod_set.levels[-1] == HOSTNAME_LABEL
     return [
-        Opening(pod, dict(zip(pod_set.levels, values, strict=True)))
+        GateChange(pod, dict(zip(pod_set.levels, values, strict=True)))
         for pod, values in pairs
         if pod.gated and not (host and values[-1] in unhealthy)
     ]

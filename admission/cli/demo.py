@@ -45,7 +45,7 @@ class StoryFailed(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoryResult:
     """How it went: the waiting job as it was while it waited, and all jobs at the end."""
 
     waiting: JobView
@@ -54,7 +54,7 @@ class Told:
 
 async def play(
     console: Console, asks: Sequence[StoryJob] | None = None, *, deadline: float = 60.0, pace: float = 0.0
-) -> Told:
+) -> StoryResult:
     """The whole demo; `pace` are the seconds between two jobs, to watch them.
 
     Raises StoryFailed after `deadline` seconds, and ProcessFailed when a process does not come up.
@@ -81,7 +81,7 @@ class StoryPlayer:
         self._submitted: list[StoryJob] = []
         self.awaited = ""
 
-    async def tell(self, asks: Sequence[StoryJob]) -> Told:
+    async def tell(self, asks: Sequence[StoryJob]) -> StoryResult:
         """The story from the empty datacenter on."""
         await self._build()
         waiting = None
@@ -97,7 +97,7 @@ class StoryPlayer:
             raise StoryFailed("no job of this story waits")
         if torn := [name for name, view in final.items() if not view.keeps_requirement]:
             raise StoryFailed(f"pods of one pod set are not in one rack, though they must be: {', '.join(torn)}")
-        return Told(waiting, final)
+        return StoryResult(waiting, final)
 
     async def _build(self) -> None:
         for resource, obj in surroundings():

@@ -44,7 +44,7 @@ class ExplainArguments:
     context: str | None = None
 
 
-class Unknown(StowageError):
+class UnknownWorkload(StowageError):
     """What was given names no workload, or more than one; the text says what was given."""
 
 
@@ -84,31 +84,31 @@ async def _live(asked: ExplainArguments, rules: WorldRules) -> World:
 def _checked(name: str) -> None:
     namespace, slash, rest = name.partition("/")
     if not (namespace and slash and rest) or "/" in rest:
-        raise Unknown(f"{name!r} is no workload: allowed is NAMESPACE/NAME, of a Workload or of its job")
+        raise UnknownWorkload(f"{name!r} is no workload: allowed is NAMESPACE/NAME, of a Workload or of its job")
 
 
 def found(world: World, name: str) -> tuple[str, list[str]]:
     """The key of the workload of that name, or of the job or gang of that name; and of earlier jobs of that kind and name.
 
     A job that was deleted and made again leaves its Workload behind for a while: the one that is not being deleted is meant,
-    of several the youngest. Raises Unknown.
+    of several the youngest. Raises UnknownWorkload.
     """
     if world.workload(name) is not None:
         return name, []
     keys = sorted(key for key, about in world.about.items() if about.title.split(" ", 1)[1:] == [name])
     known = [key for key in keys if world.workload(key) is not None]
     if len(titles := sorted({world.title(key) for key in known})) > 1:
-        raise Unknown(f"{name!r} is the name of several: {', '.join(titles)}; give one of {', '.join(known)}")
+        raise UnknownWorkload(f"{name!r} is the name of several: {', '.join(titles)}; give one of {', '.join(known)}")
     if known:
         known.sort(key=lambda key: (world.about[key].going, -world.about[key].created, key))
         return known[0], known[1:]
     if name in world.gangs:
         return name, []
     if faults := [str(fault) for fault in world.faults if any(key in fault.object for key in (name, *keys))]:
-        raise Unknown(f"{name!r} was not taken in: {'; '.join(faults)}")
+        raise UnknownWorkload(f"{name!r} was not taken in: {'; '.join(faults)}")
     if keys:
-        raise Unknown(f"{name!r} is neither waiting nor admitted: its Workload {keys[0]} is finished")
-    raise Unknown(
+        raise UnknownWorkload(f"{name!r} is neither waiting nor admitted: its Workload {keys[0]} is finished")
+    raise UnknownWorkload(
         f"{name!r} is not known: neither a Workload nor a job with a queue name is called so. Managed are "
         f"{', '.join(managed_kinds())}; a JobKind declares any other kind"
     )
@@ -120,7 +120,7 @@ def explained(world: World, key: str) -> Explanation:
     if workload is None and key in world.gangs:  # in the words that its Workload will have
         return Explanation(key, "", Verdict.BLOCKED, Reason.SUSPENDED, world.gangs[key])
     if workload is None:
-        raise Unknown(f"{key!r} is not known")
+        raise UnknownWorkload(f"{key!r} is not known")
     scene = DecisionInputs(world.queues, world.sharing, world.startable)
     checks = world.about[key].checks if key in world.about else ""
     ahead = _ahead(world, workload)

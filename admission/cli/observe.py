@@ -15,7 +15,7 @@ from admission.cli.story import BLOCK, NAMESPACE, RACK, StoryJob
 from api.kube.client import Kube
 from api.kube.resources import NODES, PODS, WORKLOADS
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, REQUIRE_TOPOLOGY, Finishing
+from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, REQUIRE_TOPOLOGY, FinishedReason
 from api.workloads import Workload
 
 Obj = Mapping[str, Any]
@@ -91,7 +91,7 @@ def _state(ask: StoryJob, workload: Workload | None, running: int) -> tuple[JobS
         return JobState.QUEUED, "", ""
     conditions = workload.status.conditions
     if finished := find_condition(conditions, FINISHED):
-        good = finished.reason == Finishing.SUCCEEDED
+        good = finished.reason == FinishedReason.SUCCEEDED
         return (JobState.FINISHED if good else JobState.FAILED), finished.reason, finished.message
     if is_true(conditions, ADMITTED):
         return (JobState.RUNNING if running == ask.pods else JobState.ADMITTED), "", ""

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from admission.cli.connection import connect, worded
 from admission.simulation import picture, tables, wire
-from admission.simulation.outcome import Run, SimulationResult, figures
+from admission.simulation.outcome import SimulationResult, WorkloadRun, figures
 from admission.simulation.run import Progress as Step
 from admission.simulation.run import simulate
 from admission.world.cluster import load_cluster
@@ -193,7 +193,7 @@ def _tell(asked: SimulateArguments, outcome: SimulationResult, world: World, out
     out.print(f"{text}; {outcome.cycles} cycles, {outcome.decisions} decisions", markup=False, highlight=False)
 
 
-def _answer(runs: Sequence[Run], world: World, out: Console) -> None:
+def _answer(runs: Sequence[WorkloadRun], world: World, out: Console) -> None:
     """Would it run now, where, and which victims would it evict."""
     for one in runs:
         if one.admission is not None:

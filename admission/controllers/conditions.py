@@ -23,7 +23,7 @@ from api.names import (
     REQUEUED,
     STOWAGE,
     WAITING_FOR_REPLACEMENT_PODS,
-    Evicting,
+    EvictedReason,
 )
 from api.quantity import to_texts
 from api.workloads import (
@@ -200,7 +200,7 @@ def evicted(
 
 def eviction_reason(reason: str, cause: str = "") -> str:
     """The reason of Evicted=True; only of a deactivation does it name the cause."""
-    return f"{Evicting.DEACTIVATED}DueTo{cause}" if reason == Evicting.DEACTIVATED and cause else reason
+    return f"{EvictedReason.DEACTIVATED}DueTo{cause}" if reason == EvictedReason.DEACTIVATED and cause else reason
 
 
 def _closed(gate: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
     new = synced_admitted(new, now, generation)
     if eviction is None:
         return new
-    again = eviction.reason in (Evicting.PREEMPTED, Evicting.NODE_FAILURES, Evicting.PODS_UNSCHEDULABLE)
+    again = eviction.reason in (EvictedReason.PREEMPTED, EvictedReason.NODE_FAILURES, EvictedReason.PODS_UNSCHEDULABLE)
     return with_condition(new, REQUEUED, again, eviction.reason, eviction.message, now, generation)
 
 

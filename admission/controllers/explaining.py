@@ -40,7 +40,7 @@ _REST = 50.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ExplanationLimits:
     """Seconds before a wait is explained, and between two explanations for one reason; placements that each may try."""
 
     first: float = 5.0
@@ -58,14 +58,14 @@ class Explainer:
         ledger: Ledger,
         queues: PendingQueues,
         recorder: EventRecorder,
-        patience: Patience | None = None,
+        patience: ExplanationLimits | None = None,
         now: Callable[[], float] = time.time,
         *,
         sharing: FairSharingRules | None = None,
         startable: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
-        self._recorder, self._patience, self._now = recorder, patience or Patience(), now
+        self._recorder, self._patience, self._now = recorder, patience or ExplanationLimits(), now
         self._sharing, self._startable = sharing, startable
         self._told: dict[str, tuple[str, float]] = {}
         self.reconciler = Reconciler("explanations", self._explain, workers=1)

@@ -30,17 +30,17 @@ _STATES: Final = ("active", "pending", "terminating")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class GaugeOptions:
     """Which of them are asked for: LocalQueues at all; quotas and usage of ClusterQueues by flavor and resource."""
 
     local_queues: bool = True
     resources: bool = False
 
 
-USUAL: Final = Shown()
+USUAL: Final = GaugeOptions()
 
 
-class Sheet:
+class QueueGauges:
     """The series that are set, by the object that they are of."""
 
     def __init__(self) -> None:

@@ -31,22 +31,24 @@ from api.names import (
     QUOTA_RESERVED,
     REQUEUED,
     CheckState,
-    Deactivating,
-    Evicting,
-    LegacyWaiting,
-    Requeueing,
+    DeactivationReason,
+    EvictedReason,
+    LegacyQuotaReason,
+    RequeuedReason,
 )
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
 from api.workloads import Workload, WorkloadStatus
 
 # Reasons that only the scheduler or the job controllers write: they stay until the next cycle.
-_RETAINED = frozenset((*(reason for reason in Reason if reason.retained), LegacyWaiting.PENDING, LegacyWaiting.WAITING))
+_RETAINED = frozenset(
+    (*(reason for reason in Reason if reason.retained), LegacyQuotaReason.PENDING, LegacyQuotaReason.WAITING)
+)
 # What an evicted workload comes back from when its backoff is over.
 _AFTER_A_WHILE = (
-    Evicting.PODS_READY_TIMEOUT,
-    Evicting.ADMISSION_CHECK,
-    Evicting.GANG_TIMEOUT,
-    Evicting.GANG_GROUP_INCOMPLETE,
+    EvictedReason.PODS_READY_TIMEOUT,
+    EvictedReason.ADMISSION_CHECK,
+    EvictedReason.GANG_TIMEOUT,
+    EvictedReason.GANG_GROUP_INCOMPLETE,
 )
 
 
@@ -100,7 +102,7 @@ def step(
         return LifecycleStep(workload.status, deactivate=True)
     if rejected := checks.in_state(workload.status, CheckState.REJECTED):
         text = f"rejection by admission check(s) {checks.named(rejected)}"
-        return _deactivating(workload, Deactivating.ADMISSION_CHECK, text, "AdmissionCheckRejected", now)
+        return _deactivating(workload, DeactivationReason.ADMISSION_CHECK, text, "AdmissionCheckRejected", now)
     lost = conditions.without_reservation(workload.status, now, workload.metadata.generation)
     if lost is not workload.status:
         return _pending(workload.model_copy(update={"status": lost}), context, now)
@@ -134,13 +136,13 @@ def _inactive(workload: Workload, context: AdmissionContext, now: float) -> Life
     status, generation, eviction = workload.status, workload.metadata.generation, None
     target, was = find_condition(status.conditions, DEACTIVATION_TARGET), find_condition(status.conditions, EVICTED)
     targeted = target is not None and target.status == "True"
-    gone = was is not None and was.status == "True" and was.reason.startswith(Evicting.DEACTIVATED)
+    gone = was is not None and was.status == "True" and was.reason.startswith(EvictedReason.DEACTIVATED)
     reserved = is_true(status.conditions, QUOTA_RESERVED)
     if not gone and (reserved or targeted):
-        eviction = Eviction(Evicting.DEACTIVATED, "The workload is deactivated")
+        eviction = Eviction(EvictedReason.DEACTIVATED, "The workload is deactivated")
         if target is not None and targeted:
             message = f"The workload is deactivated due to {target.message}"
-            eviction = Eviction(Evicting.DEACTIVATED, message, target.reason)
+            eviction = Eviction(EvictedReason.DEACTIVATED, message, target.reason)
         status = evicted(status, eviction, now, generation)
     status = conditions.without(status, DEACTIVATION_TARGET)
     if status.requeue_state is not None:
@@ -201,21 +203,21 @@ def _requeued(workload: Workload, status: WorkloadStatus, context: AdmissionCont
     restart = _restart(held.reason, context)
     if restart is None or (_requeue_at(status) or 0.0) > now:
         return status
-    if restart[0] == Requeueing.REACTIVATED and status.accumulated_past_execution_time_seconds is not None:
+    if restart[0] == RequeuedReason.REACTIVATED and status.accumulated_past_execution_time_seconds is not None:
         status = status.model_copy(update={"accumulated_past_execution_time_seconds": None})
     return conditions.requeued(status, *restart, now, workload.metadata.generation)
 
 
 def _restart(cause: str, context: AdmissionContext) -> tuple[str, str] | None:
     """What lets a workload come back that was evicted for that, besides the time to wait; None while it is missing."""
-    if cause.startswith(Evicting.DEACTIVATED):
-        return Requeueing.REACTIVATED, "The workload was reactivated"
+    if cause.startswith(EvictedReason.DEACTIVATED):
+        return RequeuedReason.REACTIVATED, "The workload was reactivated"
     if cause in _AFTER_A_WHILE:
-        return Requeueing.BACKOFF_FINISHED, "The workload backoff was finished"
-    if cause == Evicting.CLUSTER_QUEUE_STOPPED and _runs(context.cluster_queue):
-        return Requeueing.CLUSTER_QUEUE_RESTARTED, "The ClusterQueue was restarted after being stopped"
-    if cause == Evicting.LOCAL_QUEUE_STOPPED and _runs(context.local_queue):
-        return Requeueing.LOCAL_QUEUE_RESTARTED, "The LocalQueue was restarted after being stopped"
+        return RequeuedReason.BACKOFF_FINISHED, "The workload backoff was finished"
+    if cause == EvictedReason.CLUSTER_QUEUE_STOPPED and _runs(context.cluster_queue):
+        return RequeuedReason.CLUSTER_QUEUE_RESTARTED, "The ClusterQueue was restarted after being stopped"
+    if cause == EvictedReason.LOCAL_QUEUE_STOPPED and _runs(context.local_queue):
+        return RequeuedReason.LOCAL_QUEUE_RESTARTED, "The LocalQueue was restarted after being stopped"
     return None
 
 
@@ -247,7 +249,7 @@ def _timed(workload: Workload, now: float, rules: LifecycleRules) -> LifecycleSt
     end = execution_deadline(workload)
     if end is not None and end <= now:
         text = "exceeding the maximum execution time"
-        return _deactivating(workload, Deactivating.EXECUTION_TIME, text, Deactivating.EXECUTION_TIME, now)
+        return _deactivating(workload, DeactivationReason.EXECUTION_TIME, text, DeactivationReason.EXECUTION_TIME, now)
     moments = [moment for moment in (deadline[0] if deadline else None, end) if moment is not None]
     return LifecycleStep(status, again_in=min(moments) - now if moments else None)
 
@@ -256,11 +258,11 @@ def _eviction(status: WorkloadStatus, context: AdmissionContext) -> Eviction | N
     """Why a workload that holds quota has to go, but for time."""
     if retrying := checks.in_state(status, CheckState.RETRY):
         text = f"Asked to come again by admission check(s) {checks.named(retrying)}"
-        return Eviction(Evicting.ADMISSION_CHECK, text)
+        return Eviction(EvictedReason.ADMISSION_CHECK, text)
     admitted = is_true(status.conditions, ADMITTED)
     found = (
-        (context.local_queue, Evicting.LOCAL_QUEUE_STOPPED, "The LocalQueue"),
-        (context.cluster_queue, Evicting.CLUSTER_QUEUE_STOPPED, "The ClusterQueue"),
+        (context.local_queue, EvictedReason.LOCAL_QUEUE_STOPPED, "The LocalQueue"),
+        (context.cluster_queue, EvictedReason.CLUSTER_QUEUE_STOPPED, "The ClusterQueue"),
     )
     for queue, reason, name in found:
         if queue is None or queue.metadata.deletion_timestamp:

@@ -16,14 +16,14 @@ from admission.controllers.activity import cohorts_above
 from admission.controllers.cluster_view import ClusterView
 from api.kube.store import Change, ChangeType
 from api.meta import Condition, find_condition, parse_time
-from api.names import ADMITTED, EVICTED, FINISHED, PODS_READY, QUOTA_RESERVED, REQUEUED, PodsReadiness
+from api.names import ADMITTED, EVICTED, FINISHED, PODS_READY, QUOTA_RESERVED, REQUEUED, PodsReadyReason
 from api.workloads import Workload
 
 States = dict[str, Condition]
 """The conditions that hold, by type."""
 
 
-class Lives:
+class LifeMetrics:
     """`by_local_queue`: figures of each LocalQueue as well."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Lives:
             metrics.CHECKS_WAIT.add(*who, _spent(_since(now, QUOTA_RESERVED), at))
             for cohort in self._cohorts(queue):
                 metrics.COHORT_ADMITTED.labels(cohort, who[2]).inc()
-        if PODS_READY in new and now[PODS_READY].reason == PodsReadiness.STARTED:
+        if PODS_READY in new and now[PODS_READY].reason == PodsReadyReason.STARTED:
             metrics.READY_WAIT.add(*who, _spent(_queued(workload), at))
             metrics.ADMITTED_READY.add(*who, _spent(_since(now, ADMITTED), at))
         if FINISHED in new:

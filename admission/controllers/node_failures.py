@@ -43,7 +43,7 @@ class FailureRules:
     """Several nodes are replaced together. Off, as in Kueue: a workload that loses a second one meanwhile is evicted."""
 
 
-class Presence(Enum):
+class NodePresence(Enum):
     """What a node is to the workloads that have a place on it."""
 
     GONE = auto()
@@ -52,19 +52,19 @@ class Presence(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostState:
     """A node by its hostname; `node` is None where there is none. `since`: when it stopped being ready (epoch seconds)."""
 
     name: str
     node: Node | None
 
     @property
-    def presence(self) -> Presence:
+    def presence(self) -> NodePresence:
         """Gone, too, where it never had a Ready condition."""
         ready = [c for c in self.node.status.conditions if c.type == "Ready"] if self.node else []
         if not ready:
-            return Presence.GONE
-        return Presence.READY if ready[0].status == "True" else Presence.NOT_READY
+            return NodePresence.GONE
+        return NodePresence.READY if ready[0].status == "True" else NodePresence.NOT_READY
 
     @property
     def since(self) -> float:
@@ -80,20 +80,20 @@ class Host:
     @property
     def troubled(self) -> bool:
         """Whether anything may be wrong with it."""
-        return self.presence is not Presence.READY or bool(self.repelling)
+        return self.presence is not NodePresence.READY or bool(self.repelling)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FailureVerdict:
     """Of one workload: whether the node has failed under it, and which of its pods are to be ended."""
 
     failed: bool
     ended: tuple[Pod, ...] = ()
 
 
-def patience(host: Host, rules: FailureRules, now: float) -> float | None:
+def patience(host: HostState, rules: FailureRules, now: float) -> float | None:
     """Seconds to wait before anything is said of the node at all; None: now is the time."""
-    if host.presence is not Presence.NOT_READY or rules.on_pod_termination:
+    if host.presence is not NodePresence.NOT_READY or rules.on_pod_termination:
         return None
     left = host.since + NOT_READY_DELAY - now
     return left if left > 0 else None
@@ -101,31 +101,31 @@ def patience(host: Host, rules: FailureRules, now: float) -> float | None:
 
 def find(
     workload: Workload,
-    host: Host,
+    host: HostState,
     pods: Sequence[Pod],
     flavors: Mapping[str, ResourceFlavor],
     rules: FailureRules,
     now: float,
-) -> Finding:
+) -> FailureVerdict:
     """What the node is to the workload; `pods` are the workload's. To be asked when `patience` is over."""
     stranded = tuple(pod for pod in pods if _stranded(pod, host))
     if not holds_place(workload, host.name):
-        return Finding(False, stranded)
-    if host.presence is Presence.GONE:
-        return Finding(True, stranded)
+        return FailureVerdict(False, stranded)
+    if host.presence is NodePresence.GONE:
+        return FailureVerdict(True, stranded)
     progressing = any(_runs_on(pod, host) for pod in pods)
-    if host.presence is Presence.NOT_READY:
+    if host.presence is NodePresence.NOT_READY:
         overdue = rules.after_fixed_time and host.since + NOT_READY_DELAY <= now
-        return Finding(overdue or not rules.on_pod_termination or not progressing, stranded)
+        return FailureVerdict(overdue or not rules.on_pod_termination or not progressing, stranded)
     if not rules.on_taints or not host.repelling:
-        return Finding(False)
+        return FailureVerdict(False)
     match _tolerance(host.repelling, list(_tolerations(workload, host.name, flavors))):
         case _Tolerance.FOR_EVER:
-            return Finding(False)
+            return FailureVerdict(False)
         case _Tolerance.NONE if not rules.on_pod_termination:
-            return Finding(True, stranded)
+            return FailureVerdict(True, stranded)
         case _:
-            return Finding(not progressing, stranded)
+            return FailureVerdict(not progressing, stranded)
 
 
 def holds_place(workload: Workload, host: str) -> bool:
@@ -166,12 +166,12 @@ def multiple_failures(status: WorkloadStatus, host: str) -> str | None:
 # ---- pods
 
 
-def _runs_on(pod: Pod, host: Host) -> bool:
+def _runs_on(pod: Pod, host: HostState) -> bool:
     node = host.node.metadata.name if host.node else host.name
     return pod.spec.node_name == node and not pod.metadata.deletion_timestamp and not pod.terminated
 
 
-def _stranded(pod: Pod, host: Host) -> bool:
+def _stranded(pod: Pod, host: HostState) -> bool:
     """Let through to this host, and not bound."""
     pinned = pod.spec.node_selector.get(HOSTNAME_LABEL) == host.name
     waits = pod.status.phase in ("", "Pending") and not pod.spec.node_name and not pod.metadata.deletion_timestamp

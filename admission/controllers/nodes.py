@@ -24,8 +24,8 @@ from admission.controllers.evictor import Evictor
 from admission.controllers.held import HeldPod
 from admission.controllers.node_failures import (
     FailureRules,
-    Finding,
-    Host,
+    FailureVerdict,
+    HostState,
     cleared,
     find,
     has_space,
@@ -44,7 +44,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.meta import rfc3339
-from api.names import HOSTNAME_LABEL, Evicting
+from api.names import HOSTNAME_LABEL, EvictedReason
 from api.pods import Meta, Node, Pod, PodSpec, PodStatus
 from api.workloads import Workload
 
@@ -85,9 +85,9 @@ class NodeController:
     # ---- what wakes it
 
     def _node_changed(self, change: Change[Node]) -> None:
-        new, old = Host(hostname(change.object), change.object), change.old
+        new, old = HostState(hostname(change.object), change.object), change.old
         if change.type is ChangeType.MODIFIED and old is not None:
-            was = Host(new.name, old)
+            was = HostState(new.name, old)
             if (was.presence, was.repelling) == (new.presence, new.repelling):
                 return
         if new.name:
@@ -100,7 +100,7 @@ class NodeController:
         if not ends or bound is None or bound.workload is None:
             return
         node = self._views.nodes.objects.get(bound.node)
-        host = Host(hostname(node) if node is not None else bound.node, node)
+        host = HostState(hostname(node) if node is not None else bound.node, node)
         if host.troubled:
             self._look(host.name, _POD_DELAY)
 
@@ -120,8 +120,8 @@ class NodeController:
 
     # ---- one host
 
-    def _find_host(self, name: str) -> Host:
-        return Host(name, self._views.node_named(name))
+    def _find_host(self, name: str) -> HostState:
+        return HostState(name, self._views.node_named(name))
 
     async def _reconcile(self, name: str) -> float | None:
         host = self._find_host(name)
@@ -170,7 +170,7 @@ class NodeController:
             )
         }
 
-    def _bound(self, host: Host) -> defaultdict[str, list[Pod]]:
+    def _bound(self, host: HostState) -> defaultdict[str, list[Pod]]:
         """The pods that hold the node, by workload."""
         found: defaultdict[str, list[Pod]] = defaultdict(list)
         node = host.node.key if host.node is not None else host.name
@@ -191,7 +191,7 @@ class NodeController:
 
     # ---- what follows
 
-    async def _settle(self, workload: Workload, host: Host, found: Finding) -> None:
+    async def _settle(self, workload: Workload, host: HostState, found: FailureVerdict) -> None:
         if holds_place(workload, host.name) or host.name in {n.name for n in workload.status.unhealthy_nodes}:
             await self._tell(workload, host.name, found.failed)
         for pod in found.ended:
@@ -203,7 +203,7 @@ class NodeController:
             return
         too_many = multiple_failures(workload.status, host) if failed and not self._rules.together else None
         if too_many is not None:
-            await self._evictor.evict(workload, Eviction(Evicting.NODE_FAILURES, too_many))
+            await self._evictor.evict(workload, Eviction(EvictedReason.NODE_FAILURES, too_many))
             return
         status = marked(workload.status, host) if failed else cleared(workload.status, host)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from admission.controllers.gauges import Shown
+from admission.controllers.gauges import GaugeOptions
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.lifecycle import LifecycleRules
 from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
@@ -21,9 +21,9 @@ def life_rules(settings: AdmissionSettings) -> LifecycleRules:
     )
 
 
-def shown(settings: AdmissionSettings) -> Shown:
+def shown(settings: AdmissionSettings) -> GaugeOptions:
     """Of the gauges."""
-    return Shown(settings.metrics.local_queue_metrics.enable, settings.metrics.enable_cluster_queue_resources)
+    return GaugeOptions(settings.metrics.local_queue_metrics.enable, settings.metrics.enable_cluster_queue_resources)
 
 
 def _pods_ready(section: PodsReadySection) -> PodsReadyRules | None:

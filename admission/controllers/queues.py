@@ -17,7 +17,7 @@ from admission.controllers import unsupported_fields
 from admission.controllers.activity import Activity, cohort_activity, cohorts_above, flavors_of, local_queue_activity
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, Views
 from admission.controllers.elastic.translation import queue_name
-from admission.controllers.gauges import USUAL, QueueFigures, Sheet, Shown, of_cohort, of_local_queue
+from admission.controllers.gauges import USUAL, GaugeOptions, QueueFigures, QueueGauges, of_cohort, of_local_queue
 from admission.controllers.shares import NO_SHARES, StatusShares
 from admission.controllers.tally import NOTHING, Tallies, Tally, nominal_quotas, usage
 from admission.engine.queue.queues import PendingQueues
@@ -55,9 +55,9 @@ class QueueController:
         period: float,
         now: Callable[[], float] = time.time,
         shares: StatusShares = NO_SHARES,
-        shown: Shown = USUAL,
+        shown: GaugeOptions = USUAL,
     ) -> None:
-        self._shares, self._quota, self._shown, self._sheet = shares, quota, shown, Sheet()
+        self._shares, self._quota, self._shown, self._sheet = shares, quota, shown, QueueGauges()
         self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
         self._cluster_queues = Reconciler("clusterqueues", self._cluster_queue, workers=2)
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)

@@ -29,7 +29,7 @@ from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS
 from api.meta import is_true
-from api.names import EVICTED, FINISHED, QUOTA_RESERVED, Evicting
+from api.names import EVICTED, FINISHED, QUOTA_RESERVED, EvictedReason
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Removals:
             queue = booked.admission.cluster_queue
             message = eviction_message(self._ledger.quota, preemptor, queue, victim.claim)
             eviction = Eviction(
-                Evicting.PREEMPTED,
+                EvictedReason.PREEMPTED,
                 message,
                 preemption=victim.claim.value,
                 told=message + priorities(preemptor, booked),

@@ -19,7 +19,7 @@ from api.kube.client import Kube, PatchKind
 from api.kube.resources import WORKLOADS
 from api.merge import merge_diff
 from api.meta import Condition
-from api.names import QUOTA_RESERVED, LegacyWaiting
+from api.names import QUOTA_RESERVED, LegacyQuotaReason
 from api.reading import read_workload
 from api.workloads import Workload, WorkloadStatus
 
@@ -35,19 +35,19 @@ def written_reason(reason: str) -> str:
     """The reason of QuotaReserved=False as it is written: the same, or Kueue's legacy one."""
     if not legacy_reasons.get():
         return reason
-    return reason if reason in _LEGACY else _LEGACY_OF.get(reason, LegacyWaiting.PENDING)
+    return reason if reason in _LEGACY else _LEGACY_OF.get(reason, LegacyQuotaReason.PENDING)
 
 
 _LEGACY_OF: Mapping[str, str] = {
-    Reason.MISCONFIGURED: LegacyWaiting.INADMISSIBLE,
-    Reason.SUSPENDED: LegacyWaiting.INADMISSIBLE,
-    Reason.DEACTIVATED: LegacyWaiting.INADMISSIBLE,
-    Reason.OWNER_NOT_MANAGED: LegacyWaiting.INADMISSIBLE,
-    Reason.WAITING_FOR_PODS_READY: LegacyWaiting.WAITING,
+    Reason.MISCONFIGURED: LegacyQuotaReason.INADMISSIBLE,
+    Reason.SUSPENDED: LegacyQuotaReason.INADMISSIBLE,
+    Reason.DEACTIVATED: LegacyQuotaReason.INADMISSIBLE,
+    Reason.OWNER_NOT_MANAGED: LegacyQuotaReason.INADMISSIBLE,
+    Reason.WAITING_FOR_PODS_READY: LegacyQuotaReason.WAITING,
     Reason.ADMISSION_GATED: Reason.ADMISSION_GATED,
     Reason.ON_HOLD: Reason.ON_HOLD,
 }
-_LEGACY = frozenset((LegacyWaiting.PENDING, LegacyWaiting.INADMISSIBLE, LegacyWaiting.WAITING))
+_LEGACY = frozenset((LegacyQuotaReason.PENDING, LegacyQuotaReason.INADMISSIBLE, LegacyQuotaReason.WAITING))
 
 
 def _written(status: WorkloadStatus) -> WorkloadStatus:

@@ -14,7 +14,7 @@ from admission.controllers.conditions import NOT_EVALUATED
 from admission.engine.decision import Reason
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, object_key
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, LegacyWaiting
+from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, LegacyQuotaReason
 from api.quantity import to_int, to_text
 from api.queues import ClusterQueue, FlavorUsage, ResourceUsage
 from api.workloads import Workload, WorkloadStatus
@@ -154,7 +154,7 @@ def _why(status: WorkloadStatus) -> Why | None:
     if reserved is not None and reserved.status == "True":
         reason = admitted.reason if admitted is not None else UNCHECKED
         return reason, CHECKS_NOT_READY
-    if reserved is None or (reserved.reason, reserved.message) == (LegacyWaiting.PENDING, NOT_EVALUATED):
+    if reserved is None or (reserved.reason, reserved.message) == (LegacyQuotaReason.PENDING, NOT_EVALUATED):
         return NO_RESERVATION, Reason.PENDING_EVALUATION
     return NO_RESERVATION, reserved.reason
 

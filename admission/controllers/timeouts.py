@@ -18,7 +18,7 @@ from typing import Final
 from admission.controllers import conditions
 from admission.controllers.evictions import Eviction, evicted
 from api.meta import find_condition, is_true, parse_time, rfc3339
-from api.names import ADMITTED, PODS_READY, Deactivating, Evicting, PodsReadiness
+from api.names import ADMITTED, PODS_READY, DeactivationReason, EvictedReason, PodsReadyReason
 from api.workloads import RequeueState, Workload, WorkloadStatus
 
 JITTER: Final = 0.0001
@@ -58,10 +58,10 @@ def pods_deadline(workload: Workload, rules: PodsReadyRules) -> tuple[float, str
     if admitted is None or admitted.status != "True" or is_true(workload.status.conditions, PODS_READY):
         return None
     ready = find_condition(workload.status.conditions, PODS_READY)
-    if ready is not None and ready.reason == PodsReadiness.WAIT_FOR_RECOVERY:
+    if ready is not None and ready.reason == PodsReadyReason.WAIT_FOR_RECOVERY:
         limit = rules.timeout if rules.recovery_timeout is None else rules.recovery_timeout
-        return (parse_time(ready.last_transition_time) or 0.0) + limit, PodsReadiness.WAIT_FOR_RECOVERY
-    return (parse_time(admitted.last_transition_time) or 0.0) + rules.timeout, PodsReadiness.WAIT_FOR_START
+        return (parse_time(ready.last_transition_time) or 0.0) + limit, PodsReadyReason.WAIT_FOR_RECOVERY
+    return (parse_time(admitted.last_transition_time) or 0.0) + rules.timeout, PodsReadyReason.WAIT_FOR_START
 
 
 def pods_overdue(
@@ -72,8 +72,8 @@ def pods_overdue(
     times = (state.count or 0) + 1
     if rules.backoff.limit is not None and times > rules.backoff.limit:
         text = "exceeding the maximum number of re-queuing retries"
-        return conditions.deactivating(status, Deactivating.REQUEUING_LIMIT, text, now, generation), None
-    eviction = Eviction(Evicting.PODS_READY_TIMEOUT, f"Exceeded the PodsReady timeout {workload.key}", cause)
+        return conditions.deactivating(status, DeactivationReason.REQUEUING_LIMIT, text, now, generation), None
+    eviction = Eviction(EvictedReason.PODS_READY_TIMEOUT, f"Exceeded the PodsReady timeout {workload.key}", cause)
     # Times are written in whole seconds: one that is cut off would let it come back too early.
     at = rfc3339(math.ceil(now + rules.backoff.wait(times, workload.metadata.uid)))
     again = state.model_copy(update={"count": times, "requeue_at": at})

@@ -35,7 +35,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS, WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, parse_time
-from api.names import ADMITTED, EVICTED, FINISHED, PODSET_LABEL, WORKLOAD_ANNOTATION, Evicting
+from api.names import ADMITTED, EVICTED, FINISHED, PODSET_LABEL, WORKLOAD_ANNOTATION, EvictedReason
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class UnboundController:
                 await self._tell(workload, stuck)
                 return left
             text = f"Pods could not be bound within {self._timeout:.0f} s after their gate was opened: {_text(stuck)}"
-            await self._evictor.evict(workload, Eviction(Evicting.PODS_UNSCHEDULABLE, text))
+            await self._evictor.evict(workload, Eviction(EvictedReason.PODS_UNSCHEDULABLE, text))
             return None
         await self._tell(workload, stuck)
         return self._timeout if stuck and not told and not workload.of_one_pod else None

@@ -36,13 +36,13 @@ from api.names import (
     QUOTA_RESERVED,
     TOPOLOGY_PODSET,
     TOPOLOGY_WORKLOAD,
-    Evicting,
+    EvictedReason,
 )
 
 T = TypeVar("T")
 
 # Evictions after which a workload queues up anew from that moment on; else its creation counts (lifecycle.md 3.6).
-_REQUEUED_FROM_EVICTION = (Evicting.PODS_READY_TIMEOUT, Evicting.ADMISSION_CHECK)
+_REQUEUED_FROM_EVICTION = (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)
 _NOT_NEGATIVE = "must be greater than or equal to 0"
 NONE: Mapping[str, int] = {}
 

@@ -81,7 +81,7 @@ class InvalidGangField:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class GangReading:
     """What was read; a gang only where nothing is wrong. Neither: the pod is in no gang."""
 
     gang: PodGang | None = None
@@ -126,13 +126,13 @@ def names_gang(metadata: Metadata) -> bool:
     return any(True for table in (_NAMES, _MINIMUMS, _GROUPS) for _ in _said(metadata, table))
 
 
-def read(namespace: str, metadata: Metadata) -> Reading:
+def read(namespace: str, metadata: Metadata) -> GangReading:
     """What the pod's labels and annotations say, as they stand on the wire."""
     said = list(_said(metadata, _NAMES))
     minimums = list(_said(metadata, _MINIMUMS))
     if not said:
         lonely = [*minimums, *_said(metadata, _GROUPS), *_said(metadata, _POLICIES)]
-        return Reading(
+        return GangReading(
             None, tuple(_fault(each, f"only beside the name of a gang ({names.GANG_NAME})") for each in lonely)
         )
     name = said[0][1]
@@ -151,10 +151,10 @@ def read(namespace: str, metadata: Metadata) -> Reading:
     unknown = [each for each in policies if each[1] not in set(MatchPolicy)]
     faults += wrong + [_fault(each, f"one of {', '.join(MatchPolicy)}") for each in unknown]
     if faults:
-        return Reading(None, tuple(faults))
+        return GangReading(None, tuple(faults))
     policy = MatchPolicy(policies[0][1]) if policies else _default_policy(said[0])
     sakkara = said[0][0][1] == names.SAKKARA_GROUP_NAME
-    return Reading(PodGang(name, numbers[minimums[0]] if minimums else None, policy, groups, sakkara))
+    return GangReading(PodGang(name, numbers[minimums[0]] if minimums else None, policy, groups, sakkara))
 
 
 def groups_of(key: str, metadata: Metadata) -> tuple[tuple[str, ...], list[InvalidGangField]]:

@@ -42,7 +42,7 @@ class UnlikePods(InvalidObject):
 
 
 @dataclass(frozen=True)
-class Unit:
+class PodUnit:
     """`pods` in the order of their names, never empty; `group` is empty for a pod on its own."""
 
     namespace: str
@@ -50,7 +50,7 @@ class Unit:
     pods: tuple[QueuedPod, ...]
 
     @classmethod
-    def of(cls, pods: Iterable[QueuedPod]) -> Unit:
+    def of(cls, pods: Iterable[QueuedPod]) -> PodUnit:
         """The unit that these pods are; a pod on its own, or all members of one group."""
         ordered = tuple(sorted(pods, key=lambda pod: pod.metadata.name))
         return cls(ordered[0].metadata.namespace, ordered[0].group, ordered)
@@ -198,7 +198,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class SortedMembers:
     """The members against a Workload's pod sets: which stay, which are too many, whose places are taken, which fit nowhere."""
 
     kept: tuple[QueuedPod, ...]
@@ -207,7 +207,7 @@ class Sorted:
     strange: tuple[QueuedPod, ...]
 
 
-def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> Sorted:
+def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> SortedMembers:
     """The members by role against `counts`. Too many are the youngest of those that do not run yet."""
     by_role: dict[str, tuple[list[QueuedPod], list[QueuedPod]]] = {role: ([], []) for role in counts}
     strange: list[QueuedPod] = []
@@ -229,7 +229,7 @@ def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> Sorted:
         replaced += inactive[:taken]
         kept += inactive[taken:]
     kept.sort(key=lambda pod: pod.metadata.name)
-    return Sorted(tuple(kept), tuple(excess), tuple(replaced), tuple(strange))
+    return SortedMembers(tuple(kept), tuple(excess), tuple(replaced), tuple(strange))
 
 
 def youngest(pods: Iterable[QueuedPod], most: int) -> list[QueuedPod]:

@@ -34,22 +34,22 @@ Requests = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PodShape:
     """`role` of equal pods is equal."""
 
     requests: Requests
     role: str
 
 
-def shape_of(spec: Mapping[str, Any]) -> Shape:
+def shape_of(spec: Mapping[str, Any]) -> PodShape:
     """Of a pod's spec as it stands on the wire. One that cannot be read asks for nothing, and is like itself alone."""
     try:
         requests = effective_requests(msgspec.convert(spec, PodSpec))
     except (msgspec.ValidationError, InvalidObject):
-        return Shape((), role_hash(spec))
+        return PodShape((), role_hash(spec))
     whole = {"resources": {"requests": requests}}
     demands = {key: spec[key] for key in _DEMANDS if key in spec}
-    return Shape(tuple(sorted(requests.items())), role_hash({**demands, "containers": [whole]}))
+    return PodShape(tuple(sorted(requests.items())), role_hash({**demands, "containers": [whole]}))
 
 
 def in_words(requests: Requests) -> str:

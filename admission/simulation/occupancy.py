@@ -13,7 +13,7 @@ from admission.engine.quota.tree import queue_quotas
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ResourceOccupancy:
     """One resource of a domain, in the engine's units."""
 
     total: int
@@ -31,7 +31,7 @@ class DomainOccupancy:
     """A domain of the lowest level, or a single node below it. `path`: its values, widest first."""
 
     path: tuple[str, ...]
-    rooms: dict[str, Room]
+    rooms: dict[str, ResourceOccupancy]
 
     @property
     def share(self) -> float:
@@ -40,7 +40,7 @@ class DomainOccupancy:
 
 
 @dataclass(frozen=True, slots=True)
-class Occupancy:
+class FlavorOccupancy:
     """One flavor's tree. `places` by path."""
 
     flavor: str
@@ -48,12 +48,12 @@ class Occupancy:
     places: tuple[DomainOccupancy, ...] = field(default=())
 
 
-def occupancies(ledger: Ledger) -> list[Occupancy]:
+def occupancies(ledger: Ledger) -> list[FlavorOccupancy]:
     """Of every flavor with a topology, by name."""
     return [_occupancy(ledger, name) for name in sorted(ledger.capacity.trees)]
 
 
-def _occupancy(ledger: Ledger, flavor: str) -> Occupancy:
+def _occupancy(ledger: Ledger, flavor: str) -> FlavorOccupancy:
     capacity = ledger.capacity
     tree, names = capacity.trees[flavor], capacity.columns.names
     places = []
@@ -63,11 +63,11 @@ def _occupancy(ledger: Ledger, flavor: str) -> Occupancy:
             for column, amount in capacity.nodes[member].offers:
                 totals[column] = totals.get(column, 0) + amount
         rooms = {
-            names[column]: Room(total, tree.free_at(row, column), int(tree.used(column)[row]))
+            names[column]: ResourceOccupancy(total, tree.free_at(row, column), int(tree.used(column)[row]))
             for column, total in sorted(totals.items(), key=lambda item: names[item[0]])
         }
         places.append(DomainOccupancy(tree.rows.paths[row], rooms))
-    return Occupancy(flavor, tree.shape.levels, tuple(places))
+    return FlavorOccupancy(flavor, tree.shape.levels, tuple(places))
 
 
 def nodes(ledger: Ledger) -> dict[FlavorResource, int]:

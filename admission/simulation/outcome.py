@@ -23,7 +23,7 @@ class WorkloadState(StrEnum):
 
 
 @dataclass(slots=True)
-class Run:
+class WorkloadRun:
     """One workload's way. `reason` and `message`: of its last wait; they stay when it was admitted after it.
 
     `refusals`: how often it was considered in vain. `preempts`: whom its last Preempt decision named. `evictions`: how often it
@@ -64,7 +64,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ResourceUse:
     """Of one flavor's resource: quota, what the nodes have, and the mean and highest use from the first admission to the end.
 
     `quota` is the nominal quota of all queues and cohorts; `nodes` is None for a flavor without topology.
@@ -85,7 +85,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class WaitFigures:
     """Of a group of workloads: how many, how many got in, and their wait in seconds (mean, median, 95th percentile, most)."""
 
     count: int
@@ -100,25 +100,25 @@ class Figures:
 class SimulationResult:
     """`runs` in order of arrival; `ended`: the last moment that was played; `peak`: the moment of the highest use."""
 
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, WorkloadRun] = field(default_factory=dict)
     ended: float = 0.0
     peak: float = 0.0
     cycles: int = 0
     decisions: int = 0
-    use: tuple[Use, ...] = ()
+    use: tuple[ResourceUse, ...] = ()
 
-    def waiting(self) -> list[Run]:
+    def waiting(self) -> list[WorkloadRun]:
         """The workloads that were never admitted."""
         return [run for run in self.runs.values() if run.state is WorkloadState.WAITING]
 
 
-def figures(runs: Iterable[Run]) -> Figures:
+def figures(runs: Iterable[WorkloadRun]) -> WaitFigures:
     """Over these."""
     given = list(runs)
     waits = sorted(run.waited for run in given if run.waited is not None)
     if not waits:
-        return Figures(len(given), 0)
-    return Figures(len(given), len(waits), fmean(waits), _quantile(waits, 0.5), _quantile(waits, 0.95), waits[-1])
+        return WaitFigures(len(given), 0)
+    return WaitFigures(len(given), len(waits), fmean(waits), _quantile(waits, 0.5), _quantile(waits, 0.95), waits[-1])
 
 
 def _quantile(ascending: list[float], part: float) -> float:
@@ -126,7 +126,7 @@ def _quantile(ascending: list[float], part: float) -> float:
     return ascending[max(0, -int(-part * len(ascending) // 1) - 1)]
 
 
-class Meter:
+class UseMeter:
     """Adds up use over time, by flavor and resource."""
 
     def __init__(self) -> None:
@@ -157,12 +157,12 @@ class Meter:
 
     def use(
         self, until: float, quota: Mapping[FlavorResource, int], nodes: Mapping[FlavorResource, int]
-    ) -> tuple[Use, ...]:
+    ) -> tuple[ResourceUse, ...]:
         """By name; `until` is the last moment that counts."""
         span = until - self._began
         found = []
         for pair in sorted(self._now):
             area = self._area[pair] + self._now[pair] * (until - self._since[pair])
             mean = area / span if span > 0 else float(self._now[pair])
-            found.append(Use(*pair, quota.get(pair, 0), nodes.get(pair), mean, self._highest[pair]))
+            found.append(ResourceUse(*pair, quota.get(pair, 0), nodes.get(pair), mean, self._highest[pair]))
         return tuple(found)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from admission.engine.ledger import Ledger
-from admission.simulation.occupancy import DomainOccupancy, Occupancy, occupancies
+from admission.simulation.occupancy import DomainOccupancy, FlavorOccupancy, occupancies
 from admission.simulation.tables import clock
 from api.errors import StowageError
 
@@ -107,7 +107,7 @@ def _laid(name: str, children: list[_Box], gap: float) -> _Box:
     return _Box(name, across * wide, rows * tall + (_HEAD if name else 0.0), children)
 
 
-def _panel(axis: Axes, tree: Occupancy, box: _Box, size: float) -> None:
+def _panel(axis: Axes, tree: FlavorOccupancy, box: _Box, size: float) -> None:
     from matplotlib import colormaps
 
     axis.set_xlim(-0.2, box.width + 0.2)

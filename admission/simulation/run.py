@@ -19,7 +19,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
 from admission.engine.model import BoundPod, FlavorResource, ObjectRemoved, RemovedKind, Workload
 from admission.simulation.occupancy import nodes, quota
-from admission.simulation.outcome import Meter, Run, SimulationResult
+from admission.simulation.outcome import SimulationResult, UseMeter, WorkloadRun
 from admission.world.world import World
 
 RUN_FOR = 600.0
@@ -35,15 +35,15 @@ def simulate(
     world: World, *, run_for: float = RUN_FOR, until: float = inf, progress: Progress | None = None
 ) -> SimulationResult:
     """Plays the world, which changes, until nothing can happen any more or `until` seconds have passed."""
-    return _Play(world, run_for, progress).play(until)
+    return _Simulation(world, run_for, progress).play(until)
 
 
-class _Play:
+class _Simulation:
     def __init__(self, world: World, run_for: float, progress: Progress | None) -> None:
         self._world, self._run_for, self._progress = world, run_for, progress
         self._begun = world.now
         self._outcome = SimulationResult()
-        self._meter = Meter()
+        self._meter = UseMeter()
         self._events: list[tuple[int, int, str]] = []
         self._coming: dict[str, Workload] = {}
         self._ends: dict[str, int] = {}
@@ -98,8 +98,8 @@ class _Play:
         spent = self._begun - about.since if about and about.since is not None else 0.0
         self._end_after(workload.key, max(0.0, self._time_of(workload.key) - max(0.0, spent)))
 
-    def _enter(self, workload: Workload, at: float) -> Run:
-        run = Run(workload, self._world.title(workload.key), at)
+    def _enter(self, workload: Workload, at: float) -> WorkloadRun:
+        run = WorkloadRun(workload, self._world.title(workload.key), at)
         self._outcome.runs[workload.key] = run
         return run
 
@@ -180,7 +180,7 @@ class _Play:
             if run.admitted is None:
                 run.reason, run.message = str(notice.reason), notice.message
 
-    def _admit(self, run: Run, decision: Admit) -> None:
+    def _admit(self, run: WorkloadRun, decision: Admit) -> None:
         if run.admitted is not None and run.ended is None:  # it runs on, elsewhere
             run.admission = decision.admission
             return
@@ -200,7 +200,7 @@ class _Play:
             self._ends[key] = at
             heappush(self._events, (at, _END, key))
 
-    def _charge(self, run: Run, sign: int) -> None:
+    def _charge(self, run: WorkloadRun, sign: int) -> None:
         if run.admission is not None:
             self._meter.change(self._now, run.admission.usage(), sign, run.pods)
 
@@ -209,7 +209,7 @@ class _Play:
         run.ended = self._now
         self._leave(run)
 
-    def _leave(self, run: Run) -> None:
+    def _leave(self, run: WorkloadRun) -> None:
         key = run.workload.key
         self._ends.pop(key, None)
         self._charge(run, -1)

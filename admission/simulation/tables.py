@@ -14,7 +14,7 @@ from rich.text import Text
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL, Admission, Assignment, to_text
-from admission.simulation.outcome import Run, SimulationResult, WorkloadState, figures
+from admission.simulation.outcome import SimulationResult, WorkloadRun, WorkloadState, figures
 
 _STYLES = {
     WorkloadState.WAITING: "yellow",
@@ -26,7 +26,7 @@ _NAMED = 2
 """So many domains of one parent are named; more are counted."""
 
 
-def workloads(runs: Sequence[Run], ledger: Ledger) -> Table:
+def workloads(runs: Sequence[WorkloadRun], ledger: Ledger) -> Table:
     """One line each, in the order given."""
     table = _table("workloads", ("job", "pods", "arrives", "admitted", "ends", "where, or why not"))
     for run in runs:
@@ -44,7 +44,7 @@ def workloads(runs: Sequence[Run], ledger: Ledger) -> Table:
 
 def waits(outcome: SimulationResult) -> Table:
     """How long they waited, by queue and priority."""
-    groups: dict[tuple[str, int], list[Run]] = {}
+    groups: dict[tuple[str, int], list[WorkloadRun]] = {}
     for run in outcome.runs.values():
         groups.setdefault((run.workload.cluster_queue, run.workload.priority), []).append(run)
     table = _table("time to admission", ("queue", "priority", "jobs", "admitted", "mean", "median", "95 %", "longest"))
@@ -56,13 +56,13 @@ def waits(outcome: SimulationResult) -> Table:
     return table
 
 
-def _figures(runs: Iterable[Run]) -> list[str]:
+def _figures(runs: Iterable[WorkloadRun]) -> list[str]:
     got = figures(runs)
     numbers = (got.mean, got.median, got.p95, got.most)
     return [str(got.count), str(got.admitted), *(clock(number if got.admitted else None) for number in numbers)]
 
 
-def reasons(runs: Iterable[Run]) -> Table:
+def reasons(runs: Iterable[WorkloadRun]) -> Table:
     """Why those that wait do, the most frequent first."""
     counted = Counter((run.reason, run.message) for run in runs)
     table = _table("still waiting", ("jobs", "reason", "message"))
@@ -110,7 +110,7 @@ def clock(seconds: float | None) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
-def why(run: Run) -> str:
+def why(run: WorkloadRun) -> str:
     """Why it has no place; which victims it would evict."""
     if run.preempts:
         return f"evicts {', '.join(run.preempts)}: {run.message}"

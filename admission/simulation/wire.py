@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from admission.engine.model import Admission, PodSetAdmission
-from admission.simulation.outcome import Run, SimulationResult, figures
+from admission.simulation.outcome import SimulationResult, WorkloadRun, figures
 
 
-def encoded(outcome: SimulationResult, shown: Sequence[Run], faults: Sequence[str]) -> str:
+def encoded(outcome: SimulationResult, shown: Sequence[WorkloadRun], faults: Sequence[str]) -> str:
     """The whole, with these workloads in it."""
     got = figures(outcome.runs.values())
     whole = {
@@ -34,7 +34,7 @@ def encoded(outcome: SimulationResult, shown: Sequence[Run], faults: Sequence[st
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()
 
 
-def _wire(one: Run) -> dict[str, Any]:
+def _wire(one: WorkloadRun) -> dict[str, Any]:
     return {
         "workload": one.workload.key,
         "job": one.title,

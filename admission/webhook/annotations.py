@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.webhook.fields import OMIT, Errors, FieldError, Path, duplicate, forbidden, invalid, required
+from admission.webhook.fields import OMIT, Errors, FieldError, FieldPath, duplicate, forbidden, invalid, required
 from admission.webhook.formats import label_name
 from admission.webhook.template import Annotations, Template
 from api import names
@@ -46,7 +46,7 @@ class QueueLevels:
         return f'the levels of ClusterQueue "{self.cluster_queue}": {", ".join(self.levels)}'
 
 
-def first_forms(metadata: Path, given: Annotations, known: QueueLevels | None) -> Errors:
+def first_forms(metadata: FieldPath, given: Annotations, known: QueueLevels | None) -> Errors:
     """The errors of `require-topology` and `prefer-topology` on one object (a job or a template)."""
     at = metadata.child("annotations")
     errors = _one_of(at, _FIRST) if all(key in given for key in _FIRST) else []
@@ -56,7 +56,7 @@ def first_forms(metadata: Path, given: Annotations, known: QueueLevels | None) -
     return errors
 
 
-def _first_form(at: Path, key: str, level: str, known: QueueLevels | None) -> Errors:
+def _first_form(at: FieldPath, key: str, level: str, known: QueueLevels | None) -> Errors:
     if level == names.AUTO_LEVEL:
         return [] if key == names.PREFER_TOPOLOGY else [invalid(at, level, _no_auto(known))]
     if errors := label_name(at, level):
@@ -71,7 +71,7 @@ def _no_auto(known: QueueLevels | None) -> str:
 
 
 def template_annotations(
-    metadata: Path, given: Annotations, job: Annotations | None = None, *, multi_layer: bool = True
+    metadata: FieldPath, given: Annotations, job: Annotations | None = None, *, multi_layer: bool = True
 ) -> Errors:
     """The errors of a template's annotations; `metadata` is the path of what holds them, `job` the job's own."""
     at = metadata.child("annotations")
@@ -85,7 +85,7 @@ def template_annotations(
     ]
 
 
-def _main(at: Path, given: Annotations) -> Errors:
+def _main(at: FieldPath, given: Annotations) -> Errors:
     first = [key for key in _FIRST if key in given]
     errors = _one_of(at, (*_CURRENT, *first)) if _disagree(given) else []
     for key in _CURRENT[:2]:
@@ -106,19 +106,19 @@ def _disagree(given: Annotations) -> bool:
     )
 
 
-def _one_of(at: Path, keys: Sequence[str]) -> Errors:
+def _one_of(at: FieldPath, keys: Sequence[str]) -> Errors:
     named = ", ".join(f'"{key}"' for key in keys)
     return [invalid(at, OMIT, f"must not contain more than one topology annotation: [{named}]")]
 
 
-def _unconstrained(at: Path, given: Annotations) -> Errors:
+def _unconstrained(at: FieldPath, given: Annotations) -> Errors:
     value = given.get(names.UNCONSTRAINED_TOPOLOGY)
     if value is None or parse_bool(value) is not None:
         return []
     return [invalid(at.key(names.UNCONSTRAINED_TOPOLOGY), value, "must be a boolean value")]
 
 
-def _group(at: Path, given: Annotations, effective: Annotations) -> Errors:
+def _group(at: FieldPath, given: Annotations, effective: Annotations) -> Errors:
     name = given.get(names.PODSET_GROUP_NAME)
     if name is None:
         return []
@@ -133,11 +133,11 @@ def _group(at: Path, given: Annotations, effective: Annotations) -> Errors:
     return errors
 
 
-def _not_beside(path: Path, given: Annotations, *others: str) -> Errors:
+def _not_beside(path: FieldPath, given: Annotations, *others: str) -> Errors:
     return [forbidden(path, f"may not be set when '{other}' is specified") for other in others if other in given]
 
 
-def _slice(at: Path, given: Annotations) -> Errors:
+def _slice(at: FieldPath, given: Annotations) -> Errors:
     level, size = given.get(names.SLICE_REQUIRED_TOPOLOGY), given.get(names.SLICE_SIZE)
     errors = label_name(at.key(names.SLICE_REQUIRED_TOPOLOGY), level) if level is not None else []
     path = at.key(names.SLICE_SIZE)
@@ -152,7 +152,7 @@ def _slice(at: Path, given: Annotations) -> Errors:
     return [*errors, invalid(path, size, _AT_LEAST_ONE)] if number < 1 else errors
 
 
-def _constraints(at: Path, given: Annotations, multi_layer: bool) -> Errors:
+def _constraints(at: FieldPath, given: Annotations, multi_layer: bool) -> Errors:
     text = given.get(names.SLICE_CONSTRAINTS)
     if text is None:
         return []
@@ -169,7 +169,7 @@ def _constraints(at: Path, given: Annotations, multi_layer: bool) -> Errors:
     return [*errors, *_layers(path, layers)]
 
 
-def _layers(path: Path, layers: Sequence[SliceConstraint]) -> Errors:
+def _layers(path: FieldPath, layers: Sequence[SliceConstraint]) -> Errors:
     errors: Errors = []
     first_at: dict[str, int] = {}
     for i, layer in enumerate(layers):
@@ -187,7 +187,7 @@ def _layers(path: Path, layers: Sequence[SliceConstraint]) -> Errors:
     return errors
 
 
-def slice_bound(metadata: Path, given: Annotations, count: int) -> Errors:
+def slice_bound(metadata: FieldPath, given: Annotations, count: int) -> Errors:
     """An error when a slice (or the outermost layer) is larger than the pod set; unreadable sizes are not judged here."""
     at, detail = metadata.child("annotations"), f"must not be greater than pod set count {count}"
     text = given.get(names.SLICE_CONSTRAINTS)
@@ -251,7 +251,7 @@ def _levels(template: Template, job: Annotations | None) -> tuple[str | None, ..
     )
 
 
-def _group_path(template: Template) -> Path:
+def _group_path(template: Template) -> FieldPath:
     return template.metadata.child("annotations").key(names.PODSET_GROUP_NAME)
 
 

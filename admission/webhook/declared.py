@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from admission.integrations.declared import DeclaredJob, Entry
 from admission.integrations.paths import Location, value_at
 from admission.webhook.annotations import groups
-from admission.webhook.fields import Errors, Path, invalid
+from admission.webhook.fields import Errors, FieldPath, invalid
 from admission.webhook.jobs import Job, ReviewedKind, annotations_of
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
@@ -44,7 +44,7 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
                 adapter.template(job, entry)
                 adapter.pods_of(job, entry)
         except InvalidObject as bad:
-            return [invalid(Path(bad.field), bad.given, bad.allowed)]
+            return [invalid(FieldPath(bad.field), bad.given, bad.allowed)]
         return groups(given, annotations_of(job), exact=rules.profile == EXACT) if rules.topology_aware else []
 
     suspend = adapter.spec.suspend
@@ -58,8 +58,8 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
     )
 
 
-def _path(at: Location) -> Path:
-    path = Path("")
+def _path(at: Location) -> FieldPath:
+    path = FieldPath("")
     for step in at:
         path = path.item(step) if isinstance(step, int) else path.child(step)
     return path

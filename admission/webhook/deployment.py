@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from admission.webhook import schedulers, sets
 from admission.webhook.defaults import in_managed_namespace
-from admission.webhook.fields import Errors, Path
+from admission.webhook.fields import Errors, FieldPath
 from admission.webhook.formats import subdomain
 from admission.webhook.jobs import labels_of, queue_name
 from admission.webhook.lookups import Lookups
@@ -23,7 +23,7 @@ from api import names
 Deployment = dict[str, Any]
 
 FRAMEWORK: Final = "deployment"
-_QUEUE: Final = Path("metadata").child("labels").key(names.QUEUE_NAME_LABEL)
+_QUEUE: Final = FieldPath("metadata").child("labels").key(names.QUEUE_NAME_LABEL)
 _PROPAGATED: Final = (names.QUEUE_NAME_LABEL, names.PRIORITY_CLASS_LABEL)
 
 
@@ -41,7 +41,7 @@ def set_defaults(deployment: Deployment, namespace: str, lookups: Lookups, rules
 def templates(deployment: Mapping[str, Any]) -> list[Template]:
     """The one template."""
     body = (deployment.get("spec") or {}).get("template")
-    return [Template(Path("spec").child("template"), "", 1, body)] if body else []
+    return [Template(FieldPath("spec").child("template"), "", 1, body)] if body else []
 
 
 def _add(template: dict[str, Any], part: str, values: Mapping[str, str]) -> None:

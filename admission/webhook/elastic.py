@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.webhook.fields import Errors, Path, forbidden, invalid
+from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.formats import label_name, not_negative
 from admission.webhook.lookups import Lookups
 from api.quantity import parse
 
 Wire = Mapping[str, Any]
 
-_SPEC: Final = Path("spec")
-_NAMESPACE: Final = Path("metadata").child("namespace")
+_SPEC: Final = FieldPath("spec")
+_NAMESPACE: Final = FieldPath("metadata").child("namespace")
 
 
 def validate_create(quota: Wire, group: str, namespace: str, lookups: Lookups) -> Errors:
@@ -41,7 +41,7 @@ def validate(quota: Wire) -> Errors:
     return errors or [error for name in least if name in most for error in _order(name, least[name], most[name])]
 
 
-def _amounts(at: Path, amounts: Wire) -> Errors:
+def _amounts(at: FieldPath, amounts: Wire) -> Errors:
     errors: Errors = []
     for name, amount in amounts.items():
         errors += [*label_name(at.key(name), name), *not_negative(at.key(name), amount)]

@@ -37,7 +37,7 @@ from admission.webhook import (
     workloads,
 )
 from admission.webhook.declared import kind_of
-from admission.webhook.fields import Errors, Path, forbidden, invalid
+from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
 from admission.webhook.lookups import Lookups
@@ -131,7 +131,7 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
         known = jobs.queue_levels(new, request.namespace, lookups) if anew else None
         errors = jobs.validate_update(old, new, kind, rules, known)
         if owners.claim(new, rules, pod=False) not in (None, owners.claim(old, rules, pod=False)):
-            where = Path("metadata").child("ownerReferences")
+            where = FieldPath("metadata").child("ownerReferences")
             errors.append(forbidden(where, "a job does not become part of another one that is admitted as a whole"))
         if jobs.is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
             return errors
@@ -248,8 +248,10 @@ def _validate_job_kind(request: Request, _: Lookups, __: ReviewRules) -> Errors:
     try:
         found = errors_of(JobKind.from_wire(request.new))
     except ValidationError as error:
-        return [invalid(Path(".".join(map(str, one["loc"]))), one.get("input"), one["msg"]) for one in error.errors()]
-    return [invalid(Path(bad.field), bad.given, bad.allowed) for bad in found]
+        return [
+            invalid(FieldPath(".".join(map(str, one["loc"]))), one.get("input"), one["msg"]) for one in error.errors()
+        ]
+    return [invalid(FieldPath(bad.field), bad.given, bad.allowed) for bad in found]
 
 
 @lru_cache(maxsize=256)

@@ -18,13 +18,13 @@ from api.quantity import parse
 IMMUTABLE: Final = "field is immutable"
 
 
-class Omit(Enum):
+class OmittedValue(Enum):
     """The value is too large or says nothing: it is left out of the message."""
 
     VALUE = "omitted"
 
 
-OMIT: Final = Omit.VALUE
+OMIT: Final = OmittedValue.VALUE
 
 
 class ErrorType(StrEnum):
@@ -60,22 +60,22 @@ _LONGEST_VALUE: Final = 1024
 _BARE = frozenset((ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG))
 
 
-class Path(str):
+class FieldPath(str):
     """A field path such as `spec.levels[2].nodeLabel`."""
 
     __slots__ = ()
 
-    def child(self, *names: str) -> Path:
+    def child(self, *names: str) -> FieldPath:
         """Fields below this one."""
-        return Path(".".join((self, *names) if self else names))
+        return FieldPath(".".join((self, *names) if self else names))
 
-    def item(self, position: int) -> Path:
+    def item(self, position: int) -> FieldPath:
         """An item of a list."""
-        return Path(f"{self}[{position}]")
+        return FieldPath(f"{self}[{position}]")
 
-    def key(self, name: str) -> Path:
+    def key(self, name: str) -> FieldPath:
         """An entry of a map, or of a list keyed by name."""
-        return Path(f"{self}[{name}]")
+        return FieldPath(f"{self}[{name}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class FieldError:
     def cause(self) -> dict[str, str]:
         """As an entry of status.details.causes."""
         message = self.message.removeprefix(f"{self.field}: ")
-        # A plain str: a Path, which is one with methods, is nothing that JSON knows.
+        # A plain str: JSON has no FieldPath, which is a str with methods.
         return {"reason": self.type.value, "field": str(self.field), "message": message}
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.webhook.fields import Errors, Path, duplicate, forbidden, invalid, required
+from admission.webhook.fields import Errors, FieldPath, duplicate, forbidden, invalid, required
 from admission.webhook.formats import label_name, labels, subdomain, taints, tolerations
 from api.names import HOSTNAME_LABEL
 
 Wire = Mapping[str, Any]
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 MAX_LEVELS: Final = 16
 _HOST_LAST: Final = f"the {HOSTNAME_LABEL} label can only be used at the lowest level of topology"
 
@@ -70,7 +70,7 @@ def _topology_of(spec: Wire) -> Errors:
     return [*errors, *_levels(_SPEC.child("topology", "levels"), inline.get("levels") or ())] if inline else errors
 
 
-def _levels(at: Path, levels: Sequence[str], item: str = "") -> Errors:
+def _levels(at: FieldPath, levels: Sequence[str], item: str = "") -> Errors:
     """The errors of a list of levels, widest first; `item` is the field of an entry that holds the label key."""
     errors: Errors = []
     if not 1 <= len(levels) <= MAX_LEVELS:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.webhook.fields import Errors, Path, forbidden, invalid, not_supported, required, too_long
+from admission.webhook.fields import Errors, FieldPath, forbidden, invalid, not_supported, required, too_long
 from api.errors import InvalidQuantity
 from api.quantity import parse
 
@@ -76,22 +76,22 @@ def label_value_faults(text: str) -> list[str]:
     return faults if _IS_VALUE.fullmatch(text) else [*faults, _VALUE_FORM]
 
 
-def subdomain(field: Path, text: str) -> Errors:
+def subdomain(field: FieldPath, text: str) -> Errors:
     """The errors of a DNS subdomain."""
     return [invalid(field, text, fault) for fault in subdomain_faults(text)]
 
 
-def label_name(field: Path, text: str) -> Errors:
+def label_name(field: FieldPath, text: str) -> Errors:
     """The errors of a label key."""
     return [invalid(field, text, fault) for fault in qualified_name_faults(text)]
 
 
-def label_value(field: Path, text: str) -> Errors:
+def label_value(field: FieldPath, text: str) -> Errors:
     """The errors of a label's value."""
     return [invalid(field, text, fault) for fault in label_value_faults(text)]
 
 
-def labels(field: Path, given: Mapping[str, str] | None) -> Errors:
+def labels(field: FieldPath, given: Mapping[str, str] | None) -> Errors:
     """The errors of a map of labels; all of them name the map."""
     errors: Errors = []
     for key, value in (given or {}).items():
@@ -99,13 +99,13 @@ def labels(field: Path, given: Mapping[str, str] | None) -> Errors:
     return errors
 
 
-def annotation_keys(field: Path, given: Mapping[str, str] | None) -> Errors:
+def annotation_keys(field: FieldPath, given: Mapping[str, str] | None) -> Errors:
     """The errors of a map of annotations: its keys are those of labels in any case of letters."""
     faults = ((key, fault) for key in given or {} for fault in qualified_name_faults(key.lower()))
     return [invalid(field, key, fault.replace("a qualified name", "a valid label key", 1)) for key, fault in faults]
 
 
-def domain_prefixed_path(field: Path, text: str) -> Errors:
+def domain_prefixed_path(field: FieldPath, text: str) -> Errors:
     """The errors of a name such as `acme.io/foo`."""
     host, slash, path = text.partition("/")
     if not (host and slash and path):
@@ -116,12 +116,12 @@ def domain_prefixed_path(field: Path, text: str) -> Errors:
     return errors
 
 
-def gate_name(field: Path, text: str) -> Errors:
+def gate_name(field: FieldPath, text: str) -> Errors:
     """The errors of the name of an admission gate."""
     return [too_long(field, NAME_LIMIT)] if len(text.encode()) > NAME_LIMIT else domain_prefixed_path(field, text)
 
 
-def not_negative(field: Path, amount: str | int | float | None) -> Errors:
+def not_negative(field: FieldPath, amount: str | int | float | None) -> Errors:
     """The errors of a quantity that must be 0 or more; text that is no quantity is one as well."""
     if amount is None:
         return []
@@ -132,7 +132,7 @@ def not_negative(field: Path, amount: str | int | float | None) -> Errors:
     return [] if good else [invalid(field, str(amount), "must be greater than or equal to 0")]
 
 
-def label_selector(field: Path, selector: Mapping[str, Any] | None) -> Errors:
+def label_selector(field: FieldPath, selector: Mapping[str, Any] | None) -> Errors:
     """The errors of a label selector; none at all selects nothing and is fine."""
     errors = labels(field.child("matchLabels"), (selector or {}).get("matchLabels"))
     for i, expression in enumerate((selector or {}).get("matchExpressions") or ()):
@@ -140,7 +140,7 @@ def label_selector(field: Path, selector: Mapping[str, Any] | None) -> Errors:
     return errors
 
 
-def _expression(field: Path, expression: Mapping[str, Any]) -> Errors:
+def _expression(field: FieldPath, expression: Mapping[str, Any]) -> Errors:
     operator, values = expression.get("operator", ""), expression.get("values") or ()
     errors: Errors = []
     if operator not in _SELECTOR_OPERATORS:
@@ -156,7 +156,7 @@ def _expression(field: Path, expression: Mapping[str, Any]) -> Errors:
     return errors
 
 
-def taints(field: Path, given: Sequence[Mapping[str, Any]]) -> Errors:
+def taints(field: FieldPath, given: Sequence[Mapping[str, Any]]) -> Errors:
     """The errors of a list of node taints."""
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
@@ -171,12 +171,12 @@ def taints(field: Path, given: Sequence[Mapping[str, Any]]) -> Errors:
     return errors
 
 
-def tolerations(field: Path, given: Sequence[Mapping[str, Any]]) -> Errors:
+def tolerations(field: FieldPath, given: Sequence[Mapping[str, Any]]) -> Errors:
     """The errors of a list of tolerations."""
     return [error for i, one in enumerate(given) for error in _toleration(field.item(i), one)]
 
 
-def _toleration(field: Path, one: Mapping[str, Any]) -> Errors:
+def _toleration(field: FieldPath, one: Mapping[str, Any]) -> Errors:
     key, operator, effect = one.get("key", ""), one.get("operator", "Equal") or "Equal", one.get("effect", "")
     errors = label_name(field.child("key"), key) if key else []
     if not key and operator != "Exists":

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import InvalidGangField, PodGang, Reading, faults_of_group, read, said_in
+from admission.integrations.gang import GangReading, InvalidGangField, PodGang, faults_of_group, read, said_in
 from admission.integrations.pod import role_hash
 from admission.integrations.sakkara import in_words, shape_of
-from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, Path, forbidden, invalid
+from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, FieldPath, forbidden, invalid
 from admission.webhook.lookups import Lookups
 from admission.webhook.members import GangPod
 from api import names
@@ -26,15 +26,15 @@ from api.sakkara import GIVEN, HIGHEST_PRIORITY, read_group
 
 Pod = Mapping[str, Any]
 
-_METADATA: Final = Path("metadata")
+_METADATA: Final = FieldPath("metadata")
 _OURS: Final = (names.GANG, names.GANG_TERMS)
 
 
-def reading(pod: Pod, namespace: str) -> Reading:
+def reading(pod: Pod, namespace: str) -> GangReading:
     """What the pod says of a gang. Pods of jobs that are admitted as a whole, and of Kueue's own groups, are in none."""
     metadata = pod.get("metadata") or {}
     if names.PODSET_LABEL in (metadata.get("labels") or {}):
-        return Reading()
+        return GangReading()
     return read(namespace, metadata)
 
 
@@ -127,7 +127,7 @@ def in_group(template: Pod) -> bool:
     return names.SAKKARA_GROUP_NAME in _labels(template)
 
 
-def validate_template(at: Path, template: Pod) -> Errors:
+def validate_template(at: FieldPath, template: Pod) -> Errors:
     """The errors of a pod template of a job that names a queue: a job and a group would both want to admit its pods."""
     if not in_group(template):
         return []
@@ -149,7 +149,7 @@ def _error(fault: InvalidGangField) -> FieldError:
     return invalid(_place(fault.part, fault.key), fault.given, f"must be {fault.allowed}")
 
 
-def _place(part: str, key: str) -> Path:
+def _place(part: str, key: str) -> FieldPath:
     return _METADATA.child(part).key(key)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.webhook.fields import Errors, Path, forbidden, invalid
+from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.formats import gate_name
 from api import names
 
-_AT: Final = Path("metadata").child("annotations").key(names.ADMISSION_GATED_BY)
+_AT: Final = FieldPath("metadata").child("annotations").key(names.ADMISSION_GATED_BY)
 
 
 def admission_gates(metadata: Mapping[str, Any]) -> list[str]:

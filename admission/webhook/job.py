@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from admission.integrations.job import MAIN, pods_of
-from admission.webhook.fields import Errors, Path, forbidden, invalid
+from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.jobs import Job, ReviewedKind, annotations_of, integer
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 from api.requests import effective_annotations, parse_bool
 
-_SPEC: Final = Path("spec")
-_MINIMUM: Final = Path("metadata").child("annotations").key(names.MIN_PARALLELISM)
-_EQUAL: Final = Path("metadata").child("annotations").key(names.COMPLETIONS_EQUAL_PARALLELISM)
+_SPEC: Final = FieldPath("spec")
+_MINIMUM: Final = FieldPath("metadata").child("annotations").key(names.MIN_PARALLELISM)
+_EQUAL: Final = FieldPath("metadata").child("annotations").key(names.COMPLETIONS_EQUAL_PARALLELISM)
 
 
 def templates(job: Job) -> list[Template]:

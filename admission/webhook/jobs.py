@@ -18,7 +18,7 @@ from admission.integrations.paths import value_at
 from admission.webhook import annotations as topology
 from admission.webhook import gangs, gates, schedulers, shaping
 from admission.webhook.annotations import QueueLevels
-from admission.webhook.fields import Errors, Path, invalid, unchanged
+from admission.webhook.fields import Errors, FieldPath, invalid, unchanged
 from admission.webhook.formats import subdomain
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
@@ -28,7 +28,7 @@ from api.requests import parse_int32
 
 Job = dict[str, Any]
 
-_METADATA: Final = Path("metadata")
+_METADATA: Final = FieldPath("metadata")
 _LABELS: Final = _METADATA.child("labels")
 _ANNOTATIONS: Final = _METADATA.child("annotations")
 _QUEUE: Final = _LABELS.key(names.QUEUE_NAME_LABEL)
@@ -78,7 +78,7 @@ def is_part(job: Mapping[str, Any], rules: ReviewRules) -> bool:
     return any(rules.is_managed_owner((o.get("apiVersion", "").rpartition("/")[0], o.get("kind"))) for o in controllers)
 
 
-def prebuilt_workload(job: Mapping[str, Any]) -> tuple[Path, str]:
+def prebuilt_workload(job: Mapping[str, Any]) -> tuple[FieldPath, str]:
     """Where the job names a Workload that exists already, and that name (empty for none). The annotation goes first."""
     annotation = annotations_of(job).get(names.PREBUILT_WORKLOAD, "")
     if annotation:
@@ -167,7 +167,7 @@ def _max_time(job: Job) -> Errors:
     return errors
 
 
-def integer(field: Path, text: str) -> tuple[int | None, Errors]:
+def integer(field: FieldPath, text: str) -> tuple[int | None, Errors]:
     """The whole number in a label or annotation, or the error that it is none, or more than 32 bits hold."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if digits.isascii() and digits.isdigit():

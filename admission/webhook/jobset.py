@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from admission.integrations.job import pods_of
 from admission.webhook.annotations import groups
-from admission.webhook.fields import Errors, Path, too_many
+from admission.webhook.fields import Errors, FieldPath, too_many
 from admission.webhook.jobs import Job, ReviewedKind, annotations_of
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api.workloads import MAX_POD_SETS
 
-_REPLICATED: Final = Path("spec").child("replicatedJobs")
+_REPLICATED: Final = FieldPath("spec").child("replicatedJobs")
 
 
 def templates(jobset: Job) -> list[Template]:
@@ -26,7 +26,7 @@ def templates(jobset: Job) -> list[Template]:
     return [one for i, part in enumerate(replicated) if (one := _template(_REPLICATED.item(i), part)) is not None]
 
 
-def _template(at: Path, part: dict[str, Any]) -> Template | None:
+def _template(at: FieldPath, part: dict[str, Any]) -> Template | None:
     spec = (part.get("template") or {}).get("spec") or {}
     replicas = part.get("replicas")
     count = (1 if replicas is None else int(replicas)) * pods_of(spec)

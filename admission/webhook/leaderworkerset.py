@@ -22,14 +22,14 @@ from admission.integrations.leaderworkerset import (
 from admission.webhook import schedulers, sets
 from admission.webhook.annotations import groups
 from admission.webhook.defaults import default_queue, in_managed_namespace
-from admission.webhook.fields import IMMUTABLE, OMIT, Errors, Path, invalid, unchanged
+from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldPath, invalid, unchanged
 from admission.webhook.jobs import Job, ReviewedKind, annotations_of, queue_name
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _TEMPLATES: Final = _SPEC.child("leaderWorkerTemplate")
 _LEADER: Final = _TEMPLATES.child("leaderTemplate")
 _WORKER: Final = _TEMPLATES.child("workerTemplate")

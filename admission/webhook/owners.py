@@ -16,14 +16,14 @@ from typing import Any, Final
 from admission.integrations.gang import is_subdomain
 from admission.integrations.parts import fault_of_part, fault_of_pod, fault_of_start
 from admission.integrations.registry import KINDS
-from admission.webhook.fields import Errors, Path, forbidden
+from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.rules import JOB, GroupKind, ReviewRules
 from api.errors import NotFound
 from api.kube.client import Kube
 
 Obj = Mapping[str, Any]
 
-_REFERENCES: Final = Path("metadata").child("ownerReferences")
+_REFERENCES: Final = FieldPath("metadata").child("ownerReferences")
 _AT_ONCE: Final = 32
 _SECONDS: Final = 5.0
 

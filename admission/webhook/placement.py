@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from admission.webhook import annotations as topology
 from admission.webhook import shaping
-from admission.webhook.fields import Errors, Path, forbidden
+from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.jobs import annotations_of
 from admission.webhook.rules import ReviewRules
 from api import names
 from api.requests import effective_annotations
 
-_METADATA: Final = Path("metadata")
+_METADATA: Final = FieldPath("metadata")
 _ANNOTATIONS: Final = _METADATA.child("annotations")
 
 

@@ -19,7 +19,7 @@ from admission.integrations.gang import PodGang
 from admission.webhook import gangs, gates, placement, schedulers
 from admission.webhook.defaults import default_priority_class, default_queue, in_managed_namespace
 from admission.webhook.deployment import FRAMEWORK as DEPLOYMENT
-from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid, required
+from admission.webhook.fields import IMMUTABLE, Errors, FieldPath, forbidden, invalid, required
 from admission.webhook.formats import label_name, subdomain
 from admission.webhook.jobs import annotations_of, labels_of, prebuilt_workload, queue_name
 from admission.webhook.lookups import Lookups
@@ -32,9 +32,9 @@ JOB: Final[GroupKind] = ("batch", "Job")
 REPLICA_SET: Final[GroupKind] = ("apps", "ReplicaSet")
 MAX_COUNT: Final = 2**31 - 1
 
-_SPEC: Final = Path("spec")
-_LABELS: Final = Path("metadata").child("labels")
-_ANNOTATIONS: Final = Path("metadata").child("annotations")
+_SPEC: Final = FieldPath("spec")
+_LABELS: Final = FieldPath("metadata").child("labels")
+_ANNOTATIONS: Final = FieldPath("metadata").child("annotations")
 _TOTAL: Final = _ANNOTATIONS.key(names.POD_GROUP_TOTAL_COUNT)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _POD_SET: Final = re.compile(r"(?i)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -222,7 +222,7 @@ def _gates(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
     return gates.validate(pod.get("metadata") or {}) if rules.admission_gated_by else []
 
 
-def group_name(pod: Mapping[str, Any]) -> tuple[Path, str | None]:
+def group_name(pod: Mapping[str, Any]) -> tuple[FieldPath, str | None]:
     """Where the pod names its group, and that name; the annotation goes first."""
     key = names.POD_GROUP_NAME
     if annotations_of(pod).get(key):

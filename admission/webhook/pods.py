@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.webhook.fields import OMIT, Errors, Path, invalid
+from admission.webhook.fields import OMIT, Errors, FieldPath, invalid
 from admission.webhook.formats import not_negative
 from api.pods import pod_spec
 from api.quantity import PODS
@@ -23,18 +23,18 @@ Wire = Mapping[str, Any]
 _FAULT: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<place>.*)`)?", re.DOTALL)
 
 
-def template_faults(at: Path, template: Wire) -> Errors:
+def template_faults(at: FieldPath, template: Wire) -> Errors:
     """An error where a field is of another type than in a pod's spec; `at` is the template's path."""
     try:
         pod_spec(template)
     except msgspec.ValidationError as bad:
         fault = _FAULT.fullmatch(str(bad))
         place, what = (fault["place"] or "", fault["what"]) if fault else ("", str(bad))
-        return [invalid(Path(f"{at.child('spec')}{place}"), OMIT, what.replace("`", "'"))]
+        return [invalid(FieldPath(f"{at.child('spec')}{place}"), OMIT, what.replace("`", "'"))]
     return []
 
 
-def template_resources(spec: Path, pod: Wire, non_negative: bool) -> Errors:
+def template_resources(spec: FieldPath, pod: Wire, non_negative: bool) -> Errors:
     """The errors of requests and limits of init containers, containers and of the pod as a whole, and of its overhead."""
     errors: Errors = []
     for field in ("initContainers", "containers"):
@@ -45,7 +45,7 @@ def template_resources(spec: Path, pod: Wire, non_negative: bool) -> Errors:
     return [*errors, *_resources(spec, {"overhead": pod.get("overhead") or {}}, non_negative)]
 
 
-def _resources(at: Path, resources: Wire, non_negative: bool) -> Errors:
+def _resources(at: FieldPath, resources: Wire, non_negative: bool) -> Errors:
     errors: Errors = []
     for part in ("requests", "limits", "overhead"):
         for name, amount in (resources.get(part) or {}).items():

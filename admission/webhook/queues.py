@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.webhook.fields import Errors, Path, duplicate, forbidden, invalid, not_supported, unchanged
+from admission.webhook.fields import Errors, FieldPath, duplicate, forbidden, invalid, not_supported, unchanged
 from admission.webhook.formats import label_name, label_selector, not_negative, subdomain
 from admission.webhook.rules import ReviewRules
 from admission.webhook.shaping import backfill, profile
@@ -18,7 +18,7 @@ from api.quantity import parse
 
 Wire = Mapping[str, Any]
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _GROUPS: Final = _SPEC.child("resourceGroups")
 MAX_FLAVORS: Final = 256
 MAX_RESOURCES: Final = 256
@@ -65,7 +65,7 @@ def _cluster_queue(queue: Wire, rules: ReviewRules) -> Errors:
     errors += _resource_groups(spec, orphan, lending_within_nominal=True)
     errors += label_selector(_SPEC.child("namespaceSelector"), spec.get("namespaceSelector"))
     errors += [*_preemption(spec), *_fungibility(spec), *_fair_sharing(spec)]
-    meta, annotations = Path("metadata"), (queue.get("metadata") or {}).get("annotations") or {}
+    meta, annotations = FieldPath("metadata"), (queue.get("metadata") or {}).get("annotations") or {}
     errors += [*profile(meta, annotations), *backfill(meta, annotations)]
     return [*errors, *_concurrent(spec)] if rules.concurrent_admission else errors
 
@@ -189,21 +189,21 @@ def _totals(groups: Sequence[Wire]) -> Errors:
     return errors
 
 
-def _covered(at: Path, resources: Sequence[str], seen: set[str]) -> Errors:
+def _covered(at: FieldPath, resources: Sequence[str], seen: set[str]) -> Errors:
     errors: Errors = []
     for i, resource in enumerate(resources):
         errors += [*label_name(at.item(i), resource), *_once(at.item(i), resource, seen)]
     return errors
 
 
-def _once(at: Path, name: str, seen: set[str]) -> Errors:
+def _once(at: FieldPath, name: str, seen: set[str]) -> Errors:
     if name in seen:
         return [duplicate(at, name)]
     seen.add(name)
     return []
 
 
-def _quotas(at: Path, flavor: Wire, group: Wire, orphan: str, lending_within_nominal: bool) -> Errors:
+def _quotas(at: FieldPath, flavor: Wire, group: Wire, orphan: str, lending_within_nominal: bool) -> Errors:
     covered, errors = group.get("coveredResources") or (), Errors()
     for k, quota in enumerate(flavor.get("resources") or ()):
         path = at.item(k)
@@ -217,14 +217,14 @@ def _quotas(at: Path, flavor: Wire, group: Wire, orphan: str, lending_within_nom
     return errors
 
 
-def _limit(at: Path, amount: str | int | None, orphan: str) -> Errors:
+def _limit(at: FieldPath, amount: str | int | None, orphan: str) -> Errors:
     if amount is None:
         return []
     errors = not_negative(at, amount)
     return [*errors, invalid(at, str(amount), orphan)] if orphan else errors
 
 
-def _lending(at: Path, quota: Wire) -> Errors:
+def _lending(at: FieldPath, quota: Wire) -> Errors:
     lent, nominal = quota.get("lendingLimit"), quota.get("nominalQuota", 0)
     if lent is None:
         return []

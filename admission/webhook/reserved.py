@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Final
 
 from admission.webhook.defaults import default_queue, is_opted_in
-from admission.webhook.fields import Errors, Path, forbidden
+from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
 from api import names
 from api.meta import object_key
 
 RESERVED: Final = (names.GANG_QUEUE, names.SAKKARA_QUEUE)
-QUEUE: Final = Path("metadata").child("labels").key(names.QUEUE_NAME_LABEL)
+QUEUE: Final = FieldPath("metadata").child("labels").key(names.QUEUE_NAME_LABEL)
 
 
 def validate(queue: str, namespace: str, lookups: Lookups, rules: ReviewRules, *, gang: bool = False) -> Errors:

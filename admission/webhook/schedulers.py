@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from admission.integrations.sakkara import SCHEDULER
-from admission.webhook.fields import Errors, Path, not_supported
+from admission.webhook.fields import Errors, FieldPath, not_supported
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 
@@ -30,7 +30,7 @@ def take_over(spec: dict[str, Any], rules: ReviewRules) -> None:
         spec[FIELD] = SCHEDULER
 
 
-def validate(at: Path, spec: Mapping[str, Any], rules: ReviewRules) -> Errors:
+def validate(at: FieldPath, spec: Mapping[str, Any], rules: ReviewRules) -> Errors:
     """The error of a scheduler that would never bind the pod; `at` is the path of the spec."""
     if named(spec) in (SCHEDULER, *rules.kept_schedulers):
         return []

@@ -1,10 +1,9 @@
 """The webhook's HTTP face: reviews over TLS, health over plain words. Everybody who reaches the port may send anything.
 
 A body that is no AdmissionReview gets 400 with the reason, a failure of our own gets 500 with its name and is logged;
-neither stops the process. What a stranger can take of it is bounded (`Limits`): a body in length and in values before it is
-decoded, a request in time, the connections whose request is not whole yet and the large bodies in number. Where there are
-more, the oldest of the address that has the most gives way: a review of the API server is whole within milliseconds, what
-somebody holds open is not.
+neither stops the process. `ServerLimits` bounds what clients can use: the length of a body and its values before it is
+decoded, the time of a request, the number of incomplete requests and of large bodies. Beyond a bound, the oldest request of
+the address that has the most is closed: the API server sends a review within milliseconds.
 
 Small reviews are answered on the loop: they wait for nothing. Large bodies are read in turns, a piece of one of them each time
 that the loop goes round, and large reviews and conversions are decoded and answered in threads, so that they cannot hold the
@@ -61,7 +60,7 @@ _BYTES_OF_A_VALUE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """What strangers may take. Times in seconds."""
 
     body: int = 3 * 1024 * 1024
@@ -207,13 +206,13 @@ async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
 class _Listener:
     """One server: its routes, and what it lets be unfinished."""
 
-    def __init__(self, handlers: Handlers, limits: Limits) -> None:
+    def __init__(self, handlers: Handlers, limits: ServerLimits) -> None:
         self._handlers, self.limits = handlers, limits
         self.unfinished, self.served = OldestFirstLimit(limits.unfinished), OldestFirstLimit(limits.served)
         self._bodies, self._sending = OldestFirstLimit(limits.large), OldestFirstLimit(limits.sending)
         self._lists, self._turn = asyncio.Semaphore(limits.lists), asyncio.Lock()
         self._reviewing, self._converting, self._listing = (
-            _Thread(name, limits.waiting) for name in ("large-reviews", "conversions", "large-conversions")
+            _WorkerThread(name, limits.waiting) for name in ("large-reviews", "conversions", "large-conversions")
         )
         self._gets: Mapping[str, Callable[[], web.Response]] = {
             "/healthz": handlers.healthz,
@@ -333,7 +332,7 @@ class _Listener:
             cut(request.transport)
 
 
-class _Thread:
+class _WorkerThread:
     """Does what takes long, one after the other; at most so many wait. It rests as long as it works: what is answered on the
     loop needs the interpreter too."""
 
@@ -455,10 +454,10 @@ def _finished(request: web.BaseRequest) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(
-    handlers: Handlers, tls: Serving, host: str, port: int, limits: Limits | None = None
+    handlers: Handlers, tls: Serving, host: str, port: int, limits: ServerLimits | None = None
 ) -> AsyncIterator[int]:
     """Serves for as long as the block runs; gives the port (a free one for 0). On exit open requests are finished."""
-    limits = limits or Limits()
+    limits = limits or ServerLimits()
     face = _Listener(handlers, limits)
     runner = web.ServerRunner(_Server(face, face.handle), handle_signals=False, shutdown_timeout=_GRACE)
     await runner.setup()

@@ -18,7 +18,7 @@ from typing import Any, Final
 from admission.integrations.pod import role_hash
 from admission.webhook import gangs, jobs, schedulers
 from admission.webhook.defaults import in_managed_namespace
-from admission.webhook.fields import IMMUTABLE, OMIT, Errors, Path, invalid, unchanged
+from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldPath, invalid, unchanged
 from admission.webhook.jobs import ReviewedKind, labels_of, queue_name
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
@@ -28,7 +28,7 @@ from api import names
 Set = dict[str, Any]
 
 MOST: Final = 2**31 - 1
-_LABELS: Final = Path("metadata").child("labels")
+_LABELS: Final = FieldPath("metadata").child("labels")
 _QUEUE: Final = _LABELS.key(names.QUEUE_NAME_LABEL)
 _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 _PROPAGATED: Final = (names.QUEUE_NAME_LABEL, names.PRIORITY_CLASS_LABEL)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from admission.webhook.fields import Errors, FieldError, Path, forbidden, invalid, not_supported
+from admission.webhook.fields import Errors, FieldError, FieldPath, forbidden, invalid, not_supported
 from admission.webhook.template import Annotations, Template
 from api import constraints, names
 from api.constraints import InvalidConstraint
@@ -24,7 +24,7 @@ NOT_REQUIRED: Final = (
 )
 
 
-def refinements(metadata: Path, given: Annotations) -> Errors:
+def refinements(metadata: FieldPath, given: Annotations) -> Errors:
     """What is wrong with the texts on one object (a job or a template), whatever they are beside."""
     at = metadata.child("annotations")
     errors: Errors = []
@@ -38,14 +38,14 @@ def refinements(metadata: Path, given: Annotations) -> Errors:
     return errors
 
 
-def fault_error(at: Path, fault: InvalidConstraint) -> FieldError:
+def fault_error(at: FieldPath, fault: InvalidConstraint) -> FieldError:
     """A fault of the language as a field error."""
     for part in fault.path[:1]:
         at = at.key(part)
     return invalid(at.child(*fault.path[1:]) if fault.path[1:] else at, fault.given, fault.allowed)
 
 
-def combinations(metadata: Path, job: Annotations, templates: Sequence[Template]) -> Errors:
+def combinations(metadata: FieldPath, job: Annotations, templates: Sequence[Template]) -> Errors:
     """What of the texts, readable each, does not go together: with the size of the pod set, a group, another request."""
     errors: Errors = []
     for template in templates:
@@ -58,11 +58,11 @@ def combinations(metadata: Path, job: Annotations, templates: Sequence[Template]
     return errors
 
 
-def _key(metadata: Path, key: str) -> Path:
+def _key(metadata: FieldPath, key: str) -> FieldPath:
     return metadata.child("annotations").key(key)
 
 
-def _holder(metadata: Path, job: Annotations, template: Template) -> tuple[Path, str] | None:
+def _holder(metadata: FieldPath, job: Annotations, template: Template) -> tuple[FieldPath, str] | None:
     """Where the template's constraints stand, and their text."""
     for where, given in ((template.metadata, template.annotations), (metadata, job)):
         if (text := given.get(_CONSTRAINTS)) is not None:
@@ -70,7 +70,7 @@ def _holder(metadata: Path, job: Annotations, template: Template) -> tuple[Path,
     return None
 
 
-def _sizes(metadata: Path, job: Annotations, template: Template) -> Errors:
+def _sizes(metadata: FieldPath, job: Annotations, template: Template) -> Errors:
     held = _holder(metadata, job, template)
     if held is None:
         return []
@@ -79,7 +79,7 @@ def _sizes(metadata: Path, job: Annotations, template: Template) -> Errors:
     return [fault_error(at, fault) for fault in faults]
 
 
-def _beside_group(metadata: Path, job: Annotations, template: Template) -> Errors:
+def _beside_group(metadata: FieldPath, job: Annotations, template: Template) -> Errors:
     held = _holder(metadata, job, template)
     if held is None or names.PODSET_GROUP_NAME not in template.annotations:
         return []
@@ -90,7 +90,7 @@ def _requires(job: Annotations, template: Template) -> bool:
     return names.REQUIRED_TOPOLOGY in effective_annotations(template.annotations, job)
 
 
-def profile(metadata: Path, given: Mapping[str, str]) -> Errors:
+def profile(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
     """An error where the object names a placement profile that there is none of."""
     text = given.get(names.PLACEMENT_PROFILE)
     if text is None or text in names.PROFILES:
@@ -98,7 +98,7 @@ def profile(metadata: Path, given: Mapping[str, str]) -> Errors:
     return [not_supported(_key(metadata, names.PLACEMENT_PROFILE), text, names.PROFILES)]
 
 
-def backfill(metadata: Path, given: Mapping[str, str]) -> Errors:
+def backfill(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
     """An error where a queue neither asks for backfill nor does without."""
     text = given.get(names.BACKFILL, "false")
     return [] if text in _YES_OR_NO else [not_supported(_key(metadata, names.BACKFILL), text, _YES_OR_NO)]

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from admission.integrations.statefulset import MAIN, StatefulSet
 from admission.webhook import schedulers, sets
-from admission.webhook.fields import IMMUTABLE, Errors, Path, forbidden, invalid
+from admission.webhook.fields import IMMUTABLE, Errors, FieldPath, forbidden, invalid
 from admission.webhook.jobs import Job, ReviewedKind, queue_name
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _REPLICAS: Final = _SPEC.child("replicas")
 
 

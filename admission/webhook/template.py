@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from admission.webhook.fields import Path
+from admission.webhook.fields import FieldPath
 
 Annotations = Mapping[str, str]
 
@@ -15,13 +15,13 @@ Annotations = Mapping[str, str]
 class Template:
     """A pod template of a job: where it stands (`path`, of the template itself), which pod set it is, how many pods."""
 
-    path: Path
+    path: FieldPath
     pod_set: str
     count: int
     body: dict[str, Any]
 
     @property
-    def metadata(self) -> Path:
+    def metadata(self) -> FieldPath:
         """Path of the template's metadata."""
         return self.path.child("metadata")
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from admission.webhook.fields import (
     IMMUTABLE,
     Errors,
-    Path,
+    FieldPath,
     invalid,
     not_found,
     not_supported,
@@ -29,7 +29,7 @@ from api.quantity import to_int
 
 Wire = Mapping[str, Any]
 
-_STATUS: Final = Path("status")
+_STATUS: Final = FieldPath("status")
 
 
 def has_quota(workload: Wire) -> bool:
@@ -103,7 +103,7 @@ def admission_errors(workload: Wire) -> Errors:
     return errors
 
 
-def _whole_shares(at: Path, assignment: Wire) -> Errors:
+def _whole_shares(at: FieldPath, assignment: Wire) -> Errors:
     """Usage is for all pods of the set, so each pod's share must be whole (milli-units where the amount has a fraction)."""
     count = assignment.get("count") or 0
     if count <= 0:

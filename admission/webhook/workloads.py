@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.webhook import gates
-from admission.webhook.fields import Errors, Path, forbidden, invalid, required, same, unchanged
+from admission.webhook.fields import Errors, FieldPath, forbidden, invalid, required, same, unchanged
 from admission.webhook.formats import annotation_keys, labels
 from admission.webhook.jobs import annotations_of
 from admission.webhook.pods import template_faults, template_resources
@@ -34,9 +34,9 @@ from api.requests import parse_int32
 
 Wire = Mapping[str, Any]
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _PODSETS: Final = _SPEC.child("podSets")
-_BOOST: Final = Path("metadata").child("annotations").key(names.PRIORITY_BOOST)
+_BOOST: Final = FieldPath("metadata").child("annotations").key(names.PRIORITY_BOOST)
 _SLICE_LEVEL, _SLICE_SIZE = "podSetSliceRequiredTopology", "podSetSliceSize"
 _LAYERS: Final = "podsetSliceRequiredTopologyConstraints"
 
@@ -86,7 +86,7 @@ def warnings(workload: Wire) -> list[str]:
 
 
 def _common(workload: Wire, rules: ReviewRules) -> Errors:
-    errors = profile(Path("metadata"), annotations_of(workload))
+    errors = profile(FieldPath("metadata"), annotations_of(workload))
     for i, pod_set in enumerate(pod_sets_of(workload)):
         errors += _pod_set(_PODSETS.item(i), pod_set, rules)
     errors += _min_counts(workload, rules)
@@ -99,7 +99,7 @@ def _common(workload: Wire, rules: ReviewRules) -> Errors:
     return [*errors, *check_errors(workload)]
 
 
-def _pod_set(at: Path, pod_set: Wire, rules: ReviewRules) -> Errors:
+def _pod_set(at: FieldPath, pod_set: Wire, rules: ReviewRules) -> Errors:
     template = pod_set.get("template") or {}
     if errors := template_faults(at.child("template"), template):
         return errors
@@ -113,7 +113,7 @@ def _pod_set(at: Path, pod_set: Wire, rules: ReviewRules) -> Errors:
     return errors
 
 
-def _shape(at: Path, request: Wire, pod_set: Wire) -> Errors:
+def _shape(at: FieldPath, request: Wire, pod_set: Wire) -> Errors:
     """Constraints that contradict each other, their pod set or its group, and a period with nothing to relax."""
     shaped, where = request.get("constraints") or (), at.child("constraints")
     pods, name = pod_set.get("count", 1), pod_set.get("name", "main")
@@ -126,7 +126,7 @@ def _shape(at: Path, request: Wire, pod_set: Wire) -> Errors:
     return errors
 
 
-def _slices(at: Path, request: Wire) -> Errors:
+def _slices(at: FieldPath, request: Wire) -> Errors:
     size, errors = request.get(_SLICE_SIZE), _layer_sizes(at.child(_LAYERS), request)
     if request.get(_SLICE_LEVEL) is not None:
         if size is None:
@@ -138,7 +138,7 @@ def _slices(at: Path, request: Wire) -> Errors:
     return errors
 
 
-def _layer_sizes(at: Path, request: Wire) -> Errors:
+def _layer_sizes(at: FieldPath, request: Wire) -> Errors:
     sizes = [layer.get("size", 0) for layer in request.get(_LAYERS) or ()]
     return [
         invalid(at.item(i).child("size"), size, "must be greater than 0") for i, size in enumerate(sizes) if size <= 0

@@ -34,7 +34,7 @@ from admission.world.sets import SET_KINDS
 from admission.world.states import about, take_states
 from admission.world.stored import born, comes_now, settle_namespace, settle_node
 from admission.world.units import Units
-from admission.world.world import About, Arrival, World
+from admission.world.world import Arrival, WorkloadFacts, World
 from api.errors import InvalidObject, StowageError
 from api.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, WORKLOADS, Resource
 from api.kube.resources import JOBS as JOBS_KIND
@@ -232,10 +232,10 @@ class Builder:
         for pod in list(makers.spelled_out(kind, maker, self._given.of(PODS))):
             self._take_unbound(pod, PODS)
 
-    def _take_unit_of(self, members: units.Members) -> Callable[[Document, Resource], None]:
+    def _take_unit_of(self, members: units.UnitPods) -> Callable[[Document, Resource], None]:
         return lambda _, __: self._take_unit(members)
 
-    def _take_unit(self, members: units.Members) -> None:
+    def _take_unit(self, members: units.UnitPods) -> None:
         said = [duration(document.object) for document in members.documents]
         run_for = max((seconds for seconds in said if seconds is not None), default=None)
         self._runs_for(members.title, run_for)
@@ -270,7 +270,7 @@ class Builder:
         created = moment(obj["metadata"]["creationTimestamp"])
         return max(self._world.now, created) if after is None else self._world.now + after
 
-    def _enter(self, workload: Workload, known: About, at: float) -> None:
+    def _enter(self, workload: Workload, known: WorkloadFacts, at: float) -> None:
         if at > self._world.now:
             taken = self.objects.converted(workload)
             self._world.arrivals.append(Arrival(at, replace(taken, queued=at)))

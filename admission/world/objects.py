@@ -15,7 +15,7 @@ from admission.controllers.cluster_view import ClusterView, index
 from admission.controllers.feed import Feed
 from admission.controllers.held import PodReader
 from admission.controllers.jobs.surroundings import Surroundings
-from admission.controllers.pods.gang import Terms, terms_of
+from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.views import BY_POD, pod_keys
 from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.groups import SakkaraGroups
@@ -126,7 +126,7 @@ class Objects:
         """What is wrong with a ConfigMap that was taken in; None where all is well."""
         return maps.problem(key, self.view.trees, self.groups)
 
-    def terms(self, key: str, pods: Sequence[QueuedPod]) -> Terms:
+    def terms(self, key: str, pods: Sequence[QueuedPod]) -> GangTerms:
         """What holds for the gang of that key. Raises UnlikePods."""
         pod_group = self.pod_groups.get(key)
         return as_described(terms_of(pods, pod_group), pods, self.groups.of(key), pod_group)

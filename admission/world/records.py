@@ -53,7 +53,7 @@ class InadmissibleRecord(msgspec.Struct, frozen=True):
     blocks: bool | None = None
 
 
-class Short(msgspec.Struct, frozen=True):
+class ShortRecord(msgspec.Struct, frozen=True):
     """A workload that is to be considered again: why it was refused last, for want of how much quota."""
 
     workload: str

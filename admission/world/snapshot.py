@@ -32,8 +32,8 @@ from admission.engine.model import (
 )
 from admission.engine.queue.evictions import EvictedPair
 from admission.engine.queue.line import order_of
-from admission.engine.queue.memory import Memory
-from admission.engine.queue.pending import Kept, StartReservation
+from admission.engine.queue.memory import QueueMemory
+from admission.engine.queue.pending import KeptRequest, StartReservation
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
 from admission.world.records import (
@@ -42,7 +42,7 @@ from admission.world.records import (
     InadmissibleRecord,
     KeptRecord,
     ReservationRecord,
-    Short,
+    ShortRecord,
     StartRecord,
     cohort_of,
     cohort_record,
@@ -52,7 +52,7 @@ from admission.world.records import (
     reservation_record,
     start_record,
 )
-from admission.world.world import About, Arrival, World
+from admission.world.world import Arrival, WorkloadFacts, World
 from api.errors import InvalidObject
 
 FORMAT: Final = "stowage.dev/snapshot/v1"
@@ -83,7 +83,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[BoundPod, ...] = ()
     pending: tuple[Workload, ...] = ()
     refused: tuple[InadmissibleRecord, ...] = ()
-    short: tuple[Short, ...] = ()
+    short: tuple[ShortRecord, ...] = ()
     untold: tuple[str, ...] = ()
     returning: tuple[str, ...] = ()
     promised: tuple[ReservationRecord, ...] = ()
@@ -97,7 +97,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     one_by_one: bool = False
     unready: tuple[str, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
-    about: dict[str, About] = {}
+    about: dict[str, WorkloadFacts] = {}
 
     def encode(self) -> bytes:
         """The JSON."""
@@ -138,7 +138,7 @@ def capture(
     sharing: FairSharingRules | None = None,
     *,
     arrivals: Sequence[Arrival] = (),
-    about: Mapping[str, About] | None = None,
+    about: Mapping[str, WorkloadFacts] | None = None,
     failed: Mapping[str, Sequence[str]] | None = None,
     unready: Collection[str] | None = None,
 ) -> Snapshot:
@@ -169,7 +169,7 @@ def capture(
             InadmissibleRecord(key, *why, hint_record(memory.hints.get(key)), key in memory.blocking)
             for key, why in sorted(state.queues.refusals().items())
         ),
-        short=tuple(Short(key, why, hint_record(hint)) for key, (why, hint) in sorted(memory.short.items())),
+        short=tuple(ShortRecord(key, why, hint_record(hint)) for key, (why, hint) in sorted(memory.short.items())),
         untold=tuple(sorted(memory.unevaluated)),
         returning=tuple(sorted(memory.returning)),
         promised=tuple(
@@ -231,13 +231,15 @@ def from_snapshot(snapshot: Snapshot) -> World:
         hint = None if refusal.lack is None else hint_of(refusal.lack)
         world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, hint=hint)
     for keeper in snapshot.kept:
-        world.queues.keep(keeper.workload, Kept(keeper.admission, keeper.level))
+        world.queues.keep(keeper.workload, KeptRequest(keeper.admission, keeper.level))
     for one in reversed(snapshot.promised):  # the first of a StrictFIFO queue last: it becomes the inadmissible head
         world.queues.reserve_capacity(one.workload, reservation_of(one))
     world.queues.claims.update((one.workload, reservation_of(one)) for one in snapshot.claims)
     short = {one.workload: (one.reason, hint_of(one.lack)) for one in snapshot.short}
     world.queues.recall(
-        Memory({}, short, frozenset(snapshot.untold), frozenset(snapshot.returning), frozenset(snapshot.unforeseen))
+        QueueMemory(
+            {}, short, frozenset(snapshot.untold), frozenset(snapshot.returning), frozenset(snapshot.unforeseen)
+        )
     )
     world.queues.evictions.recall(snapshot.evictions)
     world.queues.take_notices()  # they were told in the original's life
@@ -264,9 +266,9 @@ def _endless(workload: Workload) -> Workload:
     return replace(workload, not_before=inf) if workload.not_before == _NEVER else workload
 
 
-def _timed(about: About) -> About:
+def _timed(about: WorkloadFacts) -> WorkloadFacts:
     return replace(about, run_for=_NEVER) if about.run_for == inf else about
 
 
-def _untimed(about: About) -> About:
+def _untimed(about: WorkloadFacts) -> WorkloadFacts:
     return replace(about, run_for=inf) if about.run_for == _NEVER else about

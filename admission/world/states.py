@@ -12,19 +12,19 @@ from admission.controllers.conditions import UNSCHEDULABLE
 from admission.controllers.pods.groupstatus import STARTED
 from admission.controllers.readiness import unready
 from admission.controllers.repairs import failed_nodes
-from admission.world.world import About, World
+from admission.world.world import WorkloadFacts, World
 from api import names
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
 from api.workloads import Workload
 
 
-def about(workload: Workload, title: str | None = None, run_for: float | None = None) -> About:
+def about(workload: Workload, title: str | None = None, run_for: float | None = None) -> WorkloadFacts:
     """What the Workload says of itself; its owner's kind and name are what people call it. Raises ValueError for no time."""
     admitted = find_condition(workload.status.conditions, names.ADMITTED)
     since = parse_time(admitted.last_transition_time) if admitted and admitted.status == "True" else None
     limit = workload.spec.maximum_execution_time_seconds
-    return About(
+    return WorkloadFacts(
         title or _title(workload),
         run_for if run_for is not None else limit,
         since,

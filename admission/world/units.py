@@ -22,7 +22,7 @@ from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan
 from admission.controllers.pods.views import BY_POD, GROUP, pod_keys, unit_key
 from admission.integrations.pod import QueuedPod, QueuedPodReader
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from admission.integrations.registry import KINDS
 from admission.integrations.sets import BY_FRAMEWORK
 from admission.webhook import gangs
@@ -75,12 +75,12 @@ def in_gang(pod: Mapping[str, Any]) -> bool:
     return gangs.reading(pod, pod["metadata"].get("namespace") or "").gang is not None
 
 
-class Waits(StowageError):
+class NotComposed(StowageError):
     """A unit that gets no Workload as it is; the text says why."""
 
 
 @dataclass(slots=True)
-class Made:
+class ComposedWorkload:
     """A Workload that the controller would make, and what people call it. `serving`: its pods run for ever."""
 
     workload: Workload
@@ -89,7 +89,7 @@ class Made:
 
 
 @dataclass(slots=True)
-class Members:
+class UnitPods:
     """One unit's pods with their documents, in the order of the files."""
 
     key: str
@@ -108,7 +108,7 @@ class Units:
 
     def __init__(self, objects: Objects) -> None:
         self._objects, self._read = objects, QueuedPodReader()
-        self._members: dict[str, Members] = {}
+        self._members: dict[str, UnitPods] = {}
         self._gangs: dict[str, list[GangPod]] = {}
 
     def gang_pods(self, key: str) -> Iterable[GangPod]:
@@ -131,7 +131,7 @@ class Units:
             raise NotOurs(
                 f"names no queue (label {names.QUEUE_NAME_LABEL}) and no gang, so nothing holds it back, and no node holds it"
             )
-        unit = self._members.setdefault(key, Members(key))
+        unit = self._members.setdefault(key, UnitPods(key))
         if any(other.metadata.name == pod.metadata.name for other in unit.pods):
             raise NotOurs("another pod of its name is there")
         unit.pods.append(pod)
@@ -151,16 +151,16 @@ class Units:
             if made.key not in there:
                 self._objects.add(kind, msgspec.json.encode(made.to_wire()))
 
-    def all(self) -> Iterator[Members]:
+    def all(self) -> Iterator[UnitPods]:
         """The units, in the order of their first pods."""
         yield from self._members.values()
 
-    def workloads(self, members: Members, now: float) -> list[Made]:
+    def workloads(self, members: UnitPods, now: float) -> list[ComposedWorkload]:
         """What the controller would make for the unit now; nothing where a Workload stands for it already.
 
-        Raises Waits where it makes none, InvalidObject.
+        Raises NotComposed where it makes none, InvalidObject.
         """
-        unit = Unit.of(members.pods)
+        unit = PodUnit.of(members.pods)
         workloads = self._objects.view.workloads.objects
         if not unit.group and self._controlled(unit.first):
             return []
@@ -168,16 +168,18 @@ class Units:
         made = self._plan(unit, known, now)
         created = [action.workload for action in made.actions if isinstance(action, CreateWorkload)]
         if not created and not known:
-            raise Waits("; ".join(event.message for event in made.events) or made.note or "its pods are not gated")
+            raise NotComposed(
+                "; ".join(event.message for event in made.events) or made.note or "its pods are not gated"
+            )
         for each in created:
             if each.spec.queue_name in freequeue.QUEUES:
                 self._free_queue(unit.namespace, each.spec.queue_name)
         serving = unit.serving or any(
             (owner(document.object) or {}).get("kind") in FOREVER for document in members.documents
         )
-        return [Made(each, self._title(each, members), serving) for each in created]
+        return [ComposedWorkload(each, self._title(each, members), serving) for each in created]
 
-    def _plan(self, unit: Unit, known: list[Workload], now: float) -> PodGroupPlan:
+    def _plan(self, unit: PodUnit, known: list[Workload], now: float) -> PodGroupPlan:
         surroundings: Surroundings = self._objects.surroundings()
         if not is_gang(unit.pods):
             return plan(unit, known, surroundings, now)
@@ -191,7 +193,7 @@ class Units:
         return self._objects.view.workloads.by_index(BY_POD, pod.key)
 
     @staticmethod
-    def _title(workload: Workload, members: Members) -> str:
+    def _title(workload: Workload, members: UnitPods) -> str:
         late = next(iter(pod_keys(workload)), None)
         return members.title if late is None else f"Pod {late}"
 

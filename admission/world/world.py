@@ -41,7 +41,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class WorkloadFacts:
     """What people call a workload, and what is known of its time. `since`: when it was admitted, if it is (epoch seconds).
 
     `run_for`: seconds that its pods run once it is admitted, None where nothing says so, infinite where they never end.
@@ -75,7 +75,7 @@ class World:
         self.gangs: dict[str, str] = {}
         self.unbound: dict[str, str] = {}
         self.arrivals: list[Arrival] = []
-        self.about: dict[str, About] = {}
+        self.about: dict[str, WorkloadFacts] = {}
         self.faults: list[RejectedObject] = []
 
     @classmethod

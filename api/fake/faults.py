@@ -73,12 +73,12 @@ class _Object(msgspec.Struct):
     metadata: _Meta
 
 
-class _Line(msgspec.Struct):
+class _WatchLine(msgspec.Struct):
     type: str
     object: _Object
 
 
-_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_line = msgspec.json.Decoder(_WatchLine).decode
 Rates = Mapping[InjectedFault, float]
 
 

@@ -19,7 +19,7 @@ Obj = dict[str, Any]
 log = logging.getLogger(__name__)
 
 
-class Named(Protocol):
+class NamedKind(Protocol):
     """The part of a kind that an error message needs."""
 
     @property
@@ -75,18 +75,18 @@ class StatusError(ApiError):
         return body
 
 
-def success(kind: Named, name: str, uid: str) -> Obj:
+def success(kind: NamedKind, name: str, uid: str) -> Obj:
     """The Status of a deletion that is done."""
     details = {**_details(kind, name), "uid": uid}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-def qualified(kind: Named) -> str:
+def qualified(kind: NamedKind) -> str:
     """`jobs.batch`, or `pods` in the core group."""
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
-def _details(kind: Named, name: str, *, by_kind: bool = False) -> Obj:
+def _details(kind: NamedKind, name: str, *, by_kind: bool = False) -> Obj:
     details: Obj = {"name": name} if name else {}
     if kind.group:
         details["group"] = kind.group
@@ -94,7 +94,7 @@ def _details(kind: Named, name: str, *, by_kind: bool = False) -> Obj:
     return details
 
 
-def not_found(kind: Named, name: str) -> StatusError:
+def not_found(kind: NamedKind, name: str) -> StatusError:
     return StatusError(404, "NotFound", f'{qualified(kind)} "{name}" not found', _details(kind, name))
 
 
@@ -102,21 +102,21 @@ def no_such_path() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(kind: Named, name: str) -> StatusError:
+def already_exists(kind: NamedKind, name: str) -> StatusError:
     return StatusError(409, "AlreadyExists", f'{qualified(kind)} "{name}" already exists', _details(kind, name))
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def conflict(kind: Named, name: str, why: str = MODIFIED, subresource: str = "") -> StatusError:
+def conflict(kind: NamedKind, name: str, why: str = MODIFIED, subresource: str = "") -> StatusError:
     slash = f"/{subresource}" if subresource else ""
     plural = f"{kind.plural}{slash}.{kind.group}" if kind.group else f"{kind.plural}{slash}"
     details = {**_details(kind, name), "kind": f"{kind.plural}{slash}"}
     return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}', details)
 
 
-def other_object(kind: Named, name: str, why: str) -> StatusError:
+def other_object(kind: NamedKind, name: str, why: str) -> StatusError:
     """A failed precondition of a deletion, which the real server words with the kind instead of the resource."""
     label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = _details(kind, name, by_kind=True)
@@ -142,7 +142,7 @@ def apply_conflict(clashes: Sequence[tuple[str, str]]) -> StatusError:
     return StatusError(409, "Conflict", text, {"causes": [cause.body() for cause in causes]})
 
 
-def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> StatusError:
+def invalid(kind: NamedKind, name: str, causes: Sequence[Cause]) -> StatusError:
     """422 with every field error."""
     unique = list(dict.fromkeys(causes))
     text = str(unique[0]) if len(unique) == 1 else f"[{', '.join(map(str, unique))}]"
@@ -151,7 +151,7 @@ def invalid(kind: Named, name: str, causes: Sequence[Cause]) -> StatusError:
     return StatusError(422, "Invalid", f'{label} "{name}" is invalid: {text}', details)
 
 
-def invalid_resource(kind: Named, name: str, causes: Sequence[Cause]) -> StatusError:
+def invalid_resource(kind: NamedKind, name: str, causes: Sequence[Cause]) -> StatusError:
     """The same where the real server puts the resource in the kind's place."""
     refusal = invalid(kind, name, causes)
     label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
@@ -159,7 +159,7 @@ def invalid_resource(kind: Named, name: str, causes: Sequence[Cause]) -> StatusE
     return StatusError(422, "Invalid", refusal.message.replace(label, qualified(kind), 1), details)
 
 
-def forbidden(kind: Named, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+def forbidden(kind: NamedKind, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
     details = _details(kind, name)
     if causes:
         details["causes"] = [cause.body() for cause in causes]

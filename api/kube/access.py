@@ -13,7 +13,7 @@ from cachetools import TTLCache
 
 from api.errors import StowageError
 from api.kube.client import Kube
-from api.kube.health import Reader
+from api.kube.health import PathAccess
 from api.kube.resources import Resource
 
 TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False)
@@ -27,30 +27,30 @@ class Access:
     def __init__(self, kube: Kube) -> None:
         # Few at once, of its own: strangers must not take the slots of real work.
         self._kube = kube.tuned(attempts=1, timeout=5.0, concurrency=4)
-        self._known: TTLCache[tuple[bytes, str], Reader] = TTLCache(1024, 60.0)
+        self._known: TTLCache[tuple[bytes, str], PathAccess] = TTLCache(1024, 60.0)
 
-    async def may_read(self, token: str, path: str) -> Reader:
+    async def may_read(self, token: str, path: str) -> PathAccess:
         """Unknown also where the API server does not answer."""
         if not 0 < len(token) <= _LONGEST_TOKEN:
-            return Reader.UNKNOWN
+            return PathAccess.UNKNOWN
         key = hashlib.sha256(token.encode()).digest(), path
         if key not in self._known:
             try:
                 self._known[key] = await self._asked(token, path)
             except StowageError:
-                return Reader.UNKNOWN
+                return PathAccess.UNKNOWN
         return self._known[key]
 
-    async def _asked(self, token: str, path: str) -> Reader:
+    async def _asked(self, token: str, path: str) -> PathAccess:
         found = await self._kube.create(TOKEN_REVIEWS, _body(TOKEN_REVIEWS, {"token": token}))
         status = found.get("status") or {}
         if not status.get("authenticated"):
-            return Reader.UNKNOWN
+            return PathAccess.UNKNOWN
         user = status.get("user") or {}
         who = {key: user[key] for key in ("groups", "uid", "extra") if user.get(key)}
         spec = {"user": user.get("username", ""), **who, "nonResourceAttributes": {"path": path, "verb": "get"}}
         answer = await self._kube.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, spec))
-        return Reader.MAY if (answer.get("status") or {}).get("allowed") else Reader.MAY_NOT
+        return PathAccess.MAY if (answer.get("status") or {}).get("allowed") else PathAccess.MAY_NOT
 
 
 def _body(resource: Resource, spec: dict[str, object]) -> dict[str, object]:

@@ -36,17 +36,17 @@ class PatchKind(StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-class Wired(Protocol):
+class WireObject(Protocol):
     """Anything that knows its JSON form, such as the pydantic types of `api`."""
 
     def to_wire(self) -> dict[str, Any]:
         """A JSON-ready dict."""
 
 
-Object = Mapping[str, Any] | Wired | bytes
+Object = Mapping[str, Any] | WireObject | bytes
 """What can be sent: a dict, a typed object, or JSON."""
 
-Patch = Mapping[str, Any] | Sequence[Any] | Wired
+Patch = Mapping[str, Any] | Sequence[Any] | WireObject
 """A patch: a map, a list of JSON patch operations, or a typed object to apply."""
 
 

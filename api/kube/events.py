@@ -66,7 +66,7 @@ def ref_to(resource: Resource, obj: object) -> ObjectRef:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
+class _EventKey:
     """What makes two events the same one. The object's resourceVersion does not."""
 
     kind: str
@@ -79,7 +79,7 @@ class _Sentence:
 
 
 @dataclass(slots=True)
-class _Filed:
+class _PendingEvent:
     """Waits to be sent."""
 
     ref: ObjectRef
@@ -89,7 +89,7 @@ class _Filed:
 
 
 @dataclass(slots=True)
-class _Sent:
+class _SentEvent:
     """Is at the API server under that name, with that count."""
 
     name: str
@@ -111,8 +111,8 @@ class EventRecorder:
         # Limits of its own: a flood of events must not take the slots of real work, and the other way round.
         self._kube = kube.tuned(attempts=2, timeout=min(10.0, kube.settings.timeout), concurrency=1)
         self._component, self._limit, self._now = component, limit, now
-        self._filed: dict[_Sentence, _Filed] = {}
-        self._sent: TTLCache[_Sentence, _Sent] = TTLCache(_REMEMBERED, _REMEMBERED_SECONDS, timer=clock.now)
+        self._filed: dict[_EventKey, _PendingEvent] = {}
+        self._sent: TTLCache[_EventKey, _SentEvent] = TTLCache(_REMEMBERED, _REMEMBERED_SECONDS, timer=clock.now)
         self._wake = asyncio.Event()
         self._numbers = itertools.count(int(now() * 1_000_000))
 
@@ -125,7 +125,7 @@ class EventRecorder:
         """Files a sentence; `event_type` is Normal or Warning. Returns at once and never fails."""
         if len(message) > MESSAGE_LIMIT:
             message = message[: MESSAGE_LIMIT - 3] + "..."
-        sentence = _Sentence(ref.kind, ref.namespace, ref.name, ref.uid, event_type, reason, message)
+        sentence = _EventKey(ref.kind, ref.namespace, ref.name, ref.uid, event_type, reason, message)
         filed = self._filed.get(sentence)
         if filed is not None:
             filed.count += 1
@@ -133,7 +133,7 @@ class EventRecorder:
         elif len(self._filed) >= self._limit:
             metrics.EVENTS_DROPPED.labels(self._component, "full").inc()
         else:
-            self._filed[sentence] = _Filed(ref, self._now(), self._now())
+            self._filed[sentence] = _PendingEvent(ref, self._now(), self._now())
             self._wake.set()
 
     async def run(self) -> None:
@@ -156,7 +156,7 @@ class EventRecorder:
             else:
                 metrics.EVENTS_SENT.labels(self._component).inc()
 
-    async def _send(self, sentence: _Sentence, filed: _Filed) -> None:
+    async def _send(self, sentence: _EventKey, filed: _PendingEvent) -> None:
         sent = self._sent.get(sentence)
         if sent is not None:
             try:
@@ -167,16 +167,16 @@ class EventRecorder:
                 return
         name = f"{filed.ref.name[:_NAME_LIMIT]}.{next(self._numbers):x}"
         await self._kube.create(EVENTS, self._event(name, sentence, filed))
-        self._sent[sentence] = _Sent(name, filed.count)
+        self._sent[sentence] = _SentEvent(name, filed.count)
 
-    async def _count_up(self, sentence: _Sentence, sent: _Sent, filed: _Filed) -> None:
+    async def _count_up(self, sentence: _EventKey, sent: _SentEvent, filed: _PendingEvent) -> None:
         count = sent.count + filed.count
         body = {"count": count, "lastTimestamp": rfc3339(filed.last)}
         namespace = _namespace(sentence)
         await self._kube.patch(EVENTS, sent.name, body, namespace, kind=PatchKind.MERGE, repeatable=True)
-        self._sent[sentence] = _Sent(sent.name, count)
+        self._sent[sentence] = _SentEvent(sent.name, count)
 
-    def _event(self, name: str, sentence: _Sentence, filed: _Filed) -> dict[str, Any]:
+    def _event(self, name: str, sentence: _EventKey, filed: _PendingEvent) -> dict[str, Any]:
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
@@ -193,6 +193,6 @@ class EventRecorder:
         }
 
 
-def _namespace(sentence: _Sentence) -> str:
+def _namespace(sentence: _EventKey) -> str:
     """Events of cluster-scoped objects live in `default`."""
     return sentence.namespace or "default"

@@ -20,7 +20,7 @@ Page = Callable[[], bytes]
 """JSON, made when it is asked for."""
 
 
-class Reader(Enum):
+class PathAccess(Enum):
     """What the API server says of the bearer of a token."""
 
     MAY = "may read the path"
@@ -28,18 +28,18 @@ class Reader(Enum):
     UNKNOWN = "is not known"
 
 
-MayRead = Callable[[str, str], Awaitable[Reader]]
+MayRead = Callable[[str, str], Awaitable[PathAccess]]
 """Whether the bearer of a token may read a path."""
 
 
-async def nobody_asked(token: str, path: str) -> Reader:
+async def nobody_asked(token: str, path: str) -> PathAccess:
     """Anything that reaches the port may read."""
-    return Reader.MAY
+    return PathAccess.MAY
 
 
-async def not_yet(token: str, path: str) -> Reader:
+async def not_yet(token: str, path: str) -> PathAccess:
     """Nobody may, until the process can ask the API server."""
-    return Reader.UNKNOWN
+    return PathAccess.UNKNOWN
 
 
 class HealthServer:
@@ -87,9 +87,9 @@ class HealthServer:
     async def _admit(self, request: web.Request) -> None:
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         reader = await self._may_read(token.strip() if kind.lower() == "bearer" else "", request.path)
-        if reader is Reader.UNKNOWN:
+        if reader is PathAccess.UNKNOWN:
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
-        if reader is Reader.MAY_NOT:
+        if reader is PathAccess.MAY_NOT:
             raise web.HTTPForbidden
 
     async def _metrics(self, request: web.Request) -> web.Response:

@@ -26,7 +26,7 @@ from typing import Any, Final
 import uvloop
 
 from api.kube import logs
-from api.kube.health import HealthServer, MayRead, Page, Reader, Readiness, nobody_asked, not_yet
+from api.kube.health import HealthServer, MayRead, Page, PathAccess, Readiness, nobody_asked, not_yet
 from api.kube.settings import ProcessSettings
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ async def _serve(main: Main, settings: ProcessSettings) -> int:
     host, port = settings.health_host, settings.health_port
     guarded = settings.authenticate and host not in _LOOPBACK
 
-    async def may_read(token: str, path: str) -> Reader:
+    async def may_read(token: str, path: str) -> PathAccess:
         return await process.may_read(token, path)
 
     guard = may_read if guarded else nobody_asked

@@ -22,7 +22,7 @@ from admission.controllers.pods.compose import composed
 from admission.controllers.pods.start import starts
 from admission.controllers.status import patch_status
 from admission.integrations.pod import QueuedPod, QueuedPodReader
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from api import names
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
@@ -39,7 +39,7 @@ _FLAVORS = {"plain": ResourceFlavor.from_wire({"metadata": {"name": "plain"}, "s
 
 async def stamp(kubeconfig: Path) -> None:
     """Until cancelled."""
-    waiting: asyncio.Queue[Unit] = asyncio.Queue()
+    waiting: asyncio.Queue[PodUnit] = asyncio.Queue()
     seen: dict[str, list[QueuedPod]] = {}
     slots = asyncio.Semaphore(_AT_ONCE)
     async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, concurrency=2 * _AT_ONCE)) as kube:
@@ -52,7 +52,7 @@ async def stamp(kubeconfig: Path) -> None:
             members = seen.setdefault(pod.group, [])
             members.append(pod)
             if len(members) == int(pod.annotations[names.POD_GROUP_TOTAL_COUNT]):
-                waiting.put_nowait(Unit.of(seen.pop(pod.group)))
+                waiting.put_nowait(PodUnit.of(seen.pop(pod.group)))
 
         informer.add_handler(changed)
         async with asyncio.TaskGroup() as group:
@@ -61,7 +61,7 @@ async def stamp(kubeconfig: Path) -> None:
                 group.create_task(_start(kube, waiting, slots))
 
 
-async def _start(kube: Kube, waiting: asyncio.Queue[Unit], slots: asyncio.Semaphore) -> None:
+async def _start(kube: Kube, waiting: asyncio.Queue[PodUnit], slots: asyncio.Semaphore) -> None:
     while True:
         unit = await waiting.get()
         made = composed(unit, unit.pods, Surroundings(flavors=_FLAVORS))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 from rich.console import Console
 
-from admission.cli.demo import Told, play
+from admission.cli.demo import StoryResult, play
 from admission.cli.story import story
 from tests.integration.contract import real_kubeconfig, server, widgets
 
@@ -22,7 +22,7 @@ __all__ = ["demo", "real_kubeconfig", "server", "widgets"]
 class Demo:
     """How the story went, and what was printed."""
 
-    told: Told
+    told: StoryResult
     printed: str
 
 

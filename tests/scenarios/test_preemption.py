@@ -14,7 +14,7 @@ from api.kube.client import PatchKind
 from api.kube.resources import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from api.merge import merge_diff
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, PREEMPTED, PRIORITY_CLASS_LABEL, QUOTA_RESERVED, REQUIRE_TOPOLOGY, Evicting
+from api.names import ADMITTED, PREEMPTED, PRIORITY_CLASS_LABEL, QUOTA_RESERVED, REQUIRE_TOPOLOGY, EvictedReason
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
@@ -145,7 +145,7 @@ async def half_done(here: Site, job: str) -> None:
     """What an eviction that was carried out has written."""
     workload = await here.workload_of(job)
     assert workload is not None
-    eviction = Eviction(Evicting.PREEMPTED, "Preempted to accommodate a workload", preemption="InClusterQueue")
+    eviction = Eviction(EvictedReason.PREEMPTED, "Preempted to accommodate a workload", preemption="InClusterQueue")
     diff = merge_diff(workload.status.to_wire(), after_eviction(workload.status, eviction, time.time()).to_wire())
     meta = workload.metadata
     body = {"status": diff}

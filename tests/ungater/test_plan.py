@@ -14,7 +14,7 @@ from api.meta import parse_time
 from api.names import HOSTNAME_LABEL, JOB_COMPLETION_INDEX, SAKKARA_GROUP_ANNOTATION, SAKKARA_RANK, TOPOLOGY_PODSET
 from api.pods import Pod
 from tests.builders import condition, pod, workload
-from ungater.plan import RANK_PATIENCE, Opening, may_open, plan
+from ungater.plan import RANK_PATIENCE, GateChange, may_open, plan
 
 BY_INDEX = {"podIndexLabel": JOB_COMPLETION_INDEX}
 
@@ -23,7 +23,7 @@ def indexed(name: str, index: int, **more: Any) -> Pod:
     return pod(name, labels={JOB_COMPLETION_INDEX: str(index)}, **more)
 
 
-def places(openings: Sequence[Opening]) -> dict[str, str]:
+def places(openings: Sequence[GateChange]) -> dict[str, str]:
     return {o.pod.metadata.name: o.node_labels[HOSTNAME_LABEL] for o in openings}
 
 

@@ -48,7 +48,7 @@ def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float
         over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
         if options.finish_orphaned and not over:
             message = "The workload's owner no longer exists"
-            result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
+            result = result.then(finish(workload, names.FinishedReason.OWNER_NOT_FOUND, message, now))
         result = result.then(*let_go(workload))
     return result
 
@@ -60,7 +60,7 @@ def plan_ended(workloads: Sequence[Workload], end: Finish, now: float) -> Plan:
         if is_true(workload.status.conditions, names.FINISHED) or workload.metadata.deletion_timestamp:
             result = result.then(*let_go(workload))
             continue
-        reason = names.Finishing.SUCCEEDED if end.success else names.Finishing.FAILED
+        reason = names.FinishedReason.SUCCEEDED if end.success else names.FinishedReason.FAILED
         result = result.then(finish(workload, reason, end.message, now, declared_finished(workload)))
     return result
 
@@ -68,7 +68,7 @@ def plan_ended(workloads: Sequence[Workload], end: Finish, now: float) -> Plan:
 def kept_until(workload: Workload, options: JobOptions) -> float | None:
     """When the job of a Workload is deleted that we deactivated (its eviction has a cause); None for never."""
     eviction = find_condition(workload.status.conditions, names.EVICTED)
-    ours = eviction is not None and eviction.reason.startswith(f"{names.Evicting.DEACTIVATED}DueTo")
+    ours = eviction is not None and eviction.reason.startswith(f"{names.EvictedReason.DEACTIVATED}DueTo")
     if eviction is None or not ours or workload.spec.active or options.deactivated_kept is None:
         return None
     return (parse_time(eviction.last_transition_time) or 0.0) + options.deactivated_kept

@@ -213,7 +213,7 @@ class _Planner:
         message = "The prebuilt workload is out of sync with its user job"
         stop, _ = self._stopped(None, "missing workload")
         if not is_true(workload.status.conditions, names.FINISHED):
-            stop = stop.then(finish(workload, names.Finishing.OUT_OF_SYNC, message, self._now))
+            stop = stop.then(finish(workload, names.FinishedReason.OUT_OF_SYNC, message, self._now))
         return self._with_note(Plan((*adopt, *stop.actions)), "prebuilt workload not found")
 
     @staticmethod

@@ -5,11 +5,11 @@ from __future__ import annotations
 from admission.controllers.conditions import with_condition
 from admission.integrations.base import Job, JobKind, as_reclaiming
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, PODS_READY, PodsReadiness
+from api.names import ADMITTED, PODS_READY, PodsReadyReason
 from api.workloads import WorkloadStatus
 
 # Once they were there, a pod that is not ready has failed; "PodsReady" is what older versions wrote.
-_HAD_STARTED = frozenset((PodsReadiness.STARTED, PodsReadiness.RECOVERED, PodsReadiness.WAIT_FOR_RECOVERY))
+_HAD_STARTED = frozenset((PodsReadyReason.STARTED, PodsReadyReason.RECOVERED, PodsReadyReason.WAIT_FOR_RECOVERY))
 
 
 def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation: int = 0) -> WorkloadStatus:
@@ -18,15 +18,15 @@ def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation:
     started = old is not None and (old.reason in _HAD_STARTED or old.status == "True")
     admitted = is_true(status.conditions, ADMITTED)
     if ready and admitted:
-        recovered = old is not None and old.reason in (PodsReadiness.WAIT_FOR_RECOVERY, PodsReadiness.RECOVERED)
+        recovered = old is not None and old.reason in (PodsReadyReason.WAIT_FOR_RECOVERY, PodsReadyReason.RECOVERED)
         reason, message = (
-            PodsReadiness.RECOVERED if recovered else PodsReadiness.STARTED,
+            PodsReadyReason.RECOVERED if recovered else PodsReadyReason.STARTED,
             "All pods reached readiness and the workload is running",
         )
     elif started and admitted:
-        reason, message = PodsReadiness.WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
+        reason, message = PodsReadyReason.WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
     else:
-        reason, message = PodsReadiness.WAIT_FOR_START, "Not all pods are ready or succeeded"
+        reason, message = PodsReadyReason.WAIT_FOR_START, "Not all pods are ready or succeeded"
     value = ready and admitted
     if old is not None and (old.status, old.reason) == ("True" if value else "False", reason):
         return status

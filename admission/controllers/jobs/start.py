@@ -32,7 +32,7 @@ def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surrou
         infos = _infos(kind, workload, surroundings)
         patch = kind.start(job, infos)
     except (PodSetConflict, InvalidObject) as error:
-        return Plan((finish(workload, names.Finishing.FAILED_TO_START, str(error), now),), note=str(error))
+        return Plan((finish(workload, names.FinishedReason.FAILED_TO_START, str(error), now),), note=str(error))
     except FlavorMissing as error:
         return Plan(again_in=FLAVOR_RETRY, note=str(error))
     queue = workload.status.admission.cluster_queue if workload.status.admission else ""

@@ -24,7 +24,7 @@ from admission.controllers.jobs.workload import (
 from admission.controllers.pods.actions import Action, AdoptWorkload
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import Unit, UnlikePods
+from admission.integrations.podgroup import PodUnit, UnlikePods
 from api import names
 from api.kube.resources import PODS
 from api.meta import ObjectMeta, OwnerReference
@@ -33,7 +33,7 @@ from api.workloads import PodSet, Workload, WorkloadSpec
 MAX_OWNERS: Final = 256
 
 
-def composed(unit: Unit, owners: Sequence[QueuedPod], surroundings: Surroundings) -> Workload:
+def composed(unit: PodUnit, owners: Sequence[QueuedPod], surroundings: Surroundings) -> Workload:
     """A new Workload. Raises InvalidObject for pods that cannot be read or do not go together, PriorityClassMissing."""
     meta = unit.first.metadata
     fields: dict[str, Any] = {"namespace": meta.namespace, "finalizers": (names.IN_USE_FINALIZER,)}
@@ -54,14 +54,14 @@ def composed(unit: Unit, owners: Sequence[QueuedPod], surroundings: Surroundings
     return Workload(metadata=ObjectMeta(**fields), spec=spec_of(unit, pod_sets, surroundings))
 
 
-def _copied_labels(unit: Unit, surroundings: Surroundings) -> dict[str, str]:
+def _copied_labels(unit: PodUnit, surroundings: Surroundings) -> dict[str, str]:
     """What the Workload takes over of its pods. Raises UnlikePods where they contradict each other."""
     return _common(
         unit, "label", [(pod, copied_labels(pod.labels, surroundings)) for pod in unit.counting or unit.pods]
     )
 
 
-def _copied_annotations(unit: Unit, surroundings: Surroundings) -> dict[str, str]:
+def _copied_annotations(unit: PodUnit, surroundings: Surroundings) -> dict[str, str]:
     """Likewise; those that are ours stand on the first pod."""
     keys = surroundings.options.annotation_keys_to_copy
     said = [
@@ -71,7 +71,7 @@ def _copied_annotations(unit: Unit, surroundings: Surroundings) -> dict[str, str
     return {**copied_annotations(unit.as_job(), surroundings), **_common(unit, "annotation", said)}
 
 
-def _common(unit: Unit, what: str, said: Iterable[tuple[QueuedPod, Mapping[str, str]]]) -> dict[str, str]:
+def _common(unit: PodUnit, what: str, said: Iterable[tuple[QueuedPod, Mapping[str, str]]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for pod, values in said:
         for key, value in values.items():
@@ -83,7 +83,7 @@ def _common(unit: Unit, what: str, said: Iterable[tuple[QueuedPod, Mapping[str, 
 
 
 def spec_of(
-    unit: Unit, pod_sets: tuple[PodSet, ...], surroundings: Surroundings, now: WorkloadSpec | None = None
+    unit: PodUnit, pod_sets: tuple[PodSet, ...], surroundings: Surroundings, now: WorkloadSpec | None = None
 ) -> WorkloadSpec:
     """The spec that the pods ask for; `now` is their Workload's, if there. Raises PriorityClassMissing."""
     spec = wanted_spec(unit.as_job(), None, pod_sets, surroundings, now)
@@ -92,7 +92,7 @@ def spec_of(
     return spec.model_copy(update={"priority": unit.priority, "priority_class_ref": None})
 
 
-def priority_label(unit: Unit) -> str | None:
+def priority_label(unit: PodUnit) -> str | None:
     """The WorkloadPriorityClass that the pods name."""
     return labels_of(unit.as_job()).get(names.PRIORITY_CLASS_LABEL)
 
@@ -132,7 +132,7 @@ def _is_pod(owner: OwnerReference) -> bool:
     return (owner.api_version, owner.kind) == (PODS.api_version, PODS.kind)
 
 
-def adopt(unit: Unit, workload: Workload, members: Sequence[QueuedPod]) -> tuple[Action, ...]:
+def adopt(unit: PodUnit, workload: Workload, members: Sequence[QueuedPod]) -> tuple[Action, ...]:
     """Makes the members owners of their Workload, as far as they are not and the list has room."""
     if not unit.group:
         return adopted(workload, _controller(unit.first))
@@ -151,7 +151,7 @@ def adopt(unit: Unit, workload: Workload, members: Sequence[QueuedPod]) -> tuple
     return (AdoptWorkload(workload, {"metadata": {"ownerReferences": references}}, (event,)),)
 
 
-def _owners_that_stay(workload: Workload, unit: Unit, more: int) -> tuple[OwnerReference, ...]:
+def _owners_that_stay(workload: Workload, unit: PodUnit, more: int) -> tuple[OwnerReference, ...]:
     """All of them while there is room; then only strangers, and members that are there."""
     owners = workload.metadata.owner_references
     if len(owners) + more <= MAX_OWNERS:

@@ -36,7 +36,7 @@ from admission.controllers.pods.views import (
     BY_PREBUILT,
     GROUP,
     POD,
-    Going,
+    PodsBeingDeleted,
     PodView,
     group_keys,
     keys_of,
@@ -48,7 +48,7 @@ from admission.controllers.pods.views import (
 from admission.controllers.writing import Recorder, WorkloadWriter
 from admission.integrations.gang import from_text
 from admission.integrations.pod import QueuedPod, QueuedPodReader
-from admission.integrations.podgroup import Unit, UnlikePods
+from admission.integrations.podgroup import PodUnit, UnlikePods
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import ref_to
@@ -106,7 +106,7 @@ class PodController:
         self._options = options or JobOptions()
         self._latest: Latest[Workload] = Latest()
         self._expected = Expected(EXPECTATION, wall)
-        self._going = Going()
+        self._going = PodsBeingDeleted()
         writer = WorkloadWriter(kube, self._latest, self._expected)
         self._read = read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._act = PodExecutor(kube, recorder, pods, self._going, writer, wall, at_once, read)
@@ -259,7 +259,7 @@ class PodController:
             self._held_up.add(key)
             return waiting
         self._held_up.discard(key)
-        unit = Unit.of(pods)
+        unit = PodUnit.of(pods)
         planned = self._planned(key, unit, workloads)
         if planned.confirm:
             unit = await self._read_anew(key, unit)
@@ -276,7 +276,7 @@ class PodController:
         later = self._tell(key, unit, workloads, made) if is_gang(unit.pods) else None
         return min((seconds for seconds in (again, later) if seconds is not None), default=None)
 
-    async def _read_anew(self, key: str, unit: Unit) -> Unit:
+    async def _read_anew(self, key: str, unit: PodUnit) -> PodUnit:
         """The gang with its pods as the API server has them now."""
         page = await self._kube.list_raw(PODS, unit.namespace, label_selector=f"{GANG_MEMBER}=true")
         known = {pod.metadata.uid for pod in unit.pods}
@@ -286,9 +286,9 @@ class PodController:
                 if pod.metadata.uid in known:
                     self._pods.observe(pod)
         pods, _, _ = self._found(key)
-        return Unit.of(pods) if pods else unit
+        return PodUnit.of(pods) if pods else unit
 
-    def _tell(self, key: str, unit: Unit, workloads: Sequence[Workload], made: PodGroupPlan) -> float | None:
+    def _tell(self, key: str, unit: PodUnit, workloads: Sequence[Workload], made: PodGroupPlan) -> float | None:
         """Says to the members that wait why they do."""
         gang = reason_of(workloads[0] if workloads else None, made.note)
         reasons = {pod.key: gang for pod in unit.pods if pod.gated}
@@ -300,7 +300,7 @@ class PodController:
             self._act.record(ref_to(PODS, pod), (event,))
         return again
 
-    def _planned(self, key: str, unit: Unit, workloads: list[Workload]) -> PodGroupPlan:
+    def _planned(self, key: str, unit: PodUnit, workloads: list[Workload]) -> PodGroupPlan:
         now = self._wall()
         if not is_gang(unit.pods):
             return plan(unit, workloads, self._surroundings(), now)

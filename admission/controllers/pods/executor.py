@@ -28,7 +28,7 @@ from admission.controllers.pods.actions import (
     StartPod,
     StopPod,
 )
-from admission.controllers.pods.views import Going, PodView
+from admission.controllers.pods.views import PodsBeingDeleted, PodView
 from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.errors import Conflict, Forbidden, Invalid, NotFound
@@ -58,7 +58,7 @@ class PodExecutor:
         kube: Kube,
         recorder: Recorder,
         pods: PodView,
-        going: Going,
+        going: PodsBeingDeleted,
         workloads: WorkloadWriter,
         wall: Callable[[], float],
         at_once: int = 32,

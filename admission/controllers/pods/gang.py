@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from admission.controllers.sakkara.exact import Exact
+from admission.controllers.sakkara.exact import ExactGang
 from admission.controllers.timeouts import RequeueBackoff
 from admission.integrations.base import Finish
 from admission.integrations.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of
 from admission.integrations.gangplacement import alone, check_likeness, effective, said_of, together
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import Unit, UnlikePods
+from admission.integrations.podgroup import PodUnit, UnlikePods
 from api import names
 from api.groups import PodGroup
 from api.meta import object_key, parse_time, rfc3339
@@ -31,7 +31,7 @@ DEFAULT_TIMEOUT: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class GangTerms:
     """`minimum` None: none is given; `lacking` names what should, if not a PodGroup. `timeout` in seconds from the opening of
     the gates, None for none. `uid` and `since` (epoch seconds) give the gang its place in line. `placement`: what the PodGroup
     asks of the topology, as annotations; `profile`: which placement profile it names. `exact`: so many pods and no more.
@@ -46,7 +46,7 @@ class Terms:
     since: float = 0.0
     placement: Mapping[str, str] = field(default_factory=dict)
     profile: str | None = None
-    exact: Exact | None = None
+    exact: ExactGang | None = None
     lacking: str = ""
     stops: RequeueState | None = None
 
@@ -62,7 +62,7 @@ class Terms:
         return said
 
 
-def stopped(terms: Terms, now: float) -> tuple[int, float]:
+def stopped(terms: GangTerms, now: float) -> tuple[int, float]:
     """How often too few of its pods were bound in time, and the seconds until the next try; (0, 0.0) for long ago.
 
     A user who may write a PodGroup's status can write any time there: one beyond our longest wait was not set by us.
@@ -74,7 +74,7 @@ def stopped(terms: Terms, now: float) -> tuple[int, float]:
     return state.count or 0, max(0.0, at - now)
 
 
-def staying_away(terms: Terms, now: float) -> str | None:
+def staying_away(terms: GangTerms, now: float) -> str | None:
     """Why a gang without a Workload gets none yet; None where it may have one."""
     times, left = stopped(terms, now)
     if not left or terms.stops is None:
@@ -87,7 +87,7 @@ def is_gang(pods: Iterable[QueuedPod]) -> bool:
     return any(names.GANG_TERMS in pod.annotations for pod in pods)
 
 
-def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> Terms:
+def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> GangTerms:
     """What holds. Raises UnlikePods where pods contradict each other."""
     examples: dict[str | None, QueuedPod] = {}
     for pod in pods:
@@ -105,7 +105,7 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> Terms:
         minimum = pod_group.spec.min_member or minimum
         groups = groups_of(key, wire)[0] or groups
         policy = policy_of(wire) or policy
-    return Terms(
+    return GangTerms(
         name=name,
         minimum=minimum,
         policy=policy,
@@ -154,7 +154,7 @@ def counted(pods: Iterable[QueuedPod], policy: MatchPolicy) -> int:
             return waiting + running + succeeded
 
 
-def shortage(found: int, terms: Terms) -> str | None:
+def shortage(found: int, terms: GangTerms) -> str | None:
     """Why a gang with so many pods waits; None when it has enough."""
     if terms.minimum is None:
         return terms.lacking or f"no PodGroup {terms.name} says how many pods the gang needs, and no pod does"
@@ -162,14 +162,14 @@ def shortage(found: int, terms: Terms) -> str | None:
 
 
 @dataclass(frozen=True)
-class GangUnit(Unit):
+class GangUnit(PodUnit):
     """A gang as a group: of exactly the pods that there are, and over when none of them is left to run."""
 
     minimum: int = 1
     placement: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_gang(cls, unit: Unit, terms: Terms) -> GangUnit:
+    def of_gang(cls, unit: PodUnit, terms: GangTerms) -> GangUnit:
         """The unit under these terms."""
         return cls(unit.namespace, unit.group, unit.pods, terms.minimum or 1, terms.placement)
 
@@ -214,13 +214,13 @@ class GangUnit(Unit):
 
 
 @dataclass(frozen=True)
-class LateUnit(Unit):
+class LateUnit(PodUnit):
     """A pod that joins a gang late: a unit of its own, which asks for what the gang asks of a single pod."""
 
     placement: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_pod(cls, pod: QueuedPod, terms: Terms) -> LateUnit:
+    def of_pod(cls, pod: QueuedPod, terms: GangTerms) -> LateUnit:
         """The unit under the gang's terms."""
         return cls(pod.metadata.namespace, "", (pod,), terms.placement)
 

@@ -33,9 +33,9 @@ from admission.controllers.pods.compose import adopt, is_group_workload
 from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.gang import (
     BACKOFF,
+    GangTerms,
     GangUnit,
     LateUnit,
-    Terms,
     counted,
     shortage,
     staying_away,
@@ -45,7 +45,7 @@ from admission.controllers.pods.plan import RULES, plan
 from admission.controllers.sakkara.unit import ExactUnit, unit_of
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import Sorted, Unit, sort_out
+from admission.integrations.podgroup import PodUnit, SortedMembers, sort_out
 from api import names
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time, rfc3339
@@ -59,7 +59,7 @@ Lates = Mapping[str, Sequence[Workload]]
 
 
 def plan_gang(
-    unit: Unit, terms: Terms, workloads: Sequence[Workload], lates: Lates, surroundings: Surroundings, now: float
+    unit: PodUnit, terms: GangTerms, workloads: Sequence[Workload], lates: Lates, surroundings: Surroundings, now: float
 ) -> PodGroupPlan:
     """The plan; `workloads` bear the gang's name. `now` in epoch seconds."""
     if not surroundings.options.namespace_managed(unit.namespace):
@@ -68,7 +68,7 @@ def plan_gang(
 
 
 class _Gang:
-    def __init__(self, unit: GangUnit, terms: Terms, lates: Lates, surroundings: Surroundings, now: float) -> None:
+    def __init__(self, unit: GangUnit, terms: GangTerms, lates: Lates, surroundings: Surroundings, now: float) -> None:
         self._unit, self._terms, self._lates = unit, terms, lates
         self._surroundings, self._now = surroundings, now
         self._joined = [pod for pod in unit.pods if lates.get(pod.key)]
@@ -256,7 +256,7 @@ class _Gang:
             return result
         return result.followed(self._joining(self._without_successors(late, found.kept)))
 
-    def _split(self, workload: Workload) -> Sorted:
+    def _split(self, workload: Workload) -> SortedMembers:
         """The pods that the Workload is for, and those that came too late for it; late ones that have Workloads aside."""
         return sort_out(self._others(), {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
 
@@ -372,7 +372,7 @@ class _Gang:
         again = self._now + BACKOFF.wait(times, workload.metadata.uid)
         status = status.model_copy(update={"requeue_state": RequeueState(count=times, requeue_at=rfc3339(again + 1))})
         text = f"{self._bound()} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
-        eviction = Eviction(names.Evicting.GANG_TIMEOUT, text)
+        eviction = Eviction(names.EvictedReason.GANG_TIMEOUT, text)
         status = evicted(status, eviction, self._now, workload.metadata.generation)
         # A controller that was paused has not read yet that the pods were bound in time.
         return PodGroupPlan(

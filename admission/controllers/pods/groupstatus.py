@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from admission.controllers.pods.gang import Terms, shortage, staying_away
+from admission.controllers.pods.gang import GangTerms, shortage, staying_away
 from admission.integrations.pod import QueuedPod
 from api.groups import Phase, PodGroupStatus
 from api.meta import Condition, find_condition, is_true, object_key, rfc3339, set_condition
@@ -18,7 +18,7 @@ STARTED: Final = "Started"
 
 
 def next_status(
-    old: PodGroupStatus, pods: Sequence[QueuedPod], workload: Workload | None, terms: Terms, now: float
+    old: PodGroupStatus, pods: Sequence[QueuedPod], workload: Workload | None, terms: GangTerms, now: float
 ) -> PodGroupStatus:
     """The status as it should be; `now` in epoch seconds."""
     there = [pod for pod in pods if not pod.deleted or pod.bound]
@@ -42,7 +42,7 @@ def next_status(
     return old.model_copy(update=update)
 
 
-def _away(workload: Workload | None, terms: Terms, now: float) -> str | None:
+def _away(workload: Workload | None, terms: GangTerms, now: float) -> str | None:
     return staying_away(terms, now) if workload is None else None
 
 
@@ -51,7 +51,7 @@ def _phase(
     pods: Sequence[QueuedPod],
     counts: dict[str, int],
     workload: Workload | None,
-    terms: Terms,
+    terms: GangTerms,
     short: str | None,
 ) -> str:
     if not pods:

@@ -33,7 +33,7 @@ from admission.controllers.pods.following import corrected, followed, uncomposed
 from admission.controllers.pods.replacements import with_replacements
 from admission.controllers.pods.start import beyond, starts
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import MAIN, Sorted, TooFewPods, Unit, UnlikePods, sort_out, youngest
+from admission.integrations.podgroup import MAIN, PodUnit, SortedMembers, TooFewPods, UnlikePods, sort_out, youngest
 from admission.integrations.podset import PodSetConflict
 from admission.integrations.registry import ADAPTERS, KINDS
 from api import names
@@ -70,13 +70,13 @@ def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = D
         over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
         if options.finish_orphaned and not over and (owned or theirs):
             message = "The workload's owner no longer exists"
-            result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
+            result = result.then(finish(workload, names.FinishedReason.OWNER_NOT_FOUND, message, now))
         result = result.then(*let_go(workload))
     return result
 
 
 def plan(
-    unit: Unit, workloads: Sequence[Workload], surroundings: Surroundings, now: float, rules: PodGroupOptions = RULES
+    unit: PodUnit, workloads: Sequence[Workload], surroundings: Surroundings, now: float, rules: PodGroupOptions = RULES
 ) -> PodGroupPlan:
     """The plan for a unit; `workloads` bear its group's name, or have its pod as controller. `now` in epoch seconds."""
     if not surroundings.options.namespace_managed(unit.namespace):
@@ -92,7 +92,7 @@ def plan(
 class _PodGroupPlanner:
     """One plan in the making."""
 
-    def __init__(self, unit: Unit, surroundings: Surroundings, now: float) -> None:
+    def __init__(self, unit: PodUnit, surroundings: Surroundings, now: float) -> None:
         self._unit, self._surroundings, self._now = unit, surroundings, now
 
     def plan(self, workloads: Sequence[Workload]) -> PodGroupPlan:
@@ -100,7 +100,7 @@ class _PodGroupPlanner:
         prebuilt = self._surroundings.workloads.get(key) if key else None
         if (end := self._unit.finished()) is not None:
             found = [prebuilt] if prebuilt else list(workloads)
-            reason = names.Finishing.SUCCEEDED if end.success else names.Finishing.FAILED
+            reason = names.FinishedReason.SUCCEEDED if end.success else names.FinishedReason.FAILED
             return self._ended(found, reason, end.message)
         if key:
             return self._prebuilt(prebuilt)
@@ -196,7 +196,7 @@ class _PodGroupPlanner:
             return self._with_workload(workload, correct=False)
         message = "The prebuilt workload is out of sync with its user job"
         stop = self._stopped("NoMatchingWorkload", "missing workload")
-        stop = stop.then(finish(workload, names.Finishing.OUT_OF_SYNC, message, self._now))
+        stop = stop.then(finish(workload, names.FinishedReason.OUT_OF_SYNC, message, self._now))
         return stop.followed(PodGroupPlan(note="prebuilt workload not found"))
 
     def _is_anothers(self, workload: Workload) -> bool:
@@ -243,10 +243,10 @@ class _PodGroupPlanner:
             return tidied.followed(inner._stopped("NotAdmitted", NOT_ADMITTED))
         return tidied.followed(PodGroupPlan(events=check_messages(workload, each_pod=True)))
 
-    def _sorted(self, workload: Workload) -> Sorted:
+    def _sorted(self, workload: Workload) -> SortedMembers:
         if not self._unit.group:
             going = tuple(pod for pod in self._unit.pods if pod.deleted)
-            return Sorted(self._unit.pods, (), going, ())
+            return SortedMembers(self._unit.pods, (), going, ())
         found = sort_out(self._unit.pods, {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
         if is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return found
@@ -345,7 +345,7 @@ class _PodGroupPlanner:
             return made if too_large is None else made.followed(unlike(too_large))
         except PodSetConflict as error:
             return PodGroupPlan(
-                (finish(workload, names.Finishing.FAILED_TO_START, str(error), self._now),), note=str(error)
+                (finish(workload, names.FinishedReason.FAILED_TO_START, str(error), self._now),), note=str(error)
             )
         except FlavorMissing as error:
             return PodGroupPlan(again_in=FLAVOR_RETRY, note=str(error))
@@ -360,7 +360,7 @@ class _PodGroupPlanner:
         return PodGroupPlan(tuple(StopPod(pod, reason, message, told) for pod in stopping))
 
 
-def _wanted(workload: Workload, unit: Unit) -> int:
+def _wanted(workload: Workload, unit: PodUnit) -> int:
     """Pods that the Workload is for, but for those that a set gave back when it was scaled down."""
     given_back = workload.status.reclaimable_pods if unit.serving else ()
     return sum(p.count for p in workload.spec.pod_sets) - sum(p.count for p in given_back)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from admission.controllers.conditions import GANG_BOUND
 from admission.controllers.jobs.views import View
-from admission.controllers.pods.gang import Terms, is_gang, stopped, terms_of
+from admission.controllers.pods.gang import GangTerms, is_gang, stopped, terms_of
 from admission.controllers.pods.groupstatus import next_status
 from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups
@@ -71,7 +71,7 @@ class PodGroups:
                 log.warning("PodGroup not taken: %s", bad, extra={"pod_group": key})
         return None
 
-    def terms(self, key: str, pods: Sequence[QueuedPod]) -> Terms:
+    def terms(self, key: str, pods: Sequence[QueuedPod]) -> GangTerms:
         """What holds for the gang. Raises UnlikePods."""
         found = self.of(key)
         group = found[1] if found else None
@@ -188,7 +188,7 @@ class PodGroupController:
 
     async def _without_pods(self, key: str, resource: Resource, group: PodGroup) -> float | None:
         """Ours goes with its last pod, or when the gang's next try comes, which it keeps in mind; a user's stays."""
-        terms = Terms(group.metadata.name, group.spec.min_member, stops=self._groups.stops(key, group))
+        terms = GangTerms(group.metadata.name, group.spec.min_member, stops=self._groups.stops(key, group))
         left = stopped(terms, self._wall())[1]
         if GANG_MADE not in group.metadata.labels or left:
             await self._tell(resource, group, (), terms)
@@ -204,7 +204,7 @@ class PodGroupController:
             log.debug("already gone", extra={"pod_group": key})
         return None
 
-    async def _make(self, key: str, terms: Terms) -> None:
+    async def _make(self, key: str, terms: GangTerms) -> None:
         if terms.minimum is None or terms.exact is not None:
             return  # there must be a PodGroup, and it is still to come; or a ConfigMap says all
         namespace, name = split_key(key)
@@ -219,7 +219,7 @@ class PodGroupController:
         except AlreadyExists:
             log.debug("there already", extra={"pod_group": key})
 
-    async def _tell(self, resource: Resource, group: PodGroup, pods: Sequence[QueuedPod], terms: Terms) -> None:
+    async def _tell(self, resource: Resource, group: PodGroup, pods: Sequence[QueuedPod], terms: GangTerms) -> None:
         workload = self._workloads.objects.get(group.key)
         status = next_status(group.status, pods, workload, terms, self._wall())
         body = merge_diff(group.status.to_wire(), status.to_wire())

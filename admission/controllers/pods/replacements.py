@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from admission.controllers.conditions import with_condition
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, EVICTED, WAITING_FOR_REPLACEMENT_PODS
 from api.workloads import Workload, WorkloadStatus
@@ -18,7 +18,7 @@ PODS_FAILED: Final = "PodsFailed"
 PODS_READY: Final = "PodsReady"
 
 
-def with_replacements(status: WorkloadStatus, unit: Unit, workload: Workload, now: float) -> WorkloadStatus:
+def with_replacements(status: WorkloadStatus, unit: PodUnit, workload: Workload, now: float) -> WorkloadStatus:
     """The status with the condition as it should be; the same object when nothing changes."""
     old = find_condition(status.conditions, WAITING_FOR_REPLACEMENT_PODS)
     eviction = find_condition(status.conditions, EVICTED)

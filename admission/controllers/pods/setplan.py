@@ -85,7 +85,7 @@ def plan_gone(
         over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
         if options.finish_orphaned and not over:
             message = "The workload's owner no longer exists"
-            result = result.then(finish(workload, names.Finishing.OWNER_NOT_FOUND, message, now))
+            result = result.then(finish(workload, names.FinishedReason.OWNER_NOT_FOUND, message, now))
         result = result.then(*let_go(workload))
     return result
 

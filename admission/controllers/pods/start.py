@@ -18,7 +18,7 @@ from admission.controllers.actions import PlannedEvent
 from admission.controllers.pods.actions import StartPod
 from admission.controllers.sakkara.unit import ExactUnit
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import MAIN, Unit, UnlikePods
+from admission.integrations.podgroup import MAIN, PodUnit, UnlikePods
 from admission.integrations.podset import PodSetInfo, applied
 from api import names
 from api.meta import find_condition, parse_time
@@ -31,7 +31,7 @@ _INJECTED: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 def starts(
-    unit: Unit, pods: Sequence[QueuedPod], infos: Sequence[PodSetInfo], workload: Workload
+    unit: PodUnit, pods: Sequence[QueuedPod], infos: Sequence[PodSetInfo], workload: Workload
 ) -> Iterator[StartPod]:
     """The start of each pod that waits for the Workload's admission. Raises PodSetConflict."""
     queue = workload.status.admission.cluster_queue if workload.status.admission else ""

@@ -68,7 +68,7 @@ def keys_of(workload: Workload) -> list[str]:
     return keys
 
 
-class Going:
+class PodsBeingDeleted:
     """Pods that were told to go, until the informer shows it."""
 
     def __init__(self) -> None:

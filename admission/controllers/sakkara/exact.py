@@ -8,7 +8,7 @@ from api.sakkara import SakkaraGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class ExactGang:
     """`config_map`: the name of the ConfigMap that says so, None where a PodGroup stands in for one.
 
     `by_priority`: the group's own priority holds, not that of its pods' classes.

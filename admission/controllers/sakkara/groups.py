@@ -11,7 +11,7 @@ from typing import Any, Final
 from cachetools import LRUCache
 
 from admission.controllers.jobs.views import View
-from admission.controllers.sakkara.terms import Described
+from admission.controllers.sakkara.terms import DescribedGroup
 from api.kube.store import Change
 from api.meta import object_key
 from api.sakkara import HIGHEST_PRIORITY, NAME, ConfigMap, group_name, read_group
@@ -32,7 +32,7 @@ class SakkaraGroups:
 
     def __init__(self, maps: View[ConfigMap], highest: int = HIGHEST_PRIORITY) -> None:
         self._maps, self._highest = maps, highest
-        self._read: LRUCache[tuple[str, str], Described] = LRUCache(_READ)
+        self._read: LRUCache[tuple[str, str], DescribedGroup] = LRUCache(_READ)
         maps.add_index(BY_GROUP, lambda described: [group_key(described)])
 
     def config_map(self, key: str) -> ConfigMap | None:
@@ -40,7 +40,7 @@ class SakkaraGroups:
         found: Iterable[ConfigMap] = self._maps.by_index(BY_GROUP, key)
         return min(found, key=lambda described: described.metadata.name, default=None)
 
-    def of(self, key: str) -> Described | None:
+    def of(self, key: str) -> DescribedGroup | None:
         """What is said of the group."""
         found = self.config_map(key)
         if found is None:
@@ -48,7 +48,7 @@ class SakkaraGroups:
         meta = found.metadata
         version = (meta.uid, meta.resource_version)
         if version not in self._read:  # asked for each pod of the group
-            self._read[version] = Described(meta.name, meta.uid, read_group(meta.name, found.data, self._highest))
+            self._read[version] = DescribedGroup(meta.name, meta.uid, read_group(meta.name, found.data, self._highest))
         return self._read[version]
 
     def object(self, key: str) -> ConfigMap | None:

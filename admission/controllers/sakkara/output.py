@@ -22,13 +22,13 @@ from admission.controllers.sakkara.output_given import (
     SOLVER,
     STATUS,
     TOTAL,
+    GroupStatus,
     ResultInput,
     ResultRecord,
-    Status,
 )
 from admission.controllers.sakkara.output_seats import (
     Path,
-    Placed,
+    PlacedPod,
     RankAssignment,
     placement_text,
     rank_text,
@@ -48,7 +48,7 @@ _LONG: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class GroupResult:
     """`data`: the keys of WRITTEN that have a value. `labels`: what pods are to bear of LABELS, by their names. `again_in`:
     seconds after which there may be more to say."""
 
@@ -58,11 +58,11 @@ class Result:
     again_in: float | None = None
 
 
-def result(given: ResultInput) -> Result:
+def result(given: ResultInput) -> GroupResult:
     """What is to be said now."""
     record = given.record.attempt(given.workload, placed=PLACEMENT in given.data)
     status, message = status_of(given)
-    holds = given.placed or (record.over and status in (Status.BOUND, Status.FAILED))
+    holds = given.placed or (record.over and status in (GroupStatus.BOUND, GroupStatus.FAILED))
     data = {STATUS: status, **({MESSAGE: message} if message else {})}
     seats: tuple[RankAssignment, ...] = ()
     if holds:
@@ -70,12 +70,12 @@ def result(given: ResultInput) -> Result:
         data |= {PLACEMENT: placement} if placement is not None else {}
         data |= {RANK: rank_text(seats)} if seats else {}
     record = replace(record, taken={seat.rank: seat.taken for seat in seats if seat.taken})
-    data |= _times(given, record, holds=holds, bound=status == Status.BOUND)
+    data |= _times(given, record, holds=holds, bound=status == GroupStatus.BOUND)
     if not given.placed:
-        return Result(data, record, {})
+        return GroupResult(data, record, {})
     if not seats:
-        return Result(data, record, {}, LOOK_AGAIN if any(pod.node for pod in given.living) else None)
-    return _labelled(Result(data, record, {}), given, seats)
+        return GroupResult(data, record, {}, LOOK_AGAIN if any(pod.node for pod in given.living) else None)
+    return _labelled(GroupResult(data, record, {}), given, seats)
 
 
 # ---- places
@@ -87,7 +87,7 @@ def _places(given: ResultInput, record: ResultRecord) -> tuple[tuple[RankAssignm
     old = _old_seats(given, record) if ours else ()
     if given.workload is None or not given.living:
         return old, given.data.get(PLACEMENT) if old else None
-    pods = [Placed(pod.name, given.path_of(pod)) for pod in given.living]
+    pods = [PlacedPod(pod.name, given.path_of(pod)) for pod in given.living]
     seats = seated(old, pods, given.size)
     paths: dict[str, Path] = {pod.pod: pod.path for pod in pods if pod.path}
     paths |= {seat.pod: seat.path for seat in seats if seat.path}
@@ -166,7 +166,7 @@ def _number(text: str | None) -> int | None:
 # ---- labels
 
 
-def _labelled(told: Result, given: ResultInput, seats: Sequence[RankAssignment]) -> Result:
+def _labelled(told: GroupResult, given: ResultInput, seats: Sequence[RankAssignment]) -> GroupResult:
     """With the labels of the pods that have a seat. One that goes is left alone.
 
     One that is about to be bound waits, unless its gate waits for the rank.
@@ -181,7 +181,7 @@ def _labelled(told: Result, given: ResultInput, seats: Sequence[RankAssignment])
         if left > 0 and not (pod.node or pod.over or pod.awaits_rank):
             again = left
             continue
-        state = Status.FAILED if pod.failed else Status.BOUND if pod.node else Status.ASSIGNED
+        state = GroupStatus.FAILED if pod.failed else GroupStatus.BOUND if pod.node else GroupStatus.ASSIGNED
         wanted[pod.name] = {
             names.SAKKARA_RANK: str(seat.rank),
             names.SAKKARA_RETRIES: str(told.record.retries + seat.taken),

@@ -21,10 +21,10 @@ import msgspec
 from admission.controllers.jobs.views import View
 from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups, group_key
-from admission.controllers.sakkara.output import Result, result
+from admission.controllers.sakkara.output import GroupResult, result
 from admission.controllers.sakkara.output_given import RECORD, SOLVER, WRITTEN, ResultInput, ResultRecord
 from admission.controllers.sakkara.output_members import MemberPod, read_member
-from admission.controllers.sakkara.output_paths import Paths
+from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.integrations.pod import QueuedPod
 from api.errors import Conflict, Forbidden, Invalid, NotFound
@@ -78,7 +78,7 @@ class ResultController:
         pods: MemberView,
         queued: PodView,
         workloads: View[Workload],
-        paths: Paths,
+        paths: TreePaths,
         times: SolverTimes,
         *,
         at_once: int = 32,
@@ -206,7 +206,7 @@ class ResultController:
 
     # ---- pods
 
-    async def _label(self, pods: Iterable[MemberPod], told: Result) -> None:
+    async def _label(self, pods: Iterable[MemberPod], told: GroupResult) -> None:
         """All pods whose labels differ, whatever becomes of one; raises the first failure afterwards."""
         differ = [(pod, wanted) for pod in pods if (wanted := told.labels.get(pod.name)) and wanted != pod.given]
         outcomes = await asyncio.gather(*(self._one(pod, wanted) for pod, wanted in differ), return_exceptions=True)
@@ -234,7 +234,7 @@ def map_keys(workload: Workload) -> tuple[str, ...]:
     return (object_key(workload.metadata.namespace, name),) if name else ()
 
 
-def patch_of(found: ConfigMap, told: Result) -> dict[str, Any]:
+def patch_of(found: ConfigMap, told: GroupResult) -> dict[str, Any]:
     """What differs, as a merge patch of our keys and our annotation alone; empty where nothing does.
 
     That time was spent on the group again is no reason to write.

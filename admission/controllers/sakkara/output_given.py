@@ -17,7 +17,7 @@ from admission.controllers.sakkara.output_seats import Path
 from api import names
 from api.foreign import read_json
 from api.meta import Condition, find_condition, is_true
-from api.names import STOWAGE, Finishing
+from api.names import STOWAGE, FinishedReason
 from api.workloads import Workload
 
 STATUS, MESSAGE, PLACEMENT, RANK = "status", "message", "placement", "rank"
@@ -28,7 +28,7 @@ RECORD: Final = f"{STOWAGE}/sakkara-record"
 """Annotation of the ConfigMap."""
 
 
-class Status:
+class GroupStatus:
     """What a group's status may be."""
 
     PENDING: Final = "Pending"
@@ -150,9 +150,9 @@ class ResultInput:
 def ended(workload: Workload) -> Condition | None:
     """How the group's run ended; None while it has not, or where its pods only went, as they do when it is evicted."""
     finished = find_condition(workload.status.conditions, names.FINISHED)
-    if finished is None or finished.status != "True" or finished.reason == Finishing.OWNER_NOT_FOUND:
+    if finished is None or finished.status != "True" or finished.reason == FinishedReason.OWNER_NOT_FOUND:
         return None
-    stopped = is_true(workload.status.conditions, names.EVICTED) and finished.reason != Finishing.SUCCEEDED
+    stopped = is_true(workload.status.conditions, names.EVICTED) and finished.reason != FinishedReason.SUCCEEDED
     return None if stopped else finished
 
 

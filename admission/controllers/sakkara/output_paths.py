@@ -17,7 +17,7 @@ from api.pods import Node
 from api.workloads import Workload
 
 
-class Paths:
+class TreePaths:
     """`nodes` are filed by hostname."""
 
     def __init__(self, ledger: Ledger, nodes: Copy[Node]) -> None:

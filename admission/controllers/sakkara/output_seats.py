@@ -39,7 +39,7 @@ class RankAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedPod:
     """A pod that is here and may run (or has succeeded), and its path, empty where it has none."""
 
     pod: str
@@ -70,12 +70,12 @@ def master_of(pods: Iterable[str]) -> str:
     return next((name for name in ordered if MASTER in name), ordered[0])
 
 
-def by_distance(pods: Iterable[Placed], master: Placed) -> list[Placed]:
+def by_distance(pods: Iterable[PlacedPod], master: PlacedPod) -> list[PlacedPod]:
     """In the order of their ranks; the master, if it is one of them, comes first."""
     return sorted(pods, key=lambda p: (p != master, distance(p.path, master.path), p.path, p.pod))
 
 
-def seated(old: Sequence[RankAssignment], pods: Iterable[Placed], size: int) -> tuple[RankAssignment, ...]:
+def seated(old: Sequence[RankAssignment], pods: Iterable[PlacedPod], size: int) -> tuple[RankAssignment, ...]:
     """The seats as they are now, by rank. `old`: as they were. None before `size` pods are placed for the first time."""
     here = {pod.pod: pod for pod in pods}
     if not old:
@@ -90,26 +90,26 @@ def seated(old: Sequence[RankAssignment], pods: Iterable[Placed], size: int) -> 
     return tuple(sorted([*seats, *_further(seats, [pod for pod in new if pod.pod not in came])]))
 
 
-def _first(pods: Sequence[Placed]) -> tuple[RankAssignment, ...]:
+def _first(pods: Sequence[PlacedPod]) -> tuple[RankAssignment, ...]:
     name = master_of(pod.pod for pod in pods)
     master = next(pod for pod in pods if pod.pod == name)
     return tuple(RankAssignment(rank, pod.pod, pod.path) for rank, pod in enumerate(by_distance(pods, master)))
 
 
-def _followed(seat: RankAssignment, pod: Placed | None) -> RankAssignment:
+def _followed(seat: RankAssignment, pod: PlacedPod | None) -> RankAssignment:
     return seat if pod is None or not pod.whole else replace(seat, path=pod.path)
 
 
-def _further(seats: Sequence[RankAssignment], pods: Sequence[Placed]) -> Iterator[RankAssignment]:
+def _further(seats: Sequence[RankAssignment], pods: Sequence[PlacedPod]) -> Iterator[RankAssignment]:
     """Pods beyond those that there were get the free ranks, from the lowest."""
     if pods:
-        master, used = Placed(seats[0].pod, seats[0].path), {seat.rank for seat in seats}
+        master, used = PlacedPod(seats[0].pod, seats[0].path), {seat.rank for seat in seats}
         ranks = (rank for rank in count() if rank not in used)
         for rank, pod in zip(ranks, by_distance(pods, master), strict=False):
             yield RankAssignment(rank, pod.pod, pod.path)
 
 
-def _matched(pods: Sequence[Placed], seats: Sequence[RankAssignment]) -> list[tuple[Placed, RankAssignment]]:
+def _matched(pods: Sequence[PlacedPod], seats: Sequence[RankAssignment]) -> list[tuple[PlacedPod, RankAssignment]]:
     """Which pod takes which free seat: the nearest pairs first, of a domain's seats the lowest rank."""
     waiting, pairs = list(pods), []
     left = {seat.rank: seat for seat in seats}

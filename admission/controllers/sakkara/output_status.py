@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from admission.controllers.sakkara.output_given import MESSAGE, STATUS, ResultInput, Status, ended
+from admission.controllers.sakkara.output_given import MESSAGE, STATUS, GroupStatus, ResultInput, ended
 from api import names
 from api.meta import Condition, find_condition, is_true
-from api.names import Evicting, Finishing
+from api.names import EvictedReason, FinishedReason
 from api.workloads import Workload
 
 _NAMED: Final = 3
@@ -26,11 +26,11 @@ def status_of(given: ResultInput) -> Told:
     """Status and message; the message is empty where there is nothing to add."""
     workload = given.workload
     if given.fault is not None and not given.placed:
-        return Status.FAILED, given.fault
+        return GroupStatus.FAILED, given.fault
     if workload is None:
         return _without_workload(given)
     if (end := ended(workload)) is not None:
-        return (Status.BOUND if end.reason == Finishing.SUCCEEDED else Status.FAILED), end.message
+        return (GroupStatus.BOUND if end.reason == FinishedReason.SUCCEEDED else GroupStatus.FAILED), end.message
     evicted = find_condition(given.conditions, names.EVICTED)
     if evicted is not None and evicted.status == "True":
         return _evicted(given, workload, evicted)
@@ -41,15 +41,15 @@ def status_of(given: ResultInput) -> Told:
 
 def _without_workload(given: ResultInput) -> Told:
     if given.record.over and all(pod.over for pod in given.living):
-        return given.data.get(STATUS) or Status.PENDING, given.data.get(MESSAGE, "")
+        return given.data.get(STATUS) or GroupStatus.PENDING, given.data.get(MESSAGE, "")
     return _waiting(given, f"{given.found} of {given.wanted} pods exist" if given.wanted else "")
 
 
 def _waiting(given: ResultInput, message: str) -> Told:
     """One that was preempted is so until it has places again."""
-    if given.data.get(STATUS) == Status.PREEMPTED:
-        return Status.PREEMPTED, given.data.get(MESSAGE, "")
-    return Status.PENDING, message
+    if given.data.get(STATUS) == GroupStatus.PREEMPTED:
+        return GroupStatus.PREEMPTED, given.data.get(MESSAGE, "")
+    return GroupStatus.PENDING, message
 
 
 def _why_it_waits(given: ResultInput) -> str:
@@ -61,12 +61,14 @@ def _why_it_waits(given: ResultInput) -> str:
 
 
 def _evicted(given: ResultInput, workload: Workload, evicted: Condition) -> Told:
-    if evicted.reason == Evicting.PREEMPTED:
+    if evicted.reason == EvictedReason.PREEMPTED:
         preempted = find_condition(given.conditions, names.PREEMPTED)
         told = preempted if preempted is not None and preempted.status == "True" else evicted
-        return Status.PREEMPTED, _and_waits(given, told.message, evicted.message)
-    given_up = not workload.spec.active and evicted.reason.startswith(f"{Evicting.DEACTIVATED}DueTo")
-    return (Status.FAILED if given_up else Status.PENDING), _and_waits(given, evicted.message, evicted.message)
+        return GroupStatus.PREEMPTED, _and_waits(given, told.message, evicted.message)
+    given_up = not workload.spec.active and evicted.reason.startswith(f"{EvictedReason.DEACTIVATED}DueTo")
+    return (GroupStatus.FAILED if given_up else GroupStatus.PENDING), _and_waits(
+        given, evicted.message, evicted.message
+    )
 
 
 def _and_waits(given: ResultInput, message: str, known: str) -> str:
@@ -83,10 +85,10 @@ def _of_pods(given: ResultInput, workload: Workload) -> Told:
     failed = sorted(pod.name for pod in given.pods if pod.failed)
     if failed and missing > 0:
         named = ", ".join(failed[:_NAMED]) + (", ..." if len(failed) > _NAMED else "")
-        return Status.FAILED, f"{missing} of {given.size} pods are missing; failed: {named}"
+        return GroupStatus.FAILED, f"{missing} of {given.size} pods are missing; failed: {named}"
     if sum(bool(pod.node) for pod in given.living) >= given.size > 0:
-        return Status.BOUND, ""
+        return GroupStatus.BOUND, ""
     checks = [check.name for check in workload.status.admission_checks if check.state != "Ready"]
     if checks and not is_true(given.conditions, names.ADMITTED):
-        return Status.ASSIGNED, f"waits for admission checks: {', '.join(checks)}"
-    return Status.ASSIGNED, ""
+        return GroupStatus.ASSIGNED, f"waits for admission checks: {', '.join(checks)}"
+    return GroupStatus.ASSIGNED, ""

@@ -22,7 +22,7 @@ _TREE, _GROUP = "tree/", "group/"
 _GRACE: Final = 1.0
 
 
-class Judged(Protocol):
+class CheckedConfigMaps(Protocol):
     """ConfigMaps with what is wrong with each: `trees.Trees`, `groups.SakkaraGroups`."""
 
     def object(self, key: str) -> ConfigMap | None:
@@ -38,9 +38,9 @@ class Judged(Protocol):
 class Reporter:
     """See the module."""
 
-    def __init__(self, views: Views, groups: Judged, recorder: Recorder) -> None:
+    def __init__(self, views: Views, groups: CheckedConfigMaps, recorder: Recorder) -> None:
         self._views, self._recorder = views, recorder
-        self._judged: dict[str, tuple[Judged, str]] = {
+        self._judged: dict[str, tuple[CheckedConfigMaps, str]] = {
             _TREE: (views.trees, TREE_REASON),
             _GROUP: (groups, GROUP_REASON),
         }

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from admission.controllers.pods.gang import Terms
-from admission.controllers.sakkara.exact import Exact
+from admission.controllers.pods.gang import GangTerms
+from admission.controllers.sakkara.exact import ExactGang
 from admission.integrations.gang import PodGang, from_text
 from admission.integrations.pod import QueuedPod
 from api.groups import PodGroup
@@ -20,7 +20,7 @@ from api.sakkara import GroupRead, SakkaraGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedGroup:
     """What a ConfigMap comes to; `name` and `uid` are its own."""
 
     name: str
@@ -29,8 +29,8 @@ class Described:
 
 
 def as_described(
-    terms: Terms, pods: Sequence[QueuedPod], described: Described | None, pod_group: PodGroup | None
-) -> Terms:
+    terms: GangTerms, pods: Sequence[QueuedPod], described: DescribedGroup | None, pod_group: PodGroup | None
+) -> GangTerms:
     """The terms of a gang, made those of a Sakkara group where it is one; else as they are."""
     gang = _said(pods)
     if gang is None or not (gang.sakkara or (described is not None and gang.minimum is None)):
@@ -42,17 +42,17 @@ def as_described(
     if group is None:
         faults = "; ".join(map(str, described.read.faults))
         return replace(terms, minimum=None, lacking=f"ConfigMap {described.name}: {faults}")
-    return replace(terms, minimum=group.size, exact=Exact(group, described.name, group.own_priority))
+    return replace(terms, minimum=group.size, exact=ExactGang(group, described.name, group.own_priority))
 
 
-def _of_pod_group(terms: Terms, pod_group: PodGroup | None) -> Terms:
+def _of_pod_group(terms: GangTerms, pod_group: PodGroup | None) -> GangTerms:
     size = pod_group.spec.min_member if pod_group is not None and not _made(pod_group) else None
     if size is None:
         lacking = (
             f"no ConfigMap with the label {SAKKARA_GROUP} describes group {terms.name}, and there is no PodGroup of it"
         )
         return replace(terms, minimum=None, lacking=lacking)
-    return replace(terms, minimum=size, exact=Exact(SakkaraGroup(terms.name, size), by_priority=False))
+    return replace(terms, minimum=size, exact=ExactGang(SakkaraGroup(terms.name, size), by_priority=False))
 
 
 def _made(pod_group: PodGroup) -> bool:

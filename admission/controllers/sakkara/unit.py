@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.pods.gang import GangUnit, Terms
-from admission.controllers.sakkara.exact import Exact
+from admission.controllers.pods.gang import GangTerms, GangUnit
+from admission.controllers.sakkara.exact import ExactGang
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import Unit, UnlikePods
+from admission.integrations.podgroup import PodUnit, UnlikePods
 from admission.integrations.sakkara import in_words
 from api import names
 from api.errors import InvalidObject
@@ -25,7 +25,7 @@ from api.sakkara import SakkaraGroup
 from api.workloads import PodSet, TopologyRequest
 
 
-def unit_of(unit: Unit, terms: Terms) -> GangUnit:
+def unit_of(unit: PodUnit, terms: GangTerms) -> GangUnit:
     """The gang under its terms."""
     found = GangUnit.of_gang(unit, terms)
     if terms.exact is None:
@@ -33,14 +33,14 @@ def unit_of(unit: Unit, terms: Terms) -> GangUnit:
     return ExactUnit(unit.namespace, unit.group, unit.pods, found.minimum, exact=terms.exact)
 
 
-_ALONE: Final = Exact(SakkaraGroup("", 1))
+_ALONE: Final = ExactGang(SakkaraGroup("", 1))
 
 
 @dataclass(frozen=True)
 class ExactUnit(GangUnit):
     """`minimum` is the group's size, `exact` what else its ConfigMap says."""
 
-    exact: Exact = _ALONE
+    exact: ExactGang = _ALONE
 
     @cached_property
     def total(self) -> int:

@@ -40,7 +40,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
 
-from admission.engine.cycle.future import Departures, Future, Hold, Step
+from admission.engine.cycle.future import Departures, FutureReservation, ProjectedLedger, Step
 from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import Unsolved, solve
@@ -72,7 +72,7 @@ def expected(start: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class ReservedStart:
     """The latest start (epoch seconds) of a workload that was just refused, if it has a reservation.
 
     `overtaken`: a workload of its queue has a reservation, so those behind it may be evaluated.
@@ -132,32 +132,32 @@ class Backfill:
 
     def refused(
         self, workload: Workload, queue: ClusterQueue, reason: Reason, level: int, *, hopeless: bool = False
-    ) -> Prospect:
+    ) -> ReservedStart:
         """Reserve a start for a refused workload of a backfill queue if it is the first that waits.
 
         `level`: how far it would borrow. `hopeless`: not even an empty cluster would hold it.
         """
         held = self._queues.start_reservation(queue.name)
         if held is not None and order_of(held[0]) < order_of(workload):
-            return Prospect(overtaken=True)
+            return ReservedStart(overtaken=True)
         if held is not None and held[0].key == workload.key and self._stands(held[1]):
-            return Prospect(held[1].start, overtaken=True)
+            return ReservedStart(held[1].start, overtaken=True)
         first = self._queues.unforeseen(queue.name)
         if first is not None and order_of(first) < order_of(workload):
             self._queues.reserve_start(workload.key, None)
-            return Prospect()
+            return ReservedStart()
         passing = reason in _MAY_PASS and not (hopeless and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
         found = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
         if found is None:
             self._queues.reserve_start(workload.key, None)
             if passing:
                 self._queues.foresee_none(workload.key)
-                return Prospect()
-            return Prospect(overtaken=self._queues.start_reservation(queue.name) is not None)
+                return ReservedStart()
+            return ReservedStart(overtaken=self._queues.start_reservation(queue.name) is not None)
         start, nomination = found
         admission, borrows = nomination.admission(), nomination.assignment.level
         self._queues.reserve_start(workload.key, StartReservation(start, admission, borrows, self._now))
-        return Prospect(start, overtaken=True)
+        return ReservedStart(start, overtaken=True)
 
     def _stands(self, reservation: StartReservation) -> bool:
         """Whether the reservation still holds, so that no new search is needed."""
@@ -245,17 +245,17 @@ class Backfill:
     # ---- the ledger at a later moment
 
     @contextmanager
-    def _future(self, workload: Workload, level: int, besides: str = "") -> Iterator[Future]:
+    def _future(self, workload: Workload, level: int, besides: str = "") -> Iterator[ProjectedLedger]:
         """The ledger at later moments for this workload: the reservations that bind it are charged until they end."""
         tree = self._ledger.quota.tree_of(workload.cluster_queue)
         with self._ledger.trial():
             ahead = [each for each in self._ahead(workload, level) if each[0].key != besides]
             holds = [self._held_for(head, reservation) for head, reservation in ahead]
-            future = Future(self._ledger, self._departing(), holds, tree, self._now)
+            future = ProjectedLedger(self._ledger, self._departing(), holds, tree, self._now)
             with future.opened():
                 yield future
 
-    def _held_for(self, head: Workload, reservation: StartReservation) -> Hold:
+    def _held_for(self, head: Workload, reservation: StartReservation) -> FutureReservation:
         admission = reservation.admission
         known = self._claims.get(head.key)
         if known is None or known[0] is not admission:
@@ -263,9 +263,9 @@ class Backfill:
         _, usage, claim = known
         end = None if head.time_limit is None else reservation.start + head.time_limit
         if claim is not None:
-            return Hold(head.key, admission.cluster_queue, usage, claim, False, end)
+            return FutureReservation(head.key, admission.cluster_queue, usage, claim, False, end)
         self._ledger.hold(head, admission)
-        return Hold(head.key, admission.cluster_queue, usage, self._ledger.footprint(head.key), True, end)
+        return FutureReservation(head.key, admission.cluster_queue, usage, self._ledger.footprint(head.key), True, end)
 
     def _ahead(self, workload: Workload, level: int) -> list[tuple[Workload, StartReservation]]:
         held = sorted(self._queues.start_reservations(), key=lambda each: order_of(each[0]))
@@ -307,7 +307,7 @@ class Backfill:
 class _Search:
     """The least position at which `found` returns a nomination; it is assumed monotone, and None at 0."""
 
-    def __init__(self, future: Future, found: Callable[[int], Nomination | None]) -> None:
+    def __init__(self, future: ProjectedLedger, found: Callable[[int], Nomination | None]) -> None:
         self._future, self._found = future, found
 
     def run(self, guess: int) -> tuple[int, Nomination] | None:

@@ -61,7 +61,7 @@ from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.evictions import TIMES
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
-from admission.engine.queue.queues import Notice, PendingQueues
+from admission.engine.queue.queues import NotEvaluated, PendingQueues
 from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
 
 FURTHEST = sys.maxsize
@@ -79,7 +79,7 @@ class CycleReport:
     """
 
     decisions: tuple[Decision, ...]
-    notices: tuple[Notice, ...]
+    notices: tuple[NotEvaluated, ...]
     more: bool
     undecided: tuple[tuple[Workload, Exception], ...] = ()
 

@@ -1,10 +1,10 @@
 """The ledger as it will be when running workloads have ended, for one head after the other.
 
-The ends are sorted once (`Departures`), with all that each gives back as arrays, and shared by all heads of a cycle. A `Future`
-is the same with what is held for the heads that come before this one: taken at once, and given back at its own end. It stands
-at a position, 0 for now, n when the first n ends are over, and moves forward and back by what lies between.
+The ends are sorted once (`Departures`), with the capacity that each gives back as arrays; all heads of a cycle share them. A
+`ProjectedLedger` adds the reservations of the heads before this one: each takes its capacity now and gives it back at its own
+end. It stands at a position: 0 is now, n is after the first n ends. It moves forward and back by the ends in between.
 
-Nothing stays changed when it is left. Called by backfill.py.
+Leaving it restores the ledger. Called by backfill.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Usage = Mapping[FlavorResource, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class FutureReservation:
     """What is kept for another head. `booked`: in the ledger already, since only the packing tells its nodes.
 
     `end`: when it gives that back; None where nobody knows.
@@ -77,10 +77,12 @@ class Departures:
         return total
 
 
-class Future:
+class ProjectedLedger:
     """For one head of the quota's tree `tree`. Use `opened`; positions from 0 to `len(future)`."""
 
-    def __init__(self, ledger: Ledger, departures: Departures, holds: Sequence[Hold], tree: str, now: float) -> None:
+    def __init__(
+        self, ledger: Ledger, departures: Departures, holds: Sequence[FutureReservation], tree: str, now: float
+    ) -> None:
         self._ledger, self._departures, self._tree = ledger, departures, tree
         self._holds = holds
         self._ending = sorted((h for h in holds if h.end is not None), key=lambda hold: (hold.end or 0.0, hold.key))
@@ -132,14 +134,14 @@ class Future:
         index = bisect_left(self._places, position)
         return position - index, index
 
-    def _hold(self, holds: Sequence[Hold], sign: int) -> None:
+    def _hold(self, holds: Sequence[FutureReservation], sign: int) -> None:
         """They are taken (-1), or given back (1), quota with them."""
         self._free(holds, sign)
         for hold in holds:
             if self._ledger.quota.tree_of(hold.queue) == self._tree:
                 self._charge(hold.queue, hold.usage, sign)
 
-    def _free(self, holds: Sequence[Hold], sign: int) -> None:
+    def _free(self, holds: Sequence[FutureReservation], sign: int) -> None:
         prints = [hold.footprint for hold in holds]
         for flavor in {flavor for each in prints for flavor in each}:
             self._ledger.shift_free(flavor, joined(prints, flavor)[0], sign)

@@ -20,7 +20,7 @@ from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.line import Order, order_of
-from admission.engine.queue.pending import Kept
+from admission.engine.queue.pending import KeptRequest
 from admission.engine.queue.queues import PendingQueues
 
 
@@ -61,7 +61,7 @@ class KeptQuota:
         self._ledger, self._queues, self._fair = ledger, queues, fair
         self._held: dict[str, str] = {}
         self._due: list[tuple[int, Order]] = []
-        self._waiting: dict[str, tuple[Workload, Kept]] = {}
+        self._waiting: dict[str, tuple[Workload, KeptRequest]] = {}
         self._keeper: dict[str, str] = {}
         for workload, kept in queues.kept():
             self._wait(workload, kept)
@@ -83,7 +83,7 @@ class KeptQuota:
         """The head was refused, with these flavors if others left; from now on it keeps what it may."""
         if found is None or found.mode is Mode.NO_FIT or not keeps(queue):
             return
-        kept = Kept(Nomination(workload, found).admission(), found.level)
+        kept = KeptRequest(Nomination(workload, found).admission(), found.level)
         self._queues.keep(workload.key, kept)
         self._wait(workload, kept)
 
@@ -108,12 +108,12 @@ class KeptQuota:
         for key in tuple(self._held):
             self.drop(key)
 
-    def _wait(self, workload: Workload, kept: Kept) -> None:
+    def _wait(self, workload: Workload, kept: KeptRequest) -> None:
         heappush(self._due, (kept.level, order_of(workload)))
         self._waiting[workload.key] = workload, kept
         self._keeper[workload.cluster_queue] = workload.key
 
-    def _hold(self, workload: Workload, kept: Kept) -> bool:
+    def _hold(self, workload: Workload, kept: KeptRequest) -> bool:
         queue = self._ledger.quota.spec(workload.cluster_queue)
         if queue is None or not keeps(queue):
             return False

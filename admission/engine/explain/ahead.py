@@ -18,7 +18,7 @@ from admission.engine.explain.changes import AddNodes, Change, Finish, LetEvict,
 from admission.engine.explain.finishing import UnplacedGroup, finishing
 from admission.engine.explain.growing import MOST_NODES
 from admission.engine.explain.quotas import RelatedQueues, asked_of
-from admission.engine.explain.trying import Budget, Trying
+from admission.engine.explain.trying import TrialBudget, Trials
 from admission.engine.explain.turn import DecisionInputs, competitors, played
 from admission.engine.explain.value import Taken
 from admission.engine.model import FlavorResource, Workload
@@ -30,14 +30,14 @@ _ROOM = (Finish, RaiseQuota, AddNodes, LetEvict, LetReclaim)
 """Changes that others can use as well; all other changes are the workload's own."""
 
 
-class Ahead(Trying):
-    """The same questions as Trying's, answered by a cycle in which the competitors have their turns, too.
+class CycleTrials(Trials):
+    """The same questions as those of Trials, answered by a cycle in which the competitors have their turns too.
 
     `known`: whether these are all of them. Of many only the first are played.
     """
 
-    def __init__(self, trying: Trying, scene: DecisionInputs, budget: int) -> None:
-        super().__init__(trying.ledger, trying.workload, trying.queue, trying.now, Budget(budget))
+    def __init__(self, trying: Trials, scene: DecisionInputs, budget: int) -> None:
+        super().__init__(trying.ledger, trying.workload, trying.queue, trying.now, TrialBudget(budget))
         found, self.known = competitors(trying.ledger, trying.workload, trying.now, scene, max(1, budget // 4))
         self.competitors: Sequence[Workload] = found
         self._scene = scene

@@ -21,7 +21,7 @@ from admission.engine.explain.changes import (
     SoftenConstraint,
     Tolerate,
 )
-from admission.engine.explain.trying import Trying
+from admission.engine.explain.trying import Trials
 from admission.engine.flavors.eligible import named_levels
 from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
 from admission.engine.requests import in_force
@@ -34,7 +34,7 @@ MOST_POD_SETS = 8
 """Of workloads with more pod sets only the first ones are looked at one by one."""
 
 
-def relaxed(trying: Trying) -> Iterator[Change]:
+def relaxed(trying: Trials) -> Iterator[Change]:
     """For each group of pod sets with a required level: the lowest higher level that does, or the level preferred.
 
     Where no group alone suffices, those of the same level together.
@@ -51,7 +51,7 @@ def relaxed(trying: Trying) -> Iterator[Change]:
             yield change
 
 
-def _climbs(trying: Trying) -> Iterator[list[RelaxTopology]]:
+def _climbs(trying: Trials) -> Iterator[list[RelaxTopology]]:
     groups: dict[str | int, list[PodSet]] = {}
     for index, pod_set in enumerate(trying.workload.pod_sets):
         if pod_set.topology is not None and pod_set.topology.required is not None:
@@ -68,7 +68,7 @@ def _climbs(trying: Trying) -> Iterator[list[RelaxTopology]]:
                 break
 
 
-def renamed(trying: Trying) -> Iterator[Change]:
+def renamed(trying: Trials) -> Iterator[Change]:
     """For each level that no flavor of the queue has: the levels that exist and would do, the narrowest first."""
     existing = dict.fromkeys(level for flavor in _flavors(trying) for level in reversed(flavor.levels or ()))
     asking: dict[str, list[str]] = {}
@@ -81,12 +81,12 @@ def renamed(trying: Trying) -> Iterator[Change]:
         yield from (change for change in changes if trying.admits(change))
 
 
-def _flavors(trying: Trying) -> list[Flavor]:
+def _flavors(trying: Trials) -> list[Flavor]:
     known = trying.ledger.flavors
     return [known[name] for name in trying.queue.flavors if name in known]
 
 
-def softened(trying: Trying) -> Iterator[Change]:
+def softened(trying: Trials) -> Iterator[Change]:
     """Each hard constraint that alone stands in the way."""
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
         for constraint in (pod_set.topology or TopologyAsk()).constraints:
@@ -95,7 +95,7 @@ def softened(trying: Trying) -> Iterator[Change]:
                 yield change
 
 
-def lowered(trying: Trying) -> Iterator[Change]:
+def lowered(trying: Trials) -> Iterator[Change]:
     """For each resource of each pod set: the largest request with which the workload is admitted, all else equal."""
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
         for resource, asked in sorted(pod_set.requests.items()):
@@ -104,7 +104,7 @@ def lowered(trying: Trying) -> Iterator[Change]:
                 yield change
 
 
-def fewer(trying: Trying) -> Iterator[Change]:
+def fewer(trying: Trials) -> Iterator[Change]:
     """For each pod set: the most pods with which the workload is admitted, in whole slices.
 
     A pod set that may start with fewer pods than it has is offered its minimum already: what is looked for is a lower minimum.
@@ -124,17 +124,17 @@ def fewer(trying: Trying) -> Iterator[Change]:
             yield change
 
 
-def tolerating(trying: Trying) -> Iterator[Change]:
+def tolerating(trying: Trials) -> Iterator[Change]:
     """Each taint of a flavor or of its nodes that alone stands in the way."""
     yield from (change for change in _tolerations(trying) if trying.admits(change))
 
 
-def _tolerations(trying: Trying) -> list[Change]:
+def _tolerations(trying: Trials) -> list[Change]:
     taints = sorted(_taints(trying), key=lambda taint: (taint.key, taint.value, taint.effect))
     return [Tolerate(taint) for taint in taints]
 
 
-def _taints(trying: Trying) -> set[Taint]:
+def _taints(trying: Trials) -> set[Taint]:
     found: set[Taint] = set()
     for flavor in _flavors(trying):
         tree = trying.ledger.capacity.trees.get(flavor.name)
@@ -146,19 +146,19 @@ def _taints(trying: Trying) -> set[Taint]:
     return found
 
 
-def unselecting(trying: Trying) -> Iterator[Change]:
+def unselecting(trying: Trials) -> Iterator[Change]:
     """Each label of a node selector, and each required node affinity, that alone stands in the way."""
     yield from (change for change in _selectors(trying) if trying.admits(change))
 
 
-def _selectors(trying: Trying) -> list[Change]:
+def _selectors(trying: Trials) -> list[Change]:
     labels = sorted({item for pod_set in trying.workload.pod_sets for item in pod_set.node_selector.items()})
     found: list[Change] = [DropSelector(key, value) for key, value in labels]
     asking = (p for p in trying.workload.pod_sets[:MOST_POD_SETS] if p.affinity is not None)
     return [*found, *(DropAffinity(pod_set.name) for pod_set in asking)]
 
 
-def opened(trying: Trying) -> tuple[Change, ...]:
+def opened(trying: Trials) -> tuple[Change, ...]:
     """Taints, selectors and affinities that stand in the way together, where none does alone; none where others do, too."""
     chosen = (*_tolerations(trying), *_selectors(trying))
     if not 1 < len(chosen) <= MOST_TOGETHER or not trying.admits(*chosen):

@@ -13,7 +13,7 @@ from math import floor, inf
 from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
 from admission.engine.cycle.backfill import moment
 from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
-from admission.engine.explain.ahead import Ahead
+from admission.engine.explain.ahead import CycleTrials
 from admission.engine.explain.changes import LetEvict, LetReclaim, LimitTime, Remedy
 from admission.engine.explain.finishing import UnplacedGroup
 from admission.engine.explain.growing import raised
@@ -21,7 +21,7 @@ from admission.engine.explain.proving import proofs
 from admission.engine.explain.quotas import RelatedQueues, asked_of, quota_views
 from admission.engine.explain.remedies import answering, ranked, remedies
 from admission.engine.explain.rooms import FlavorCapacity
-from admission.engine.explain.trying import BUDGET, Budget, Trying
+from admission.engine.explain.trying import BUDGET, TrialBudget, Trials
 from admission.engine.explain.turn import DecisionInputs, decided, in_the_way
 from admission.engine.explain.value import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
 from admission.engine.explain.words import unanswered_text
@@ -62,7 +62,7 @@ def explain(
         return _inactive(found, ledger, workload, now, budget) if found.reason is Reason.MISCONFIGURED else found
     if workload.not_before > now:
         return replace(found, message=_backoff(workload.not_before))
-    return _Waiting(ledger, workload, now, scene or DecisionInputs(), budget).explained(found, ahead)
+    return _WaitExplanation(ledger, workload, now, scene or DecisionInputs(), budget).explained(found, ahead)
 
 
 def _cause(ledger: Ledger, workload: Workload) -> str:
@@ -78,7 +78,7 @@ def _inactive(found: Explanation, ledger: Ledger, workload: Workload, now: float
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None or queue.inactive is None or queue.stop is not StopPolicy.NONE:
         return found
-    trying = Trying(ledger, replace(workload, blocked=None), queue, now, Budget(budget))
+    trying = Trials(ledger, replace(workload, blocked=None), queue, now, TrialBudget(budget))
     return replace(
         found,
         cause=_cause(ledger, workload),
@@ -97,12 +97,12 @@ _NAMED = 5
 """Workloads that a sentence names."""
 
 
-class _Waiting:
+class _WaitExplanation:
     """The explanation of a workload that may be considered, in the making."""
 
     def __init__(self, ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, budget: int) -> None:
         self._ledger, self._workload, self._now, self._scene = ledger, workload, now, scene
-        self._left, self._budget, self._tries = Budget(budget), budget, budget > 0
+        self._left, self._budget, self._tries = TrialBudget(budget), budget, budget > 0
 
     def explained(self, found: Explanation, ahead: Sequence[str]) -> Explanation:
         decision = decided(self._ledger, self._workload, self._now, self._scene)
@@ -120,14 +120,14 @@ class _Waiting:
         reserved = self._scene.reservation(self._workload)
         if reserved is not None and reserved.start > self._now:
             found = replace(found, starts=reserved.start)
-        trying = Trying(self._ledger, self._workload, queue, self._now, self._left)
+        trying = Trials(self._ledger, self._workload, queue, self._now, self._left)
         if attempt(self._ledger, self._workload, self._now).fits:
             found = self._claims(replace(found, verdict=Verdict.WAITS), trying)
         else:
             found = self._shortage(found, trying)
         return replace(found, complete=self._tries and not self._left.spent)
 
-    def _claims(self, found: Explanation, trying: Trying) -> Explanation:
+    def _claims(self, found: Explanation, trying: Trials) -> Explanation:
         """It fits the ledger; another workload's claim, or a rule, keeps it out."""
         if found.reason is Reason.PENDING_EVALUATION:
             held = in_the_way(self._ledger, self._workload, self._now, self._scene)
@@ -153,18 +153,18 @@ class _Waiting:
         )
         return sorted(heads, key=lambda head: head.key)
 
-    def _beside_kept(self, found: Explanation, trying: Trying, keepers: Sequence[Workload]) -> Explanation:
+    def _beside_kept(self, found: Explanation, trying: Trials, keepers: Sequence[Workload]) -> Explanation:
         """With what admits the workload beside those heads: queues that may reclaim keep nothing, or the least quota more."""
         lending = Remedy(tuple(LetReclaim(head.cluster_queue, head.key) for head in keepers))
         remedies = [lending] if self._admitted_after(trying, lending) else []
         remedies += self._raised_beside_kept(trying)
-        ahead = Ahead(trying, self._scene, self._budget)
+        ahead = CycleTrials(trying, self._scene, self._budget)
         held, taken = ahead.sifted(remedies, (), RelatedQueues(self._ledger, trying.queue.name))
         if ahead.budget.spent:
             self._left.left = 0
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
-    def _raised_beside_kept(self, trying: Trying) -> list[Remedy]:
+    def _raised_beside_kept(self, trying: Trials) -> list[Remedy]:
         """The least quota more that admits the workload beside what is kept for others."""
         needed = attempt(self._ledger, self._workload, self._now).usage
         by = {fr: amount for fr, amount in needed.items() if amount > 0}
@@ -180,9 +180,9 @@ class _Waiting:
         changes = raised(trying, {fr: amount for fr, amount in by.items() if amount})
         return [Remedy(changes)] if changes and self._admitted_after(trying, Remedy(changes)) else []
 
-    def _shortage(self, found: Explanation, trying: Trying) -> Explanation:
+    def _shortage(self, found: Explanation, trying: Trials) -> Explanation:
         never = cannot_run(self._ledger, self._workload) is not None
-        views = _Views(self._ledger, self._workload, trying.queue, self._now)
+        views = _FlavorViews(self._ledger, self._workload, trying.queue, self._now)
         found = replace(found, verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS, flavors=tuple(views.flavors()))
         if not self._tries:
             return found
@@ -192,29 +192,29 @@ class _Waiting:
             remedied = [remedy for remedy in remedied if self._admitted_after(trying, remedy)]
         if not found.victims:
             remedied += self._evicting(trying)
-        ahead = Ahead(trying, self._scene, self._budget)
+        ahead = CycleTrials(trying, self._scene, self._budget)
         held, taken = ahead.sifted(ranked(remedied), sites, views.family)
         if ahead.budget.spent:
             self._left.left = 0
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
-    def _sites(self, views: _Views) -> Sequence[UnplacedGroup]:
+    def _sites(self, views: _FlavorViews) -> Sequence[UnplacedGroup]:
         """What found no place, of the pods with which the workload can start at least."""
         some = fewest(self._workload)
         return views.sites if some == self._workload else views.of(some).sites
 
-    def _admitted_after(self, trying: Trying, remedy: Remedy) -> bool:
+    def _admitted_after(self, trying: Trials, remedy: Remedy) -> bool:
         """Whether the cycle would admit it then, whatever others claim."""
         return isinstance(self._decided_after(trying, remedy), Admit)
 
-    def _decided_after(self, trying: Trying, remedy: Remedy) -> Decision | None:
+    def _decided_after(self, trying: Trials, remedy: Remedy) -> Decision | None:
         if self._left.spent:
             return None
         self._left.left -= 1
         with trying.changed(*remedy.changes) as workload:
             return decided(self._ledger, workload, self._now, self._scene)
 
-    def _evicting(self, trying: Trying) -> Iterator[Remedy]:
+    def _evicting(self, trying: Trials) -> Iterator[Remedy]:
         """The least that its queue's preemption policy would have to allow for others to be evicted."""
         policy = trying.queue.preemption
         within, reclaim = policy.within_cluster_queue, policy.reclaim_within_cohort
@@ -229,7 +229,7 @@ class _Waiting:
                 return
 
 
-class _Views:
+class _FlavorViews:
     """What each flavor of the queue offers; `sites` are the groups that found no place, of the flavors looked at so far."""
 
     def __init__(self, ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float) -> None:
@@ -238,9 +238,9 @@ class _Views:
         self.family = RelatedQueues(ledger, queue.name)
         self.sites: list[UnplacedGroup] = []
 
-    def of(self, workload: Workload) -> _Views:
+    def of(self, workload: Workload) -> _FlavorViews:
         """The same for another workload, its flavors looked at."""
-        other = _Views(self._ledger, workload, self._queue, self._now)
+        other = _FlavorViews(self._ledger, workload, self._queue, self._now)
         for _ in other.flavors():
             pass
         return other

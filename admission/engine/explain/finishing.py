@@ -16,7 +16,7 @@ from heapq import nsmallest
 from admission.engine.explain.changes import Finish
 from admission.engine.explain.quotas import RelatedQueues
 from admission.engine.explain.rooms import FlavorCapacity
-from admission.engine.explain.trying import Trying
+from admission.engine.explain.trying import Trials
 from admission.engine.model import FlavorResource
 from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.count import Counter, rows_below
@@ -42,7 +42,7 @@ Weights = Mapping[str, int]
 
 
 def finishing(
-    trying: Trying, sites: Sequence[UnplacedGroup], family: RelatedQueues, short: Sequence[FlavorResource]
+    trying: Trials, sites: Sequence[UnplacedGroup], family: RelatedQueues, short: Sequence[FlavorResource]
 ) -> Finish | None:
     """The least set. `short`: the quotas that are not enough; `family`: the queues that could use them."""
     holders = _holders(family, short)
@@ -67,7 +67,7 @@ def _lightest(weights: Weights) -> list[str]:
     return sorted(weights, key=lambda key: (weights[key], key))
 
 
-def _lighter(trying: Trying, ordered: Sequence[str], alone: str) -> list[str]:
+def _lighter(trying: Trials, ordered: Sequence[str], alone: str) -> list[str]:
     """The lightest that suffices alone, as `alone` does, taken that what is heavier suffices too."""
     low, high = -1, ordered.index(alone)
     while high - low > 1:
@@ -119,7 +119,7 @@ def _worth(site: UnplacedGroup, rooms: FlavorCapacity, level: int, slots: Sequen
     }
 
 
-def _least(trying: Trying, ordered: Sequence[str], weights: Weights, limit: int) -> list[str] | None:
+def _least(trying: Trials, ordered: Sequence[str], weights: Weights, limit: int) -> list[str] | None:
     """The first of them that suffice together, at most `limit`, without those that need not go."""
     most = min(limit, len(ordered))
     low, high = 0, min(1, most)

@@ -20,7 +20,7 @@ from admission.engine.explain.changes import (
 )
 from admission.engine.explain.finishing import DOMAINS, UnplacedGroup
 from admission.engine.explain.rooms import in_slices
-from admission.engine.explain.trying import Trying
+from admission.engine.explain.trying import Trials
 from admission.engine.flavors.search import total_requests
 from admission.engine.model import ClusterQueue, FlavorResource, Node
 from admission.engine.topology.constraints import Ask
@@ -34,7 +34,7 @@ MOST_NODES = 256
 """Of more nodes than this no advice is made."""
 
 
-def missing_quota(trying: Trying) -> tuple[tuple[RaiseQuota, ...], bool]:
+def missing_quota(trying: Trials) -> tuple[tuple[RaiseQuota, ...], bool]:
     """What to raise so that quota is no hindrance, and whether that admits the workload; nothing where no quota is short.
 
     A workload that can start with fewer pods lacks quota only for these. The first flavor of the queue that comes to an
@@ -52,7 +52,7 @@ def missing_quota(trying: Trying) -> tuple[tuple[RaiseQuota, ...], bool]:
     return kept, False
 
 
-def covering(trying: Trying) -> Iterator[tuple[CoverResource, ...]]:
+def covering(trying: Trials) -> Iterator[tuple[CoverResource, ...]]:
     """Ways to give quota for the resources that no group of the queue covers: in one of its groups, or in a new one.
 
     None where all are covered. As much as the least pods take that the workload can start with.
@@ -70,7 +70,7 @@ def covering(trying: Trying) -> Iterator[tuple[CoverResource, ...]]:
         yield tuple(CoverResource(queue.name, name, total[name], flavors, resources) for name in sorted(total))
 
 
-def _usage(trying: Trying, boundless: Sequence[RaiseQuota]) -> AttemptResult:
+def _usage(trying: Trials, boundless: Sequence[RaiseQuota]) -> AttemptResult:
     """What the workload would use of the quotas; of flavors that its pods do not fit, too."""
     found = trying.of(fewest(trying.workload)).outcome(*boundless)
     if found.fits:
@@ -85,23 +85,23 @@ def _quotas(queue: ClusterQueue) -> Iterator[FlavorResource]:
             yield from ((quotas.flavor, resource) for resource in sorted(quotas.quotas))
 
 
-def _lacking(trying: Trying, found: AttemptResult) -> list[tuple[FlavorResource, int]]:
+def _lacking(trying: Trials, found: AttemptResult) -> list[tuple[FlavorResource, int]]:
     with trying.changed():
         available = {fr: trying.ledger.quota.available(trying.queue.name, fr) for fr in found.usage}
     return [(fr, amount - available[fr]) for fr, amount in sorted(found.usage.items()) if amount > available[fr]]
 
 
-def _raise(trying: Trying, fr: FlavorResource, by: int) -> RaiseQuota:
+def _raise(trying: Trials, fr: FlavorResource, by: int) -> RaiseQuota:
     quota = quota_of(trying.queue, *fr)
     return RaiseQuota(trying.queue.name, *fr, by, (0 if quota is None else quota.nominal) + by)
 
 
-def raised(trying: Trying, by: Mapping[FlavorResource, int]) -> tuple[RaiseQuota, ...]:
+def raised(trying: Trials, by: Mapping[FlavorResource, int]) -> tuple[RaiseQuota, ...]:
     """The queue's nominal quota raised by these amounts."""
     return tuple(_raise(trying, fr, amount) for fr, amount in sorted(by.items()))
 
 
-def more_nodes(trying: Trying, sites: Sequence[UnplacedGroup]) -> Change | None:
+def more_nodes(trying: Trials, sites: Sequence[UnplacedGroup]) -> Change | None:
     """The smallest number of nodes in the first domain where nodes help, like those that are there."""
     for site in sites:
         daemons = _daemons(site)

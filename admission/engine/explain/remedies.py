@@ -36,7 +36,7 @@ from admission.engine.explain.changes import (
 from admission.engine.explain.finishing import UnplacedGroup, finishing
 from admission.engine.explain.growing import covering, missing_quota, more_nodes
 from admission.engine.explain.quotas import RelatedQueues
-from admission.engine.explain.trying import Trying
+from admission.engine.explain.trying import Trials
 
 _TROUBLE: tuple[type[Change], ...] = (
     NameLevel,
@@ -62,11 +62,11 @@ _TROUBLE: tuple[type[Change], ...] = (
 
 _OPENING = (Tolerate, DropSelector, DropAffinity)
 
-Search = Callable[[Trying], Iterator[Change]]
+Search = Callable[[Trials], Iterator[Change]]
 
 
 def remedies(
-    trying: Trying, sites: Sequence[UnplacedGroup], family: RelatedQueues, *, alone: bool
+    trying: Trials, sites: Sequence[UnplacedGroup], family: RelatedQueues, *, alone: bool
 ) -> tuple[Remedy, ...]:
     """The remedies found, the least trouble first.
 
@@ -81,7 +81,7 @@ def remedies(
     return ranked(_remedies(trying, sites, family, alone=alone))
 
 
-def _remedies(trying: Trying, sites: Sequence[UnplacedGroup], family: RelatedQueues, *, alone: bool) -> list[Remedy]:
+def _remedies(trying: Trials, sites: Sequence[UnplacedGroup], family: RelatedQueues, *, alone: bool) -> list[Remedy]:
     raises, suffices = missing_quota(trying)
     found = [Remedy(raises)] if suffices else []
     if not alone:
@@ -102,7 +102,7 @@ def _remedies(trying: Trying, sites: Sequence[UnplacedGroup], family: RelatedQue
     return found
 
 
-def answering(trying: Trying, family: RelatedQueues) -> tuple[Remedy, ...]:
+def answering(trying: Trials, family: RelatedQueues) -> tuple[Remedy, ...]:
     """What makes the queue active where only admission checks keep it from that; with what is needed besides."""
     queue = trying.queue
     checks = tuple(

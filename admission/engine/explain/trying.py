@@ -19,7 +19,7 @@ from admission.engine.model import ClusterQueue, Workload
 BUDGET = 400
 
 
-class Budget:
+class TrialBudget:
     """How many placements may still be tried."""
 
     def __init__(self, left: int = BUDGET) -> None:
@@ -31,7 +31,7 @@ class Budget:
         return self.left <= 0
 
 
-class Trying:
+class Trials:
     """One workload's questions. `base`: changes that are always made first."""
 
     def __init__(
@@ -40,19 +40,19 @@ class Trying:
         workload: Workload,
         queue: ClusterQueue,
         now: float,
-        budget: Budget,
+        budget: TrialBudget,
         base: tuple[Change, ...] = (),
     ) -> None:
         self.ledger, self.workload, self.queue, self.now = ledger, workload, queue, now
         self.budget, self.base = budget, base
 
-    def upon(self, base: tuple[Change, ...]) -> Trying:
+    def upon(self, base: tuple[Change, ...]) -> Trials:
         """The same with these changes made first, too, on what is left of the budget."""
-        return Trying(self.ledger, self.workload, self.queue, self.now, self.budget, (*self.base, *base))
+        return Trials(self.ledger, self.workload, self.queue, self.now, self.budget, (*self.base, *base))
 
-    def of(self, workload: Workload) -> Trying:
+    def of(self, workload: Workload) -> Trials:
         """The same questions of another workload."""
-        return Trying(self.ledger, workload, self.queue, self.now, self.budget, self.base)
+        return Trials(self.ledger, workload, self.queue, self.now, self.budget, self.base)
 
     def admits(self, *changes: Change) -> bool:
         """Whether the workload is admitted after the changes."""

@@ -19,7 +19,7 @@ from admission.engine.decision import Admit, Decision, Preempt, Reason
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.line import order_of
-from admission.engine.queue.pending import Kept, StartReservation
+from admission.engine.queue.pending import KeptRequest, StartReservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 
@@ -42,7 +42,7 @@ class DecisionInputs:
         held = [each for each in self.queues.start_reservations() if each[0].key != workload.key]
         return sorted(held, key=lambda each: (each[1].start, each[0].key))
 
-    def kept(self, workload: Workload) -> list[tuple[Workload, Kept]]:
+    def kept(self, workload: Workload) -> list[tuple[Workload, KeptRequest]]:
         """The refused heads of other StrictFIFO queues, with what is kept for them."""
         return [(head, kept) for head, kept in self.queues.kept() if head.cluster_queue != workload.cluster_queue]
 

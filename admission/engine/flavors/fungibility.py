@@ -14,7 +14,7 @@ from admission.engine.model import FlavorResource, FungibilityPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class FlavorTrial:
     """How one flavor (or one resource of it, or a whole resource group) does."""
 
     mode: Mode
@@ -26,12 +26,12 @@ class Try:
     needed_quota: tuple[FlavorResource, int] | None = None
 
     @classmethod
-    def refusal(cls, text: str, reason: Reason) -> Try:
+    def refusal(cls, text: str, reason: Reason) -> FlavorTrial:
         """Not this one, and why."""
         return cls(Mode.NO_FIT, reasons=(text,), reason=reason)
 
 
-def rank(tried: Try, policy: FungibilityPolicy) -> tuple[bool, bool, int, int]:
+def rank(tried: FlavorTrial, policy: FungibilityPolicy) -> tuple[bool, bool, int, int]:
     """What the policy prefers ranks higher: any fit, then victims, then mode and borrowing in the chosen order."""
     first, second = int(tried.mode), -tried.level
     if policy.preference == "PreemptionOverBorrowing":
@@ -39,7 +39,7 @@ def rank(tried: Try, policy: FungibilityPolicy) -> tuple[bool, bool, int, int]:
     return (tried.mode > Mode.NO_FIT, tried.mode > Mode.NO_CANDIDATES, first, second)
 
 
-def search_ends(tried: Try, policy: FungibilityPolicy) -> bool:
+def search_ends(tried: FlavorTrial, policy: FungibilityPolicy) -> bool:
     """Whether no further flavor is tried."""
     if tried.mode <= Mode.NO_CANDIDATES:
         return False

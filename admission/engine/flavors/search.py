@@ -29,7 +29,7 @@ from admission.engine.flavors.assign import (
     most_severe,
 )
 from admission.engine.flavors.eligible import unsuitable, wants_topology
-from admission.engine.flavors.fungibility import Try, rank, search_ends
+from admission.engine.flavors.fungibility import FlavorTrial, rank, search_ends
 from admission.engine.model import (
     LARGEST,
     PODS,
@@ -107,7 +107,7 @@ class FlavorSearch:
     def _assign_group(self, members: Sequence[PodSet], usage: dict[FlavorResource, int]) -> list[PodSetFlavors]:
         requests = {member.name: total_requests(self.queue, member) for member in members}
         total = _sum(requests.values())
-        sum_ = Try(Mode.FIT)
+        sum_ = FlavorTrial(Mode.FIT)
         for resource in sorted(total):
             if resource in sum_.picks:
                 continue
@@ -116,7 +116,7 @@ class FlavorSearch:
                 if not total[resource] or self.queue.ignores_uncovered:
                     continue
                 lacking = f"resource {resource} unavailable in ClusterQueue"
-                return self._failed(members, requests, Try.refusal(lacking, Reason.NO_MATCHING_FLAVOR))
+                return self._failed(members, requests, FlavorTrial.refusal(lacking, Reason.NO_MATCHING_FLAVOR))
             outcome = self._search(group, resource, members, total, usage)
             if not outcome.picks:
                 return self._failed(members, requests, outcome)
@@ -127,14 +127,14 @@ class FlavorSearch:
         return [self._member(member, requests[member.name], sum_) for member in members]
 
     def _failed(
-        self, members: Sequence[PodSet], requests: Mapping[str, Mapping[str, int]], why: Try
+        self, members: Sequence[PodSet], requests: Mapping[str, Mapping[str, int]], why: FlavorTrial
     ) -> list[PodSetFlavors]:
         reason = why.reason or Reason.NO_MATCHING_FLAVOR
         return [
             PodSetFlavors(m.name, {}, requests[m.name], why.reasons, reason, attempts=why.attempts) for m in members
         ]
 
-    def _member(self, member: PodSet, requests: Mapping[str, int], found: Try) -> PodSetFlavors:
+    def _member(self, member: PodSet, requests: Mapping[str, int], found: FlavorTrial) -> PodSetFlavors:
         own = {resource: pick for resource, pick in found.picks.items() if resource in requests}
         got = PodSetFlavors(member.name, own, requests, found.reasons, found.reason, attempts=found.attempts)
         if not wants_topology(member, self.implied) or not member.count:
@@ -155,10 +155,10 @@ class FlavorSearch:
         members: Sequence[PodSet],
         total: Mapping[str, int],
         usage: Mapping[FlavorResource, int],
-    ) -> Try:
+    ) -> FlavorTrial:
         """The flavor for the group's resources; `resource` is the one that is looked at first."""
         wanted = {name: total[name] for name in sorted(group.resources) if name in total}
-        policy, best, reasons, why = self.queue.fungibility, Try(Mode.NO_FIT), list[str](), None
+        policy, best, reasons, why = self.queue.fungibility, FlavorTrial(Mode.NO_FIT), list[str](), None
         attempts: list[Attempt] = []
         index, last = -1, len(group.flavors) - 1
         for index in range(self.scope.tried.get((members[0].name, resource), -1) + 1, last + 1):
@@ -177,7 +177,7 @@ class FlavorSearch:
             picks = {name: replace(pick, tried=index) for name, pick in picks.items()}
         if best.mode is Mode.FIT:
             reasons, why = [], None
-        return Try(best.mode, best.level, picks, tuple(reasons), why, tuple(attempts))
+        return FlavorTrial(best.mode, best.level, picks, tuple(reasons), why, tuple(attempts))
 
     def _try(
         self,
@@ -186,17 +186,17 @@ class FlavorSearch:
         members: Sequence[PodSet],
         wanted: Mapping[str, int],
         usage: Mapping[FlavorResource, int],
-    ) -> Try:
+    ) -> FlavorTrial:
         if (elsewhere := self._pinned_elsewhere(name, members, wanted)) is not None:
-            return Try(Mode.NO_FIT, reasons=(elsewhere,))
+            return FlavorTrial(Mode.NO_FIT, reasons=(elsewhere,))
         flavor = self.flavors.get(name)
         if flavor is None:
-            return Try.refusal(f"flavor {name} not found", Reason.NO_MATCHING_FLAVOR)
+            return FlavorTrial.refusal(f"flavor {name} not found", Reason.NO_MATCHING_FLAVOR)
         for member in members:
             if (mismatch := unsuitable(member, flavor, group.resources, self.implied)) is not None:
-                return Try.refusal(mismatch, Reason.NO_MATCHING_FLAVOR)
+                return FlavorTrial.refusal(mismatch, Reason.NO_MATCHING_FLAVOR)
             if (no_place := self.scope.refused.get((member.name, name))) is not None:
-                return Try.refusal(no_place, Reason.TOPOLOGY_PLACEMENT_FAILED)
+                return FlavorTrial.refusal(no_place, Reason.TOPOLOGY_PLACEMENT_FAILED)
         return self._try_quota(name, wanted, usage)
 
     def _pinned_elsewhere(self, name: str, members: Sequence[PodSet], wanted: Iterable[str]) -> str | None:
@@ -208,8 +208,8 @@ class FlavorSearch:
                 return f"skipping flavor {name} as it is not found in the nomination mapping for resource {resource}"
         return None
 
-    def _try_quota(self, name: str, wanted: Mapping[str, int], usage: Mapping[FlavorResource, int]) -> Try:
-        worst = Try(Mode.FIT)
+    def _try_quota(self, name: str, wanted: Mapping[str, int], usage: Mapping[FlavorResource, int]) -> FlavorTrial:
+        worst = FlavorTrial(Mode.FIT)
         picks: dict[str, Pick] = {}
         reasons: list[str] = []
         needed_quota: tuple[FlavorResource, int] | None = None
@@ -219,18 +219,18 @@ class FlavorSearch:
             if rank(one, self.queue.fungibility) < rank(worst, self.queue.fungibility):
                 worst, needed_quota = one, one.needed_quota
             if one.mode is Mode.NO_FIT:
-                return Try(
+                return FlavorTrial(
                     Mode.NO_FIT, one.level, reasons=tuple(reasons), reason=one.reason, needed_quota=one.needed_quota
                 )
             picks[resource] = Pick(name, one.mode, one.level)
-        return Try(worst.mode, worst.level, picks, tuple(reasons), worst.reason, needed_quota=needed_quota)
+        return FlavorTrial(worst.mode, worst.level, picks, tuple(reasons), worst.reason, needed_quota=needed_quota)
 
-    def _fit(self, fr: FlavorResource, amount: int, assumed: int) -> Try:
+    def _fit(self, fr: FlavorResource, amount: int, assumed: int) -> FlavorTrial:
         flavor, resource = fr
         queue, needed = self.queue.name, assumed + amount
         most = self.quota.potential(queue, fr)
         if needed > most:
-            return Try.refusal(
+            return FlavorTrial.refusal(
                 f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
                 f"({to_text(resource, assumed)}) + current podset request ({to_text(resource, amount)}) "
                 f"> maximum capacity ({to_text(resource, most)})",
@@ -239,11 +239,11 @@ class FlavorSearch:
         borrowing = self.quota.borrowing(queue, fr, needed)
         lacking = needed - self.quota.available(queue, fr)
         if lacking <= 0:
-            return Try(Mode.FIT, borrowing.level)
+            return FlavorTrial(Mode.FIT, borrowing.level)
         more = to_text(resource, lacking)
         text = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if not (self.quota.nominal(queue, fr) >= needed or borrowing.below_root or self._preempts_while_borrowing()):
-            return Try(
+            return FlavorTrial(
                 Mode.NO_FIT,
                 borrowing.level,
                 reasons=(text,),
@@ -251,7 +251,7 @@ class FlavorSearch:
                 needed_quota=(fr, needed),
             )
         mode, level = self.oracle.simulate(queue, fr, needed)
-        return Try(mode, level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA, needed_quota=(fr, needed))
+        return FlavorTrial(mode, level, reasons=(text,), reason=Reason.WAITING_FOR_QUOTA, needed_quota=(fr, needed))
 
     def _preempts_while_borrowing(self) -> bool:
         policy = self.queue.preemption
@@ -260,9 +260,9 @@ class FlavorSearch:
         return self.scope.fair and policy.reclaim_within_cohort != "Never"
 
 
-def _both(one: Try, other: Try) -> Try:
+def _both(one: FlavorTrial, other: FlavorTrial) -> FlavorTrial:
     """Two resource groups of the same pod sets together."""
-    return Try(
+    return FlavorTrial(
         min(one.mode, other.mode),
         max(one.level, other.level),
         {**one.picks, **other.picks},

@@ -13,7 +13,7 @@ from functools import cached_property
 from admission.engine.model import FlavorResource
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.cost import FREE, Cost, with_one
-from admission.engine.preemption.tail_bounds import IMPOSSIBLE, Largest, Smallest, fewest
+from admission.engine.preemption.tail_bounds import IMPOSSIBLE, LargestAmounts, SmallestAmounts, fewest
 from admission.engine.preemption.victim_search import CandidatePool, Share, VictimSearch
 from admission.engine.topology.eviction_gains import CandidateDomain
 
@@ -179,10 +179,13 @@ class BranchAndBound:
         most = min(len(members), MOST, MOST if best.cost is None else best.cost.gangs + 1)
         self._priorities = [c.workload.priority for c in members]
         self._lost = [self._victim_search.lost[c.key] for c in members]
-        self._low_priorities, self._low_lost = Smallest(self._priorities, most), Smallest(self._lost, most)
-        self._gains = Largest([self._gain(c) for c in members], most)
+        self._low_priorities, self._low_lost = (
+            SmallestAmounts(self._priorities, most),
+            SmallestAmounts(self._lost, most),
+        )
+        self._gains = LargestAmounts([self._gain(c) for c in members], most)
         self._quota = {
-            fr: Largest([c.usage.get(fr, 0) for c in members], most)
+            fr: LargestAmounts([c.usage.get(fr, 0) for c in members], most)
             for fr, _ in self._victim_search.removal.quota_shortages()
         }
         self._branch(0, FREE)

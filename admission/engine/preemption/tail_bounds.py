@@ -16,7 +16,7 @@ IMPOSSIBLE = 2**31
 """Larger than any number of victims: the remaining candidates cannot cover the deficit."""
 
 
-class Largest:
+class LargestAmounts:
     """For each tail of a list of amounts: how many of its largest amounts reach a sum. Exact for up to `most` amounts."""
 
     def __init__(self, amounts: Sequence[int], most: int) -> None:
@@ -39,7 +39,7 @@ class Largest:
         return bisect_left(self._sums[start], deficit) + 1
 
 
-class Smallest:
+class SmallestAmounts:
     """For each tail of a list of amounts: the sum of its n smallest amounts, for n up to `most`."""
 
     def __init__(self, amounts: Sequence[int], most: int) -> None:

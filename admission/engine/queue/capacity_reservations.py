@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from admission.engine.model import Workload
 from admission.engine.queue.line import order_of
-from admission.engine.queue.pending import CapacityReservation, Item
+from admission.engine.queue.pending import CapacityReservation, PendingWorkload
 from admission.engine.queue.queueing_hints import FreeOf
 
 
@@ -22,7 +22,7 @@ class ReservationIndex:
     (`_returning`).
     """
 
-    def __init__(self, items: Mapping[str, Item]) -> None:
+    def __init__(self, items: Mapping[str, PendingWorkload]) -> None:
         self._items = items
         self._ends: dict[str, set[str]] = {}
         self._waiting: dict[str, set[str]] = {}
@@ -32,7 +32,7 @@ class ReservationIndex:
         """Whether there is a reservation."""
         return bool(self._ends)
 
-    def make(self, item: Item, reservation: CapacityReservation) -> None:
+    def make(self, item: PendingWorkload, reservation: CapacityReservation) -> None:
         """Store the reservation of a workload."""
         item.reservation, item.lapsed = reservation, False
         for name in _ending(item, reservation):
@@ -40,7 +40,7 @@ class ReservationIndex:
         for victim in reservation.victims:
             self._waiting.setdefault(victim, set()).add(item.workload.key)
 
-    def forget(self, item: Item) -> bool:
+    def forget(self, item: PendingWorkload) -> bool:
         """Remove the workload's reservation; True if it had one."""
         if item.reservation is None:
             return False
@@ -50,7 +50,7 @@ class ReservationIndex:
             _discard(self._waiting, victim, item.workload.key)
         return True
 
-    def end(self, names: Collection[str], free: FreeOf | None = None) -> Iterator[Item]:
+    def end(self, names: Collection[str], free: FreeOf | None = None) -> Iterator[PendingWorkload]:
         """End the reservations of these queues; yields the owners by key.
 
         With `free` (usage or capacity was freed), reservations whose owner is still short of quota stay.
@@ -59,7 +59,7 @@ class ReservationIndex:
             if free is None or not _stands(self._items[key], free):
                 yield self._broken(self._items[key])
 
-    def left(self, victim: str) -> Iterator[Item]:
+    def left(self, victim: str) -> Iterator[PendingWorkload]:
         """A victim has left: end the reservations that waited for no other victim; yields the owners by key."""
         for key in sorted(self._waiting.pop(victim, ())):
             item = self._items[key]
@@ -69,7 +69,7 @@ class ReservationIndex:
             if not item.reservation.victims:
                 yield self._broken(item)
 
-    def stays(self, victim: str) -> Iterator[Item]:
+    def stays(self, victim: str) -> Iterator[PendingWorkload]:
         """The eviction of a victim was cancelled: end the reservations that waited for it; yields the owners by key."""
         for key in sorted(self._waiting.get(victim, ())):
             yield self._broken(self._items[key])
@@ -84,13 +84,13 @@ class ReservationIndex:
     def _ended_by(self, names: Collection[str]) -> list[str]:
         return sorted({key for name in self._ends.keys() & names for key in self._ends[name]})
 
-    def _broken(self, item: Item) -> Item:
+    def _broken(self, item: PendingWorkload) -> PendingWorkload:
         self.forget(item)
         item.reservation = None
         self.came_back(item)
         return item
 
-    def came_back(self, item: Item) -> None:
+    def came_back(self, item: PendingWorkload) -> None:
         """Its reservation ended and it was not evaluated since."""
         item.lapsed = True
         self._returning.setdefault(item.workload.cluster_queue, set()).add(item.workload.key)
@@ -119,7 +119,7 @@ class ReservationIndex:
                     yield item.workload, item.reservation
 
 
-def _stands(item: Item, free: FreeOf) -> bool:
+def _stands(item: PendingWorkload, free: FreeOf) -> bool:
     """Whether the workload still cannot start before its victims leave."""
     reservation, queue = item.reservation, item.workload.cluster_queue
     if reservation is None or reservation.hint is None or not reservation.victims:
@@ -134,6 +134,6 @@ def _discard(keys: dict[str, set[str]], name: str, key: str) -> None:
             del keys[name]
 
 
-def _ending(item: Item, reservation: CapacityReservation) -> set[str]:
+def _ending(item: PendingWorkload, reservation: CapacityReservation) -> set[str]:
     """The queues that end the reservation when they are requeued."""
     return {item.workload.cluster_queue, *(admission.cluster_queue for _, admission in reservation.beside)}

@@ -119,7 +119,7 @@ class EquivalenceClass:
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class QueueLine:
     """The pending workloads of a queue.
 
     `active`: a heap of the first member of each active class; outdated entries are dropped when they reach the top.

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.decision import Reason
-from admission.engine.queue.line import EquivalenceClass, Line, order_of
-from admission.engine.queue.pending import Item
+from admission.engine.queue.line import EquivalenceClass, QueueLine, order_of
+from admission.engine.queue.pending import PendingWorkload
 from admission.engine.queue.queueing_hints import QueueingHint
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class QueueMemory:
     """By workload key.
 
     `hints`: queueing hints of inadmissible workloads. `short`: reason and hint of active workloads that were last refused for
@@ -32,7 +32,9 @@ class Memory:
     blocking: frozenset[str] = frozenset()
 
 
-def refusals(items: Mapping[str, Item], lines: Mapping[str, Line]) -> dict[str, tuple[Reason, float | None]]:
+def refusals(
+    items: Mapping[str, PendingWorkload], lines: Mapping[str, QueueLine]
+) -> dict[str, tuple[Reason, float | None]]:
     """The inadmissible workloads by key: the reason, and when time alone requeues them (epoch seconds)."""
     found = {}
     for key, item in items.items():
@@ -41,14 +43,14 @@ def refusals(items: Mapping[str, Item], lines: Mapping[str, Line]) -> dict[str, 
     return found
 
 
-def _refusal(item: Item, group: EquivalenceClass, lines: Mapping[str, Line]) -> Reason | None:
+def _refusal(item: PendingWorkload, group: EquivalenceClass, lines: Mapping[str, QueueLine]) -> Reason | None:
     inadmissible_head = lines[item.workload.cluster_queue].inadmissible_head
     if inadmissible_head is not None and inadmissible_head[0] == order_of(item.workload):
         return inadmissible_head[1]
     return group.refused
 
 
-def remembered(items: Mapping[str, Item], lines: Mapping[str, Line]) -> Memory:
+def remembered(items: Mapping[str, PendingWorkload], lines: Mapping[str, QueueLine]) -> QueueMemory:
     """Everything a snapshot keeps except `refusals`."""
     hints, short, unevaluated, blocking = {}, {}, set[str](), set[str]()
     for key, item in items.items():
@@ -66,4 +68,4 @@ def remembered(items: Mapping[str, Item], lines: Mapping[str, Line]) -> Memory:
         if key in group.unevaluated:
             unevaluated.add(key)
     returning = frozenset(key for key, item in items.items() if item.lapsed)
-    return Memory(hints, short, frozenset(unevaluated), returning, blocking=frozenset(blocking))
+    return QueueMemory(hints, short, frozenset(unevaluated), returning, blocking=frozenset(blocking))

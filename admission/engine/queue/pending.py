@@ -56,7 +56,7 @@ class StartReservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRequest:
     """The request of the refused head of a StrictFIFO queue, kept from borrowers as far as its queue's quota covers it.
 
     `level`: how far up the cohort tree it would borrow.
@@ -67,7 +67,7 @@ class Kept:
 
 
 @dataclass(slots=True)
-class Item:
+class PendingWorkload:
     """A pending workload. Without a class (`group`) it is blocked, or waits for its backoff or for its victims."""
 
     workload: Workload

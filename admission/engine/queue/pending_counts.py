@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.model import Workload
-from admission.engine.queue.line import Line
+from admission.engine.queue.line import QueueLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class PendingCounts:
     requested: Mapping[str, int] = field(default_factory=dict)
 
 
-def pending_counts(line: Line, total: int, reserved: int, find: Callable[[str], Workload]) -> PendingCounts:
+def pending_counts(line: QueueLine, total: int, reserved: int, find: Callable[[str], Workload]) -> PendingCounts:
     """The counts of a line. `total`: all pending workloads of the queue; `reserved`: those that wait for their victims."""
     classes = list(line.classes.values())
     inadmissible = [group for group in classes if group.refused is not None]

@@ -27,9 +27,15 @@ from admission.engine.decision import Reason
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.capacity_reservations import ReservationIndex
 from admission.engine.queue.evictions import Evictions
-from admission.engine.queue.line import EquivalenceClass, Line, order_of
-from admission.engine.queue.memory import Memory, refusals, remembered
-from admission.engine.queue.pending import CapacityReservation, Item, Kept, StartReservation, same_place
+from admission.engine.queue.line import EquivalenceClass, QueueLine, order_of
+from admission.engine.queue.memory import QueueMemory, refusals, remembered
+from admission.engine.queue.pending import (
+    CapacityReservation,
+    KeptRequest,
+    PendingWorkload,
+    StartReservation,
+    same_place,
+)
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
 from admission.engine.queue.queueing_hints import Free, FreeOf, QueueingHint
 from admission.engine.queue.sharing import Sharing
@@ -41,7 +47,7 @@ BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recent
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class NotEvaluated:
     """A workload that was not evaluated, and why."""
 
     workload: Workload
@@ -53,8 +59,8 @@ class PendingQueues:
     """The pending workloads of all queues, including queues that are not known (yet)."""
 
     def __init__(self) -> None:
-        self._items: dict[str, Item] = {}
-        self._lines: dict[str, Line] = {}
+        self._items: dict[str, PendingWorkload] = {}
+        self._lines: dict[str, QueueLine] = {}
         self._sharing = Sharing()
         self._ready: set[str] = set()
         self._timers: list[tuple[float, str]] = []
@@ -63,8 +69,8 @@ class PendingQueues:
         self._reservations = ReservationIndex(self._items)
         self._starts: dict[str, tuple[str, StartReservation]] = {}
         self._unforeseen: dict[str, str] = {}
-        self._kept: dict[str, Kept] = {}
-        self._notices: dict[str, Notice] = {}
+        self._kept: dict[str, KeptRequest] = {}
+        self._notices: dict[str, NotEvaluated] = {}
         self._counts: Counter[str] = Counter()
         self.evictions = Evictions()
         self.claims: dict[str, CapacityReservation] = {}
@@ -113,7 +119,7 @@ class PendingQueues:
         if item is not None and item.workload.priority != workload.priority:
             self.evictions.forget(workload.key)
         self.remove(workload.key)
-        item = self._items[workload.key] = Item(workload)
+        item = self._items[workload.key] = PendingWorkload(workload)
         self._counts[workload.cluster_queue] += 1
         if workload.blocked is not None:
             self._tell(workload, Reason(workload.blocked[0]), workload.blocked[1])
@@ -185,7 +191,7 @@ class PendingQueues:
             # an owner of another cohort tree waited for its nodes; requeue what was inadmissible there because of it
             (self._requeue_owners if item.workload.cluster_queue in names else self._end_reservations)((item,))
         self._requeue_owners(self._reservations.end(names, beside(())))
-        self._requeue_beside(names, beside, Line.quota_freed)
+        self._requeue_beside(names, beside, QueueLine.quota_freed)
 
     def _claimant_of(self, left: str) -> None:
         """Requeue the preemptors for which this workload was evicted."""
@@ -201,7 +207,7 @@ class PendingQueues:
 
         True if a workload was requeued.
         """
-        return self._requeue_beside(names, beside, Line.quota_taken)
+        return self._requeue_beside(names, beside, QueueLine.quota_taken)
 
     def capacity_freed(self, flavors: Collection[str], beside: Beside) -> None:
         """The nodes of these flavors may have more free capacity than before."""
@@ -383,7 +389,7 @@ class PendingQueues:
         """Drop the claim of a preemptor that can no longer use it."""
         self.claims.pop(key, None)
 
-    def keep(self, key: str, kept: Kept | None) -> None:
+    def keep(self, key: str, kept: KeptRequest | None) -> None:
         """Keep quota of the queue for a pending workload (cycle/kept.py); None stops that.
 
         It holds until the workload leaves, which requeues others, or gets a capacity reservation.
@@ -397,7 +403,7 @@ class PendingQueues:
         """Whether the workload keeps quota."""
         return key in self._kept
 
-    def kept(self) -> Iterator[tuple[Workload, Kept]]:
+    def kept(self) -> Iterator[tuple[Workload, KeptRequest]]:
         """The workloads that keep quota, in no particular order."""
         return ((self._items[key].workload, kept) for key, kept in self._kept.items())
 
@@ -429,7 +435,7 @@ class PendingQueues:
         item = self._items[key]
         item.tried = (self._line(item.workload.cluster_queue).requeues, tried) if tried else None
 
-    def take_notices(self) -> list[Notice]:
+    def take_notices(self) -> list[NotEvaluated]:
         """The notices for workloads that were not evaluated, in order; each is returned once."""
         notices = sorted(self._notices.values(), key=lambda notice: order_of(notice.workload))
         self._notices.clear()
@@ -447,7 +453,7 @@ class PendingQueues:
 
     def pending_counts(self, queue: str) -> PendingCounts:
         """The counts of its active and inadmissible workloads."""
-        line = self._lines.get(queue) or Line()
+        line = self._lines.get(queue) or QueueLine()
         return pending_counts(
             line, self._counts[queue], self._reservations.count(queue), lambda key: self._items[key].workload
         )
@@ -471,11 +477,11 @@ class PendingQueues:
         """The inadmissible workloads by key: reason and `again` as `refuse` got them for it or its class."""
         return refusals(self._items, self._lines)
 
-    def memory(self) -> Memory:
+    def memory(self) -> QueueMemory:
         """The other results of earlier evaluations, for a snapshot."""
         return replace(remembered(self._items, self._lines), unforeseen=frozenset(self._unforeseen.values()))
 
-    def recall(self, memory: Memory) -> None:
+    def recall(self, memory: QueueMemory) -> None:
         """Restore the memory of a snapshot. `refuse` (with the hints) must have been called before."""
         for key, item in self._items.items():
             if item.group is not None:
@@ -491,8 +497,8 @@ class PendingQueues:
 
     # ---- within
 
-    def _line(self, name: str) -> Line:
-        return self._lines.setdefault(name, Line())
+    def _line(self, name: str) -> QueueLine:
+        return self._lines.setdefault(name, QueueLine())
 
     def _rebuild_line(self, name: str, *, timed: bool) -> None:
         """Rebuild the line after `timed` changed: shapes include the time limit, or no longer do."""
@@ -505,7 +511,7 @@ class PendingQueues:
         for item in pending_counts:
             self._enlist(item)
 
-    def _enlist(self, item: Item) -> None:
+    def _enlist(self, item: PendingWorkload) -> None:
         name = item.workload.cluster_queue
         item.group = self._line(name).join(item.workload)
         self._ready.add(name)
@@ -513,7 +519,7 @@ class PendingQueues:
             item.group.unevaluated.discard(item.workload.key)
             self._tell(item.workload, item.group.refused, BYPASSED)
 
-    def _requeue_beside(self, names: Collection[str], beside: Beside, how: Callable[[Line, Free], bool]) -> bool:
+    def _requeue_beside(self, names: Collection[str], beside: Beside, how: Callable[[QueueLine, Free], bool]) -> bool:
         """Call `how` on each of these queues with the quota that is free beside the reservations. True if it requeued one."""
         reservations, requeued = list(self._reservations.of(names)), False
         free = beside(reservations)
@@ -525,12 +531,12 @@ class PendingQueues:
                     requeued = True
         return requeued
 
-    def _end_reservations(self, broken: Iterable[Item]) -> None:
+    def _end_reservations(self, broken: Iterable[PendingWorkload]) -> None:
         """Requeue the owners of ended reservations, and the workloads that were inadmissible because of them."""
         if self._requeue_owners(broken):
             self._ready.update(name for name, line in self._lines.items() if line.reservation_ended())
 
-    def _requeue_owners(self, broken: Iterable[Item]) -> bool:
+    def _requeue_owners(self, broken: Iterable[PendingWorkload]) -> bool:
         """Requeue the owners of ended reservations. True if there is one."""
         found = False
         for item in broken:
@@ -543,12 +549,12 @@ class PendingQueues:
         return found
 
     def _tell(self, workload: Workload, reason: Reason, message: str) -> None:
-        self._notices[workload.key] = Notice(workload, reason, message)
+        self._notices[workload.key] = NotEvaluated(workload, reason, message)
 
-    def _delayed(self, item: Item) -> bool:
+    def _delayed(self, item: PendingWorkload) -> bool:
         return item.group is None and item.reservation is None and item.workload.blocked is None
 
-    def _sorted(self, queue: str, wanted: Callable[[Item], bool]) -> list[Workload]:
+    def _sorted(self, queue: str, wanted: Callable[[PendingWorkload], bool]) -> list[Workload]:
         found = (i.workload for i in self._items.values() if i.workload.cluster_queue == queue and wanted(i))
         return sorted(found, key=order_of)
 

@@ -92,7 +92,7 @@ class Worker:
         return record.obj if record else None
 
 
-class Owned:
+class Dependents:
     """Keys of dependents by the key of their controller, which is of `kind`."""
 
     def __init__(self, kind: str) -> None:

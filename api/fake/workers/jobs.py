@@ -15,7 +15,7 @@ from api.fake.status import Obj
 from api.fake.store import Storage
 from api.fake.table import StoreEvent
 from api.fake.workers import indexes, jobpods
-from api.fake.workers.base import Owned, Worker, controller_of, holds, set_condition
+from api.fake.workers.base import Dependents, Worker, controller_of, holds, set_condition
 from api.kube.resources import JOBS, PODS, Resource
 from api.names import JOB_TRACKING_FINALIZER
 
@@ -32,7 +32,7 @@ class JobWorker(Worker):
 
     def __init__(self, store: Storage) -> None:
         super().__init__(store)
-        self._pods = Owned("Job")
+        self._pods = Dependents("Job")
         self._not_before: dict[str, float] = {}  # uid: the backoff after failures ends
 
     def seen(self, kind: Resource, event: StoreEvent) -> None:

@@ -15,7 +15,7 @@ from api.fake.status import Obj
 from api.fake.store import DeleteOptions, Storage
 from api.fake.table import StoreEvent
 from api.fake.workers import children
-from api.fake.workers.base import Owned, Worker, controller_of, holds, set_condition
+from api.fake.workers.base import Dependents, Worker, controller_of, holds, set_condition
 from api.kube.resources import JOBS, JOBSETS, Resource
 
 MANAGER = "jobset.sigs.k8s.io/jobset-controller"
@@ -29,7 +29,7 @@ class JobSetWorker(Worker):
 
     def __init__(self, store: Storage) -> None:
         super().__init__(store)
-        self._jobs = Owned("JobSet")
+        self._jobs = Dependents("JobSet")
 
     def seen(self, kind: Resource, event: StoreEvent) -> None:
         if kind is JOBSETS:

@@ -15,7 +15,7 @@ from admission.cli.main import app
 from admission.engine.model import PlacementOptions
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
-from admission.world.world import About, World
+from admission.world.world import WorkloadFacts, World
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.situations import W
 from tests.admission.engine.making import Cluster, queue
@@ -28,7 +28,7 @@ def snapshot(cluster: Cluster, folder: Path, **titles: str) -> Path:
         world.apply(event)
     for workload in cluster.queues.workloads():
         world.apply(workload)
-    world.about = {f"ns/{name}": About(title) for name, title in titles.items()}
+    world.about = {f"ns/{name}": WorkloadFacts(title) for name, title in titles.items()}
     path = folder / "snapshot.json"
     path.write_bytes(capture_world(world).encode())
     return path
@@ -96,14 +96,14 @@ def test_of_a_job_that_was_made_again_the_living_one_is_explained_and_the_other_
     for event in (*cluster.ledger.inputs(), *cluster.queues.workloads()):
         world.apply(event)
 
-    def told(**about: About) -> tuple[int, str, str]:
+    def told(**about: WorkloadFacts) -> tuple[int, str, str]:
         world.about = {f"ns/{name}": one for name, one in about.items()}
         (tmp_path / "saved.json").write_bytes(capture_world(world).encode())
         return run("ns/train", tmp_path / "saved.json")
 
     job = "Job ns/train"
-    going = told(w=About(job, created=10.0), a=About(job, created=90.0, going=True))
-    younger = told(w=About(job, created=90.0), a=About(job, created=10.0))
+    going = told(w=WorkloadFacts(job, created=10.0), a=WorkloadFacts(job, created=90.0, going=True))
+    younger = told(w=WorkloadFacts(job, created=90.0), a=WorkloadFacts(job, created=10.0))
     for code, out, err in (going, younger):
         assert code == 0
         assert "Job ns/train in ClusterQueue q: Waits" in out

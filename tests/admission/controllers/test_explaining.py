@@ -14,7 +14,7 @@ import pytest
 
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
-from admission.controllers.explaining import Explainer, Patience, code_of
+from admission.controllers.explaining import Explainer, ExplanationLimits, code_of
 from admission.controllers.waits import WaitReason, WaitReporter
 from admission.engine.explain.explain import explain
 from admission.engine.explain.value import Explanation
@@ -67,7 +67,7 @@ class World:
 async def world(
     folder: Path,
     cluster: Cluster,
-    patience: Patience,
+    patience: ExplanationLimits,
     scene: claims.Made | None = None,
     fence: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[World]:
@@ -102,7 +102,7 @@ async def test_status_and_event_say_what_the_explanation_says_and_only_once(tmp_
     pending = cluster.queues.workload(W)
     assert pending is not None
     found = explain(cluster.ledger, pending, 0.0)
-    async with world(tmp_path, cluster, Patience(first=0.0)) as here:
+    async with world(tmp_path, cluster, ExplanationLimits(first=0.0)) as here:
         wait = WaitReason(found.reason, found.message, {})
         here.reporter.waits(W, wait)
         said = await eventually("the explanation", here.condition)
@@ -139,7 +139,7 @@ async def test_it_rests_also_after_what_it_could_not_write(tmp_path: Path, monke
     rest = 200.0
     monkeypatch.setattr("admission.controllers.explaining._REST", rest)
     monkeypatch.setattr("admission.controllers.explaining.explain", timed)
-    async with world(tmp_path, full_racks(), Patience(first=0.0), fence=fence) as here:
+    async with world(tmp_path, full_racks(), ExplanationLimits(first=0.0), fence=fence) as here:
         here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
 
         async def again() -> bool:
@@ -151,7 +151,7 @@ async def test_it_rests_also_after_what_it_could_not_write(tmp_path: Path, monke
 
 
 async def test_that_it_cannot_run_comes_with_the_reason_before_any_explanation(tmp_path: Path) -> None:
-    async with world(tmp_path, rack_too_small(), Patience(first=3600.0)) as here:
+    async with world(tmp_path, rack_too_small(), ExplanationLimits(first=3600.0)) as here:
         here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}, never=True))
         said = await eventually("the verdict", here.condition)
         assert (said.reason, said.message) == ("CannotRun", NEVER)
@@ -169,7 +169,7 @@ async def _some(told: Any) -> list[str] | None:
 
 async def test_who_is_admitted_before_its_turn_is_not_explained(tmp_path: Path) -> None:
     cluster = full_racks()
-    async with world(tmp_path, cluster, Patience(first=0.2)) as here:
+    async with world(tmp_path, cluster, ExplanationLimits(first=0.2)) as here:
         here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
         cluster.queues.remove(W)
         await eventually("the reason", lambda: _reason_written(here, "no rack"))
@@ -203,7 +203,7 @@ def test_it_is_gone_once_quota_is_reserved() -> None:
 async def test_status_and_events_say_of_every_claim_what_the_command_says(make: Any, tmp_path: Path) -> None:
     made = make()
     told = explain(made.cluster.ledger, made.workload, made.now, scene=made.scene)
-    async with world(tmp_path, made.cluster, Patience(first=0.0), made) as here:
+    async with world(tmp_path, made.cluster, ExplanationLimits(first=0.0), made) as here:
         here.reporter.waits(W, WaitReason(told.reason, told.message, {}))
         said = await eventually("the explanation", here.condition)
         assert (said.reason, said.message) == (code_of(told), headline(told))

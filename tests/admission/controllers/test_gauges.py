@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, generate_latest
 
 from admission import queuemetrics as metrics
 from admission.controllers.activity import Activity
-from admission.controllers.gauges import QueueFigures, Sheet, of_cohort, of_local_queue
+from admission.controllers.gauges import QueueFigures, QueueGauges, of_cohort, of_local_queue
 from admission.controllers.tally import Tallies, Tally
 from admission.engine.model import ClusterQueue as Spec
 from admission.engine.model import FlavorQuotas, Quota, ResourceGroup
@@ -42,11 +42,11 @@ def figures(**changes: Any) -> QueueFigures:
 
 
 @pytest.fixture
-def sheet() -> Sheet:
-    return Sheet()
+def sheet() -> QueueGauges:
+    return QueueGauges()
 
 
-def test_who_waits_and_why(sheet: Sheet) -> None:
+def test_who_waits_and_why(sheet: QueueGauges) -> None:
     tallies = Tallies()
     waiting = {
         "a": [condition("QuotaReserved", "False", "WaitingForQuota"), condition("Admitted", "False", "NoReservation")],
@@ -92,7 +92,7 @@ def test_who_waits_and_why(sheet: Sheet) -> None:
         pytest.param(OPEN, "2026-01-01T00:00:00Z", "terminating", id="going"),
     ],
 )
-def test_one_status_holds(sheet: Sheet, activity: Activity, going: str | None, status: str) -> None:
+def test_one_status_holds(sheet: QueueGauges, activity: Activity, going: str | None, status: str) -> None:
     sheet.show("q", figures(queue=queue(deletionTimestamp=going), activity=activity).table())
     held = {
         name: value("kueue_cluster_queue_status", cluster_queue="cq", status=name)
@@ -102,7 +102,7 @@ def test_one_status_holds(sheet: Sheet, activity: Activity, going: str | None, s
     sheet.forget("q")
 
 
-def test_a_queue_that_moves_has_one_place(sheet: Sheet) -> None:
+def test_a_queue_that_moves_has_one_place(sheet: QueueGauges) -> None:
     sheet.show("q", figures(cohorts=("team", "all"), share=250).table())
     assert value("kueue_cluster_queue_info", cluster_queue="cq", parent_cohort="team", root_cohort="all") == 1
     assert value("kueue_cluster_queue_weighted_share", cluster_queue="cq", cohort="team") == 250
@@ -113,7 +113,7 @@ def test_a_queue_that_moves_has_one_place(sheet: Sheet) -> None:
     sheet.forget("q")
 
 
-def test_quotas_by_flavor_and_resource_where_they_are_asked_for(sheet: Sheet) -> None:
+def test_quotas_by_flavor_and_resource_where_they_are_asked_for(sheet: QueueGauges) -> None:
     tally = Tally(reserved=Counter({("tas", "cpu"): 1500}), used=Counter({("tas", "cpu"): 500}))
     asked = figures(tally=tally, standing=PendingCounts(requested={"cpu": 3000}), resources=True)
     sheet.show("q", asked.table())
@@ -141,7 +141,7 @@ def test_quotas_by_flavor_and_resource_where_they_are_asked_for(sheet: Sheet) ->
     sheet.forget("q")
 
 
-def test_a_cohort_adds_up_what_is_below_it(sheet: Sheet) -> None:
+def test_a_cohort_adds_up_what_is_below_it(sheet: QueueGauges) -> None:
     tree = QuotaTree(Journal())
     for name in ("a", "b"):
         group = ResourceGroup(("cpu",), (FlavorQuotas("tas", {"cpu": Quota(4000)}),))

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from admission.controllers.cluster_view import ClusterView
-from admission.controllers.lives import Lives
+from admission.controllers.lives import LifeMetrics
 from api.kube.store import Change, ChangeType, Store
 from api.meta import rfc3339
 from api.queues import ClusterQueue, Cohort
@@ -45,7 +45,7 @@ class Watched:
         self.cluster_queues.upsert(
             ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": {"cohortName": "team-lives"}})
         )
-        self.lives = Lives(cast("ClusterView", self), now=lambda: self.now)
+        self.lives = LifeMetrics(cast("ClusterView", self), now=lambda: self.now)
 
     def see(self, second: int, old: Workload, new: Workload) -> Workload:
         self.now = NOW + second

@@ -22,7 +22,7 @@ from api.kube.events import EventRecorder
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition
 from api.names import EVICTED as EVICTED_CONDITION
-from api.names import GANG, GANG_GROUP, PREEMPTED, Evicting
+from api.names import GANG, GANG_GROUP, PREEMPTED, EvictedReason
 from api.workloads import Workload
 from tests.admission.controllers.full import EVICTED, Cluster
 from tests.builders import NOW, condition, workload
@@ -182,6 +182,6 @@ async def test_a_member_of_a_group_that_cannot_start_is_let_go_whatever_its_evic
 async def let_go(cluster: Cluster, server: Server) -> None:
     """One cycle, and the eviction that it decides of a workload for whom nobody makes room."""
     [decision] = [found for found in cluster.world.cycle().decisions if isinstance(found, Evict)]
-    assert (decision.workload, decision.reason) == ("ns/a", Evicting.GANG_GROUP_INCOMPLETE)
+    assert (decision.workload, decision.reason) == ("ns/a", EvictedReason.GANG_GROUP_INCOMPLETE)
     async with asyncio.TaskGroup() as tasks:
         removals(cluster, server).evict(decision, tasks)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from admission.integrations.pod import QueuedPod, QueuedPodReader
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from api import names
 
 Object = dict[str, Any]
@@ -57,6 +57,6 @@ def read(pod: Object) -> QueuedPod:
     return QueuedPodReader()(msgspec.json.encode(pod))
 
 
-def unit(*pods: Object) -> Unit:
+def unit(*pods: Object) -> PodUnit:
     """The pods as one thing that is admitted."""
-    return Unit.of(read(pod) for pod in pods)
+    return PodUnit.of(read(pod) for pod in pods)

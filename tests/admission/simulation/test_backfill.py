@@ -14,7 +14,7 @@ from admission.engine.model import Event, QueueingStrategy, TopologyAsk, Workloa
 from admission.engine.queue.line import order_of
 from admission.simulation.outcome import SimulationResult
 from admission.simulation.run import simulate
-from admission.world.world import About, Arrival, World
+from admission.world.world import Arrival, WorkloadFacts, World
 from tests.admission.engine.making import BEST, RACK, STRICT, host, queue, racks, workload
 
 
@@ -72,7 +72,7 @@ def play(
         world.apply(event)
     for n, job in enumerate(jobs):
         made = job.workload(f"w{n:03}")
-        world.about[made.key] = About(made.key, float(job.runs))
+        world.about[made.key] = WorkloadFacts(made.key, float(job.runs))
         world.arrivals.append(Arrival(float(job.arrives), made))
     world.arrivals.sort(key=lambda arrival: arrival.at)
     return simulate(world, until=until), world.told

@@ -11,7 +11,7 @@ import pytest
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Evict, Preempt, PreemptionReason, Reason, Reject, Victim
-from admission.simulation.outcome import Run, SimulationResult, WorkloadState, figures
+from admission.simulation.outcome import SimulationResult, WorkloadRun, WorkloadState, figures
 from admission.simulation.run import simulate
 from admission.simulation.wire import encoded
 from admission.world.snapshot import capture_world, decode, from_snapshot
@@ -25,11 +25,11 @@ def times(outcome: SimulationResult) -> dict[str, tuple[float, float | None, flo
     return {run.title.rpartition("/")[2]: (run.arrived, run.admitted, run.ended) for run in outcome.runs.values()}
 
 
-def run_of(outcome: SimulationResult, name: str) -> Run:
+def run_of(outcome: SimulationResult, name: str) -> WorkloadRun:
     return next(run for run in outcome.runs.values() if run.title.endswith(f"/{name}"))
 
 
-def places(run: Run) -> dict[str, int]:
+def places(run: WorkloadRun) -> dict[str, int]:
     assert run.admission is not None
     assignment = run.admission.pod_sets[0].assignment
     assert assignment is not None
@@ -233,7 +233,7 @@ def test_every_job_of_a_load_ends_and_never_more_runs_than_there_is() -> None:
         assert all(count <= 4 for count in by_host.values())
 
 
-def _runs_at(run: Run, moment: float) -> bool:
+def _runs_at(run: WorkloadRun, moment: float) -> bool:
     return run.admitted is not None and run.admitted <= moment < (inf if run.ended is None else run.ended)
 
 
@@ -328,8 +328,8 @@ def test_who_is_rejected_is_out() -> None:
 def test_figures(waits: list[float], median: float, p95: float, most: float) -> None:
     made = simulate(world(tree(), queue(), job("a")))
     run = run_of(made, "a")
-    runs = [Run(run.workload, "x", 1.0, 1.0 + wait) for wait in waits]
-    got = figures([*runs, Run(run.workload, "waits", 0.0)])
+    runs = [WorkloadRun(run.workload, "x", 1.0, 1.0 + wait) for wait in waits]
+    got = figures([*runs, WorkloadRun(run.workload, "waits", 0.0)])
     assert (got.count, got.admitted) == (len(waits) + 1, len(waits))
     assert (got.median, got.p95, got.most) == (median, p95, most)
 

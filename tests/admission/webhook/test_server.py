@@ -17,7 +17,7 @@ from admission.webhook.authority import ServingCertificate, issue
 from admission.webhook.certs import MountedCertificates, keep
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
-from admission.webhook.server import Handlers, Limits, Serving, serving
+from admission.webhook.server import Handlers, ServerLimits, Serving, serving
 from api.names import REQUIRE_TOPOLOGY
 from hack.controlplane import pki
 from tests.admission.webhook.objects import QUEUE, job
@@ -44,7 +44,7 @@ async def asked(port: int, bundle: bytes, path: str = "/healthz", data: bytes | 
 
 @contextlib.asynccontextmanager
 async def running(
-    handlers: Handlers | None = None, limits: Limits | None = None, clients: Path | None = None
+    handlers: Handlers | None = None, limits: ServerLimits | None = None, clients: Path | None = None
 ) -> AsyncIterator[tuple[int, bytes, Serving]]:
     tls = Serving(clients)
     pair, authority = issue((HOST, "localhost"), time.time(), 3600.0)
@@ -189,14 +189,14 @@ _ENDLESS = f"POST {VALIDATE_JOB} HTTP/1.1\r\nHost: w\r\nTransfer-Encoding: chunk
     ],
 )
 async def test_what_is_too_long_or_never_whole_ends_its_connection(said: bytes, status: bytes) -> None:
-    async with running(limits=Limits(body=40_000, values=10_000, whole=0.5)) as (port, authority, _):
+    async with running(limits=ServerLimits(body=40_000, values=10_000, whole=0.5)) as (port, authority, _):
         assert (await _said(port, authority, said))[9:12] == status
         assert (await asked(port, authority))[0] == 200
 
 
 async def test_of_too_many_connections_the_oldest_that_says_nothing_gives_way() -> None:
     async with (
-        running(limits=Limits(unfinished=3, whole=60)) as (port, authority, _),
+        running(limits=ServerLimits(unfinished=3, whole=60)) as (port, authority, _),
         contextlib.AsyncExitStack() as stack,
     ):
         held = []
@@ -211,7 +211,7 @@ async def test_of_too_many_connections_the_oldest_that_says_nothing_gives_way() 
 
 
 async def test_a_large_review_is_answered_aside() -> None:
-    async with running(limits=Limits(small=10)) as (port, authority, _):
+    async with running(limits=ServerLimits(small=10)) as (port, authority, _):
         assert (await asked(port, authority, VALIDATE_JOB, body(job())))[0] == 200
         assert (await asked(port, authority, VALIDATE_JOB, b"[" * 5000))[0] == 400
 
@@ -227,7 +227,7 @@ async def test_a_large_review_looks_again_where_the_copy_changed_meanwhile() -> 
             return False
 
     changing: Mapping[str, Any] = Changing()
-    async with running(Handlers(Lookups(changing), ReviewRules()), Limits(small=10)) as (port, authority, _):
+    async with running(Handlers(Lookups(changing), ReviewRules()), ServerLimits(small=10)) as (port, authority, _):
         assert (await asked(port, authority, MUTATE_JOB, body(job(labels={}))))[0] == 200
 
 

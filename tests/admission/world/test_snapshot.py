@@ -30,7 +30,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.world.snapshot import Snapshot, capture_world, decode, from_snapshot, is_snapshot
-from admission.world.world import About, Arrival, World
+from admission.world.world import Arrival, WorkloadFacts, World
 from api.errors import InvalidObject
 from tests.admission.engine.dump import dump
 from tests.admission.engine.making import BEST, STRICT, group, host, queue, racks, workload
@@ -184,7 +184,9 @@ def test_what_is_known_besides_comes_along() -> None:
     copy = again(world)
     assert copy.about == world.about
     assert copy.arrivals == world.arrivals
-    assert [About("Job default/now", 90.0), About("Job default/later", 5.0)] == list(copy.about.values())
+    assert [WorkloadFacts("Job default/now", 90.0), WorkloadFacts("Job default/later", 5.0)] == list(
+        copy.about.values()
+    )
     assert isinstance(copy.arrivals[0], Arrival)
 
 

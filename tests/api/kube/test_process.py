@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from api.kube import metrics
-from api.kube.health import HealthServer, Reader
+from api.kube.health import HealthServer, PathAccess
 
 PROGRAM = """
 import asyncio, sys
@@ -201,9 +201,9 @@ async def test_metrics_are_for_those_who_may_read_them() -> None:
     """Issue 16, B9."""
     asked: list[tuple[str, str]] = []
 
-    async def may_read(token: str, path: str) -> Reader:
+    async def may_read(token: str, path: str) -> PathAccess:
         asked.append((token, path))
-        return {"good": Reader.MAY, "poor": Reader.MAY_NOT}.get(token, Reader.UNKNOWN)
+        return {"good": PathAccess.MAY, "poor": PathAccess.MAY_NOT}.get(token, PathAccess.UNKNOWN)
 
     async with (
         HealthServer("127.0.0.1", 0, lambda: None, {"snapshot": lambda: b"{}"}, may_read) as health,

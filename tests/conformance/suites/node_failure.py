@@ -9,8 +9,8 @@ import msgspec
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.node_failures import (
     FailureRules,
-    Finding,
-    Host,
+    FailureVerdict,
+    HostState,
     cleared,
     find,
     holds_place,
@@ -19,7 +19,7 @@ from admission.controllers.node_failures import (
     patience,
 )
 from api.meta import find_condition, is_true, parse_time
-from api.names import EVICTED, Evicting
+from api.names import EVICTED, EvictedReason
 from api.pods import Node, Pod
 from api.topology import ResourceFlavor
 from api.workloads import Workload, WorkloadStatus
@@ -40,7 +40,7 @@ def run(case: Case) -> None:
     again, ended, left = 0.0, [], set()
     for request in given["reconcileRequests"]:
         name = request["namespacedName"].removeprefix("/")
-        host = Host(name, nodes.get(name))
+        host = HostState(name, nodes.get(name))
         again = patience(host, rules, now) or 0.0
         if again:
             continue
@@ -75,11 +75,11 @@ def _rules(on: dict[str, bool]) -> FailureRules:
     )
 
 
-def _after(status: WorkloadStatus, host: str, found: Finding, now: float) -> WorkloadStatus:
+def _after(status: WorkloadStatus, host: str, found: FailureVerdict, now: float) -> WorkloadStatus:
     if not found.failed:
         return cleared(status, host)
     if (too_many := multiple_failures(status, host)) is not None:
-        return evicted(status, Eviction(Evicting.NODE_FAILURES, too_many), now)
+        return evicted(status, Eviction(EvictedReason.NODE_FAILURES, too_many), now)
     return marked(status, host)
 
 

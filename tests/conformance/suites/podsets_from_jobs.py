@@ -9,7 +9,7 @@ import msgspec
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
 from admission.integrations.pod import QueuedPodReader
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from api import names
 from api.workloads import PodSet
 from tests.conformance import runner
@@ -33,6 +33,6 @@ def _built(job: dict[str, Any], topology: bool) -> tuple[PodSet, ...]:
     # The suite's pods have not been through the webhook; of a pod without our gate nothing is composed.
     gate = {"name": names.ADMISSION_GATE}
     pod = {**job["pod"], "spec": {**job["pod"]["spec"], "schedulingGates": [gate]}}
-    (built,) = Unit.of([QueuedPodReader()(msgspec.json.encode(pod))]).pod_sets(topology=topology)
+    (built,) = PodUnit.of([QueuedPodReader()(msgspec.json.encode(pod))]).pod_sets(topology=topology)
     template = {"metadata": {}, "spec": {k: v for k, v in built.template["spec"].items() if k != "schedulingGates"}}
     return (built.model_copy(update={"template": template}),)

@@ -21,7 +21,7 @@ from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.plan import PodGroupOptions, plan, plan_gone
 from admission.controllers.pods.views import unit_key
 from admission.integrations.pod import QueuedPodReader
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from api.duration import seconds
 from api.fake.strategic import strategic_merge
 from api.meta import is_true, parse_time, rfc3339
@@ -136,7 +136,7 @@ class World:
         pods = [self._read(msgspec.json.encode(pod)) for pod in self.pods]
         if all(unit_key(pod) is None for pod in pods):
             return PodGroupPlan()
-        unit = Unit.of(pods)
+        unit = PodUnit.of(pods)
         waiting = {e["key"] for e in self._given.get("excessPodsExpectations") or ()}
         if f"{unit.namespace}/{unit.group}" in waiting:
             return PodGroupPlan()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission.webhook.annotations import slice_bound, template_annotations
-from admission.webhook.fields import OMIT, Errors, Path
+from admission.webhook.fields import OMIT, Errors, FieldPath
 from api.errors import InvalidObject
 from api.requests import topology_request
 from api.workloads import TopologyRequest
@@ -24,7 +24,7 @@ def run(case: dict[str, Any]) -> None:
     if case["name"].startswith("TestPodSetTopologyRequestBuilder/"):
         _builds(given, case["want"])
         return
-    path, annotations = Path(given["replicaPath"]), given["annotations"]
+    path, annotations = FieldPath(given["replicaPath"]), given["annotations"]
     if "podSetCount" in given:
         errors = slice_bound(path, annotations, given["podSetCount"])
     else:

@@ -14,7 +14,7 @@ from api.names import ADMITTED, TOPOLOGY_GATE
 from api.pods import Pod
 from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
-from ungater.plan import Opening, plan, workload_key
+from ungater.plan import GateChange, plan, workload_key
 
 
 def run(case: dict[str, Any]) -> None:
@@ -44,7 +44,7 @@ def run(case: dict[str, Any]) -> None:
         assert (len(openings), waited * len(openings)) == (want["wantMetricsCount"], want["wantMetricsSeconds"])
 
 
-def _reconcile(workload: Workload, given: dict[str, Any], pods: list[Pod]) -> tuple[list[Opening], str]:
+def _reconcile(workload: Workload, given: dict[str, Any], pods: list[Pod]) -> tuple[list[GateChange], str]:
     expectations = Expectations()
     expectations.expect(workload.key, given.get("expectUIDs") or [])
     if expectations.pending(workload.key):

@@ -32,7 +32,7 @@ from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.gang import PodGang
 from admission.integrations.pod import PodMeta, QueuedPod
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from api import names
 from api.groups import PodGroup
 from api.meta import is_true, rfc3339
@@ -194,7 +194,7 @@ class World:
             if own is not None:
                 self._perform(plan_gone([own], self.now))
             return
-        unit = Unit.of(pods)
+        unit = PodUnit.of(pods)
         group = self.groups.get(gang)
         terms = replace(terms_of(pods, group), stops=self.known.stops(f"{NS}/{gang}", group))
         self._perform(plan_gang(unit, terms, [own] if own else [], self.lates(gang), self._surroundings(), self.now))
@@ -283,7 +283,9 @@ class World:
                 self._evict(decision.workload, Eviction(decision.reason, decision.message))
             elif isinstance(decision, Preempt):
                 for victim in decision.victims:
-                    self._evict(victim.workload, Eviction(names.Evicting.PREEMPTED, "", preemption=victim.claim.value))
+                    self._evict(
+                        victim.workload, Eviction(names.EvictedReason.PREEMPTED, "", preemption=victim.claim.value)
+                    )
         return None if crash_after is None else crash_after - written
 
     def _tell(self, key: str, workload: Workload) -> None:

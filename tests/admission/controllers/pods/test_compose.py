@@ -11,7 +11,7 @@ from admission.controllers.options import job_options
 from admission.controllers.pods.compose import composed
 from admission.integrations.job import BatchJob
 from admission.integrations.pod import QueuedPodReader
-from admission.integrations.podgroup import Unit, UnlikePods
+from admission.integrations.podgroup import PodUnit, UnlikePods
 from admission.settings import AdmissionSettings
 from api import names
 from tests.admission.integrations.pods import wire
@@ -20,9 +20,9 @@ KEYS = ("team", "cost-center")
 COPYING = Surroundings(options=JobOptions(label_keys_to_copy=KEYS))
 
 
-def unit_of(*pods: dict[str, object]) -> Unit:
+def unit_of(*pods: dict[str, object]) -> PodUnit:
     reader = QueuedPodReader(KEYS)
-    return Unit.of(reader(msgspec.json.encode(pod)) for pod in pods)
+    return PodUnit.of(reader(msgspec.json.encode(pod)) for pod in pods)
 
 
 def member(name: str, **labels: str) -> dict[str, object]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from admission.controllers.conditions import GANG_BOUND
-from admission.controllers.pods.gang import BACKOFF, DEFAULT_TIMEOUT, Terms, stopped
+from admission.controllers.pods.gang import BACKOFF, DEFAULT_TIMEOUT, GangTerms, stopped
 from admission.integrations.gang import MatchPolicy, PodGang
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
@@ -194,7 +194,7 @@ class Gangs(RuleBasedStateMachine):
         for gang in GANGS:
             own = self.world.lates(gang)
             stops = self.world.known.stops(f"ns/{gang}", None)
-            if stopped(Terms(gang, None, stops=stops), self.world.now)[1]:
+            if stopped(GangTerms(gang, None, stops=stops), self.world.now)[1]:
                 continue  # its next try is still to come
             there = [pod for pod in self.world.pods.values() if pod.group == gang and pod.gated and pod.lasting]
             if sum(not own[pod.key] for pod in there) >= self.minimum(gang):

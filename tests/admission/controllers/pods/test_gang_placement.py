@@ -8,7 +8,7 @@ import pytest
 
 from admission.controllers.pods.gang import GangUnit, LateUnit, terms_of
 from admission.integrations.gang import PodGang
-from admission.integrations.podgroup import Unit, UnlikePods
+from admission.integrations.podgroup import PodUnit, UnlikePods
 from api import names
 from api.errors import InvalidObject
 from api.groups import PodGroup
@@ -24,10 +24,10 @@ def gang_pod(name: str, cpu: str = "1", **annotations: str) -> dict[str, object]
     return wire(name, cpu=cpu, annotations=said)
 
 
-def terms(pods: list[dict[str, object]], group: Texts | None) -> tuple[Unit, GangUnit]:
+def terms(pods: list[dict[str, object]], group: Texts | None) -> tuple[PodUnit, GangUnit]:
     meta = {"name": "g", "namespace": "ns", "uid": "u", "annotations": group}
     made = None if group is None else PodGroup.from_wire({"metadata": meta, "spec": {"minMember": 3}})
-    unit = Unit.of(read(pod) for pod in pods)
+    unit = PodUnit.of(read(pod) for pod in pods)
     return unit, GangUnit.of_gang(unit, terms_of(unit.pods, made))
 
 

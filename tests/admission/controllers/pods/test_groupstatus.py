@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.pods.gang import Terms
+from admission.controllers.pods.gang import GangTerms
 from admission.controllers.pods.groupstatus import next_status
 from admission.integrations.pod import PodMeta, QueuedPod
 from api.groups import PodGroupStatus
 from api.workloads import Workload
 
 NOW = 1_000_000.0
-TERMS = Terms("g", 2)
+TERMS = GangTerms("g", 2)
 GATED = QueuedPod(PodMeta("p", "ns", "u", "1"), gated=True, phase="Pending", owner="trainer")
 FREE = replace(GATED, gated=False)
 BOUND = replace(FREE, bound=True)
@@ -52,7 +52,7 @@ def test_phase(pods: tuple[QueuedPod, ...], of: Workload | None, phase: str) -> 
 
 
 def test_nobody_knows_where_a_gang_without_a_minimum_stands() -> None:
-    assert next_status(PodGroupStatus(), (GATED,), None, Terms("g", None), NOW).phase == "Unknown"
+    assert next_status(PodGroupStatus(), (GATED,), None, GangTerms("g", None), NOW).phase == "Unknown"
 
 
 @pytest.mark.parametrize("last", ["Finished", "Failed"])

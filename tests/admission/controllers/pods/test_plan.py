@@ -15,7 +15,7 @@ from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGrou
 from admission.controllers.pods.compose import MAX_OWNERS, adopt
 from admission.controllers.pods.following import with_reason
 from admission.controllers.pods.plan import plan
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from api import names
 from api.assignment import encode
 from api.meta import ObjectMeta, OwnerReference, find_condition, is_true
@@ -34,7 +34,7 @@ FLAVOR = ResourceFlavor.from_wire(
 AROUND = Surroundings(flavors={"f": FLAVOR})
 
 
-def created(of: Unit) -> Workload:
+def created(of: PodUnit) -> Workload:
     (action,) = plan(of, [], AROUND, NOW).actions
     assert isinstance(action, CreateWorkload)
     return action.workload
@@ -105,7 +105,7 @@ def test_pods_go_by_the_workload_priority_class_that_they_name(group: str | None
     around = replace(AROUND, workload_priority_classes=known)
     total: dict[str, Any] = {} if group is None else {"group": group, "total": 1}
 
-    def of(priority: str, **more: Any) -> Unit:
+    def of(priority: str, **more: Any) -> PodUnit:
         return unit(wire("p", labels={names.PRIORITY_CLASS_LABEL: priority}, **total, **more))
 
     (made,) = plan(of("high"), [], around, NOW).actions
@@ -126,7 +126,7 @@ def test_what_contradicts_the_pod_ends_the_workload() -> None:
     (end,) = plan(of, [admitted(created(of))], AROUND, NOW).actions
     assert isinstance(end, SetStatus)
     finished = next(c for c in end.status.conditions if c.type == names.FINISHED)
-    assert finished.reason == names.Finishing.FAILED_TO_START
+    assert finished.reason == names.FinishedReason.FAILED_TO_START
 
 
 def test_pods_start_while_others_of_their_group_run() -> None:
@@ -261,7 +261,7 @@ def test_of_a_large_group_some_own_the_workload_and_others_come_in_their_place()
 @pytest.mark.long
 def test_ten_times_the_pods_take_ten_times_as_long_to_plan() -> None:
     def seconds(total: int) -> float:
-        of = Unit.of([read(wire(f"p{i:05d}", group="g", total=total)) for i in range(total)])
+        of = PodUnit.of([read(wire(f"p{i:05d}", group="g", total=total)) for i in range(total)])
         workload = admitted(created(of))
         begun = perf_counter()
         assert len(plan(of, [workload], AROUND, NOW).actions) == total

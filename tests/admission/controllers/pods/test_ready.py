@@ -9,9 +9,9 @@ import pytest
 from admission.controllers import conditions
 from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.surroundings import JobOptions, Surroundings
-from admission.controllers.pods.gang import GangUnit, Terms
+from admission.controllers.pods.gang import GangTerms, GangUnit
 from admission.controllers.pods.plan import plan
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from api import names
 from api.meta import find_condition
 from api.workloads import Admission, Workload
@@ -30,7 +30,7 @@ def pod(name: str, *, ready: bool = True, phase: str = "Running", **more: Any) -
     return found
 
 
-def admitted(of: Unit, done: int = 0) -> Workload:
+def admitted(of: PodUnit, done: int = 0) -> Workload:
     """The Workload of three such pods, `done` of which have given their quota back."""
     role = of.first.role
     given_back = [{"name": role, "count": done}] if done else []
@@ -48,7 +48,7 @@ def admitted(of: Unit, done: int = 0) -> Workload:
     return workload.model_copy(update={"status": conditions.synced_admitted(status, NOW)})
 
 
-def said(of: Unit, workload: Workload) -> tuple[str, str]:
+def said(of: PodUnit, workload: Workload) -> tuple[str, str]:
     statuses = [each.status for each in plan(of, [workload], AROUND, NOW).actions if isinstance(each, SetStatus)]
     found = find_condition(statuses[-1].conditions, names.PODS_READY)
     assert found is not None
@@ -85,5 +85,5 @@ def test_a_set_that_was_scaled_down_is_ready_with_those_that_are_left() -> None:
     [pytest.param("ab", "True", id="as many as its minimum"), pytest.param("a", "False", id="fewer")],
 )
 def test_a_gang_is_ready_with_as_many_as_its_minimum(left: str, status: str) -> None:
-    of = GangUnit.of_gang(unit(*(pod(name) for name in left)), Terms("g", minimum=2))
+    of = GangUnit.of_gang(unit(*(pod(name) for name in left)), GangTerms("g", minimum=2))
     assert said(of, admitted(of))[0] == status

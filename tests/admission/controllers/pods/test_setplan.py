@@ -94,7 +94,7 @@ def with_status(workload: Workload, status: Any) -> Workload:
 
 
 def evicted(workload: Workload) -> Workload:
-    return with_status(workload, conditions.evicted(workload.status, names.Evicting.PREEMPTED, "for another", NOW))
+    return with_status(workload, conditions.evicted(workload.status, names.EvictedReason.PREEMPTED, "for another", NOW))
 
 
 def going(workload: Workload) -> Workload:

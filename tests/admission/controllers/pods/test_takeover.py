@@ -63,7 +63,7 @@ def test_it_is_its_pods_and_ends_with_them() -> None:
     assert isinstance(end, SetStatus)
     finished = find_condition(end.status.conditions, names.FINISHED)
     assert finished is not None
-    assert finished.reason == names.Finishing.OWNER_NOT_FOUND
+    assert finished.reason == names.FinishedReason.OWNER_NOT_FOUND
     assert isinstance(free, PatchWorkload)
 
 

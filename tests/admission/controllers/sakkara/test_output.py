@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.sakkara.output import PATIENCE, Result, result
+from admission.controllers.sakkara.output import PATIENCE, GroupResult, result
 from admission.controllers.sakkara.output_given import ResultInput, ResultRecord
 from admission.controllers.sakkara.output_members import MemberPod
 from admission.integrations.pod import PodMeta
@@ -88,7 +88,7 @@ class Group:
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     now: float = T0 + 5
 
-    def told(self, of: Workload | None, *pods: MemberPod, **more: Any) -> Result:
+    def told(self, of: Workload | None, *pods: MemberPod, **more: Any) -> GroupResult:
         labelled = [replace(p, given=dict(self.labels.get(p.name, {}))) for p in pods]
         given = ResultInput(
             data=self.data,

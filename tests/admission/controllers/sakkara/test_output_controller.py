@@ -18,7 +18,7 @@ from admission.controllers.pods.views import BY_GROUP, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import read_member
-from admission.controllers.sakkara.output_paths import Paths
+from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.engine import convert, model
 from admission.engine.ledger import Ledger
@@ -96,7 +96,7 @@ class Site:
             ledger.apply(model.Flavor("f", levels=(RACK, HOSTNAME_LABEL)))
             nodes.add_handler(lambda change: ledger.apply(convert.node(change.object)))
             groups, times = SakkaraGroups(maps), SolverTimes(workloads.objects.get)
-            made = ResultController(ours, maps, groups, pods, queued, workloads, Paths(ledger, nodes), times)
+            made = ResultController(ours, maps, groups, pods, queued, workloads, TreePaths(ledger, nodes), times)
             for informer in (nodes, workloads, maps, queued, pods):
                 await stack.enter_async_context(running(informer.run))
                 await informer.synced(DEADLINE)

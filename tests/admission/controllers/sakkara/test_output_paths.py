@@ -10,7 +10,7 @@ import pytest
 
 from admission.controllers.cluster_view import BY_HOSTNAME, hostname
 from admission.controllers.sakkara.output_members import read_member
-from admission.controllers.sakkara.output_paths import Paths
+from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.engine import model
 from admission.engine.ledger import Ledger
@@ -26,7 +26,7 @@ HOSTS = (*WIDE, HOSTNAME_LABEL)
 
 
 @pytest.fixture
-def paths() -> Paths:
+def paths() -> TreePaths:
     """Node n0, of hostname host-0, in b0/r0; n1 in the same rack, usable by nobody; on the tree n0 is a server of its own."""
     ledger, nodes = Ledger(), Store[Node]("nodes")
     nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
@@ -36,7 +36,7 @@ def paths() -> Paths:
         ledger.apply(model.Node(f"n{number}", {**labels, TREE: f"n{number}"}, {}, usable=usable))
     for name, levels in (("flat", None), ("hosts", HOSTS), ("wide", WIDE)):
         ledger.apply(model.Flavor(name, levels=levels))
-    return Paths(ledger, nodes)
+    return TreePaths(ledger, nodes)
 
 
 def pod(**spec: Any) -> Any:
@@ -86,7 +86,7 @@ def pod(**spec: Any) -> Any:
         ),
     ],
 )
-def test_path(paths: Paths, spec: dict[str, Any], levels: tuple[str, ...], path: tuple[str, ...]) -> None:
+def test_path(paths: TreePaths, spec: dict[str, Any], levels: tuple[str, ...], path: tuple[str, ...]) -> None:
     assert paths.of(pod(**spec), levels) == path
 
 
@@ -101,7 +101,7 @@ def test_path(paths: Paths, spec: dict[str, Any], levels: tuple[str, ...], path:
     ],
 )
 def test_the_levels_are_those_of_the_flavor_that_the_group_got(
-    paths: Paths, flavors: dict[str, str], levels: tuple[str, ...]
+    paths: TreePaths, flavors: dict[str, str], levels: tuple[str, ...]
 ) -> None:
     given = {"name": "main", "flavors": flavors, "count": 1}
     status = {"admission": {"clusterQueue": "q", "podSetAssignments": [given]}}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from admission.controllers.sakkara.output_seats import (
     Path,
-    Placed,
+    PlacedPod,
     RankAssignment,
     by_distance,
     distance,
@@ -25,8 +25,8 @@ from admission.controllers.sakkara.output_seats import (
 )
 
 
-def at(pod: str, *path: str) -> Placed:
-    return Placed(pod, path)
+def at(pod: str, *path: str) -> PlacedPod:
+    return PlacedPod(pod, path)
 
 
 def ranks(seats: Sequence[RankAssignment]) -> list[tuple[str, int]]:
@@ -34,12 +34,12 @@ def ranks(seats: Sequence[RankAssignment]) -> list[tuple[str, int]]:
 
 
 @st.composite
-def groups(draw: st.DrawFn, least: int = 1) -> list[Placed]:
+def groups(draw: st.DrawFn, least: int = 1) -> list[PlacedPod]:
     """Placed pods of one tree of any depth."""
     depth = draw(st.integers(1, 4))
     path = st.lists(st.sampled_from(["a", "b", "c"]), min_size=depth, max_size=depth).map(tuple)
     names = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=least, max_size=12))
-    return [Placed(name, draw(path)) for name in names]
+    return [PlacedPod(name, draw(path)) for name in names]
 
 
 NAMES = [f"{role}-{n}" for role in ("w", "master", "z") for n in range(8)]
@@ -98,7 +98,7 @@ def test_no_rank_before_all_are_placed() -> None:
 
 @given(groups(), st.randoms())
 def test_ranks_are_a_permutation_ordered_by_distance_and_do_not_depend_on_the_order(
-    pods: list[Placed], dice: Any
+    pods: list[PlacedPod], dice: Any
 ) -> None:
     seats = seated((), pods, len(pods))
     assert sorted(seat.rank for seat in seats) == list(range(len(pods)))
@@ -114,7 +114,7 @@ def test_ranks_are_a_permutation_ordered_by_distance_and_do_not_depend_on_the_or
 
 
 @given(groups())
-def test_ranking_the_ranked_again_changes_nothing(pods: list[Placed]) -> None:
+def test_ranking_the_ranked_again_changes_nothing(pods: list[PlacedPod]) -> None:
     seats = seated((), pods, len(pods))
     assert seated(seats, pods, len(pods)) == seats
     assert seated(seats, [], len(pods)) == seats, "a seat is kept for who comes in the place of the pod"
@@ -124,11 +124,11 @@ def test_ranking_the_ranked_again_changes_nothing(pods: list[Placed]) -> None:
 
 
 @given(groups(least=2), st.data())
-def test_successors_sent_to_the_same_domains_take_the_same_ranks(pods: list[Placed], data: st.DataObject) -> None:
+def test_successors_sent_to_the_same_domains_take_the_same_ranks(pods: list[PlacedPod], data: st.DataObject) -> None:
     seats = seated((), pods, len(pods))
     gone = data.draw(st.sets(st.sampled_from(sorted(pod.pod for pod in pods)), min_size=1))
     left = [pod for pod in pods if pod.pod not in gone]
-    heirs = [Placed(f"heir-{n}", pod.path) for n, pod in enumerate(pod for pod in pods if pod.pod in gone)]
+    heirs = [PlacedPod(f"heir-{n}", pod.path) for n, pod in enumerate(pod for pod in pods if pod.pod in gone)]
     after = seated(seats, data.draw(st.permutations([*left, *heirs])), len(pods))
     assert [seat.rank for seat in after] == list(range(len(pods)))
     assert [(seat.path, seat.rank) for seat in after] == [(seat.path, seat.rank) for seat in seats]
@@ -140,14 +140,14 @@ def test_successors_sent_to_the_same_domains_take_the_same_ranks(pods: list[Plac
 
 @given(groups(least=2), st.data())
 def test_successors_that_come_one_by_one_end_up_where_they_would_together(
-    pods: list[Placed], data: st.DataObject
+    pods: list[PlacedPod], data: st.DataObject
 ) -> None:
     """A process that is killed between two of them reads its own text back and goes on."""
     seats = seated((), pods, len(pods))
     gone = data.draw(st.lists(st.sampled_from(pods), min_size=1, unique_by=lambda pod: pod.pod))
     here = [pod for pod in pods if pod not in gone]
     for n, pod in enumerate(gone):
-        here.append(Placed(f"heir-{n}", pod.path))
+        here.append(PlacedPod(f"heir-{n}", pod.path))
         seats = seated(seats, here, len(pods))
         taken = {seat.rank: seat.taken for seat in seats}
         paths = {seat.pod: seat.path for seat in seats}
@@ -182,7 +182,7 @@ def test_more_pods_than_there_were_get_the_next_ranks() -> None:
 
 
 @given(groups(), st.randoms())
-def test_the_placement_is_json_that_names_each_pod_once_whatever_the_order(pods: list[Placed], dice: Any) -> None:
+def test_the_placement_is_json_that_names_each_pod_once_whatever_the_order(pods: list[PlacedPod], dice: Any) -> None:
     paths = {pod.pod: pod.path for pod in pods}
     text = placement_text(paths)
     assert list(json.loads(text)) == ["root"]
@@ -221,6 +221,6 @@ def test_a_placement_that_somebody_spoilt_tells_no_path(placement: str | None) -
 
 
 @given(groups(), st.sampled_from(NAMES))
-def test_by_distance_keeps_all(pods: list[Placed], name: str) -> None:
-    master = Placed(name, pods[0].path)
+def test_by_distance_keeps_all(pods: list[PlacedPod], name: str) -> None:
+    master = PlacedPod(name, pods[0].path)
     assert sorted(by_distance(pods, master), key=lambda p: p.pod) == sorted(pods, key=lambda p: p.pod)

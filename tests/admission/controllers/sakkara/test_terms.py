@@ -10,12 +10,12 @@ import pytest
 from admission.controllers.actions import CreateWorkload, PatchWorkload
 from admission.controllers.jobs.surroundings import Surroundings
 from admission.controllers.pods.actions import DeletePod, PodGroupPlan, StopPod
-from admission.controllers.pods.gang import Terms, terms_of
+from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.gangs import plan_gang
-from admission.controllers.sakkara.terms import Described, as_described
+from admission.controllers.sakkara.terms import DescribedGroup, as_described
 from admission.integrations.gang import PodGang
 from admission.integrations.pod import PodMeta, QueuedPod
-from admission.integrations.podgroup import Unit
+from admission.integrations.podgroup import PodUnit
 from api import names
 from api.groups import PodGroup
 from api.meta import Condition
@@ -42,8 +42,8 @@ def member(number: int, gang: PodGang | None = None, *, cpu: str = "1", queue: s
     )
 
 
-def described(**data: str) -> Described:
-    return Described("its-map", "map-uid", read_group("its-map", {"name": "g", "size": "2", **data}))
+def described(**data: str) -> DescribedGroup:
+    return DescribedGroup("its-map", "map-uid", read_group("its-map", {"name": "g", "size": "2", **data}))
 
 
 def pod_group(minimum: int, **labels: str) -> PodGroup:
@@ -51,13 +51,15 @@ def pod_group(minimum: int, **labels: str) -> PodGroup:
     return PodGroup.from_wire({"metadata": meta, "spec": {"minMember": minimum}})
 
 
-def terms(pods: list[QueuedPod], said: Described | None = None, group: PodGroup | None = None) -> Terms:
+def terms(pods: list[QueuedPod], said: DescribedGroup | None = None, group: PodGroup | None = None) -> GangTerms:
     return as_described(terms_of(pods, group), pods, said, group)
 
 
-def planned(pods: list[QueuedPod], said: Described | None, own: Workload | None = None, **more: Any) -> PodGroupPlan:
+def planned(
+    pods: list[QueuedPod], said: DescribedGroup | None, own: Workload | None = None, **more: Any
+) -> PodGroupPlan:
     holds = terms(pods, said, **more)
-    return plan_gang(Unit.of(pods), holds, [own] if own else [], {}, Surroundings(), NOW + 100)
+    return plan_gang(PodUnit.of(pods), holds, [own] if own else [], {}, Surroundings(), NOW + 100)
 
 
 def made(plan: PodGroupPlan) -> Workload:
@@ -116,7 +118,7 @@ def test_a_pod_group_stands_in_for_a_config_map_and_packs() -> None:
         pytest.param(described(size="3"), None, "2 of 3 pods exist", id="too-few"),
     ],
 )
-def test_pods_wait_and_the_reason_is_told(said: Described | None, group: PodGroup | None, text: str) -> None:
+def test_pods_wait_and_the_reason_is_told(said: DescribedGroup | None, group: PodGroup | None, text: str) -> None:
     plan = planned([member(0), member(1)], said, group=group)
     assert plan.actions == ()
     assert [(event.reason, event.message) for event in plan.events] == [(names.GANG_WAITING, text)]
@@ -155,7 +157,7 @@ def test_a_workload_that_waits_follows_its_config_map() -> None:
     pods = [member(n) for n in range(4)]
     own = made(planned(pods, described()))
 
-    def patched(said: Described) -> dict[str, Any]:
+    def patched(said: DescribedGroup) -> dict[str, Any]:
         actions = planned(pods, said, own).actions
         (patch,) = [action.patch for action in actions if isinstance(action, PatchWorkload)]
         return patch

@@ -33,7 +33,7 @@ from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
 from admission.engine.queue.line import Order, order_of
-from admission.engine.queue.queues import Notice, PendingQueues
+from admission.engine.queue.queues import NotEvaluated, PendingQueues
 
 LOST = "Workload no longer fits after processing another workload"
 
@@ -59,7 +59,7 @@ class RoundReport:
     """
 
     decisions: tuple[Decision, ...]
-    notices: tuple[Notice, ...]
+    notices: tuple[NotEvaluated, ...]
     skipped: Mapping[str, int]
     recomputed: Mapping[str, Mapping[str, int]]
 

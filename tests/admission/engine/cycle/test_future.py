@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.future import Departures, Future, Hold
+from admission.engine.cycle.future import Departures, FutureReservation, ProjectedLedger
 from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch
 from admission.engine.ledger import Ledger
@@ -161,9 +161,11 @@ def test_the_future_is_the_book_with_those_gone_who_have_ended(
         claim = ledger.claim(other, admission)
         assert claim is not None
         end = NOW + (other.time_limit or 0.0)
-        holds.append(Hold(other.key, admission.cluster_queue, admission.usage(), claim, booked=False, end=end))
+        holds.append(
+            FutureReservation(other.key, admission.cluster_queue, admission.usage(), claim, booked=False, end=end)
+        )
     departures = Departures(ledger, [(end, frozenset(keys)) for end, keys in sorted(ends.items())])
-    future = Future(ledger, departures, holds, ledger.quota.tree_of("q0"), NOW)
+    future = ProjectedLedger(ledger, departures, holds, ledger.quota.tree_of("q0"), NOW)
     now = state(ledger)
     with future.opened():
         for move in moves:

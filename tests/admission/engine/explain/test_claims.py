@@ -36,7 +36,7 @@ from admission.engine.explain.words import headline
 from admission.engine.scheduler_state import SchedulerState
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture
-from admission.world.world import About
+from admission.world.world import WorkloadFacts
 from tests.admission.engine.dump import dump
 from tests.admission.engine.explain import claims
 from tests.admission.engine.explain.applied import apply, lets_in
@@ -281,7 +281,7 @@ def test_what_is_proved_of_the_placement_is_told(tmp_path: Path) -> None:
 def command_says(made: Made, folder: Path) -> tuple[dict[str, Any], str]:
     """The command's JSON and its text, of a snapshot of the situation."""
     state = SchedulerState(made.cluster.ledger, made.cluster.queues)
-    about = {W: About("Job ns/w", checks=made.checks)}
+    about = {W: WorkloadFacts("Job ns/w", checks=made.checks)}
     unready = None if made.startable is None else {"ns/other"}
     saved = capture(state, made.now, 64, made.sharing, about=about, unready=unready)
     (folder / "snapshot.json").write_bytes(saved.encode())

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.preemption.tail_bounds import IMPOSSIBLE, Largest, Smallest, fewest
+from admission.engine.preemption.tail_bounds import IMPOSSIBLE, LargestAmounts, SmallestAmounts, fewest
 
 amounts = st.lists(st.integers(0, 9), max_size=9)
 
 
 @given(amounts, st.integers(-3, 40), st.integers(1, 9))
 def test_so_many_are_needed_at_least(values: list[int], deficit: int, most: int) -> None:
-    largest = Largest(values, most)
+    largest = LargestAmounts(values, most)
     for start in range(len(values) + 1):
         exact = fewest(values[start:], deficit)
         told = largest.needed(start, deficit)
@@ -32,7 +32,7 @@ def test_fewest_is_the_smallest_number_that_reaches_the_lack(values: list[int], 
 
 @given(amounts, st.integers(0, 9))
 def test_so_many_cost_at_least(values: list[int], count: int) -> None:
-    smallest = Smallest(values, 9)
+    smallest = SmallestAmounts(values, 9)
     for start in range(len(values) + 1):
         rest = sorted(values[start:])
         assert smallest.sum_of(start, count) == sum(rest[:count])
