@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus, WorkloadAction
-from admission.controllers.jobs.views import Expected, Latest
+from admission.controllers.jobs.views import ExpectedWorkloads, MutationCache
 from admission.controllers.status import patch_status
 from api.errors import AlreadyExists
 from api.kube.client import Kube, PatchKind
@@ -36,7 +36,7 @@ class Recorder(Protocol):
 class WorkloadWriter:
     """See the module. `latest` are the answers so far, `expected` the Workloads created and not seen."""
 
-    def __init__(self, kube: Kube, latest: Latest[Workload], expected: Expected) -> None:
+    def __init__(self, kube: Kube, latest: MutationCache[Workload], expected: ExpectedWorkloads) -> None:
         self._kube, self._latest, self._expected = kube, latest, expected
 
     async def perform(self, key: str, action: WorkloadAction) -> None:

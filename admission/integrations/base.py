@@ -24,14 +24,14 @@ Patch = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class JobResult:
     """How a job ended, in its own words."""
 
     message: str
     success: bool
 
 
-class JobKind(Protocol):
+class JobIntegration(Protocol):
     """One kind of job. Every method is pure."""
 
     def __hash__(self) -> int:
@@ -54,7 +54,7 @@ class JobKind(Protocol):
     def is_active(self, job: Job) -> bool:
         """Whether pods of it may still run or appear, as far as its status tells."""
 
-    def finished(self, job: Job) -> Finish | None:
+    def finished(self, job: Job) -> JobResult | None:
         """How it ended; None while it has not."""
 
     def pods_ready(self, job: Job) -> bool:
@@ -72,7 +72,7 @@ class JobKind(Protocol):
 
 
 @runtime_checkable
-class Reclaiming(Protocol):
+class JobWithReclaimablePods(Protocol):
     """A kind that tells how many pods of a pod set are done and need their quota no more."""
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
@@ -80,7 +80,7 @@ class Reclaiming(Protocol):
 
 
 @runtime_checkable
-class Parent(Protocol):
+class JobWithChildren(Protocol):
     """A kind that runs child jobs of another kind, and does not take everything back from them at a stop."""
 
     @property
@@ -99,7 +99,7 @@ class Parent(Protocol):
 
 
 @runtime_checkable
-class Prioritized(Protocol):
+class JobWithPriorityClass(Protocol):
     """A kind whose priority class does not stand in its first pod template."""
 
     def priority_class(self, job: Job) -> str | None:
@@ -121,25 +121,25 @@ class Overlookable(Protocol):
 
 
 @cache
-def as_reclaiming(kind: JobKind) -> Reclaiming | None:
+def as_reclaiming(kind: JobIntegration) -> JobWithReclaimablePods | None:
     """The kind as one that tells which pods are done; None where it is none."""
-    return kind if isinstance(kind, Reclaiming) else None
+    return kind if isinstance(kind, JobWithReclaimablePods) else None
 
 
 @cache
-def as_parent(kind: JobKind) -> Parent | None:
+def as_parent(kind: JobIntegration) -> JobWithChildren | None:
     """The kind as one with child jobs; None where it is none."""
-    return kind if isinstance(kind, Parent) else None
+    return kind if isinstance(kind, JobWithChildren) else None
 
 
 @cache
-def as_prioritized(kind: JobKind) -> Prioritized | None:
+def as_prioritized(kind: JobIntegration) -> JobWithPriorityClass | None:
     """The kind as one that names its priority class itself; None where it does not."""
-    return kind if isinstance(kind, Prioritized) else None
+    return kind if isinstance(kind, JobWithPriorityClass) else None
 
 
 @cache
-def as_overlookable(kind: JobKind) -> Overlookable | None:
+def as_overlookable(kind: JobIntegration) -> Overlookable | None:
     """The kind as one whose jobs may be overlooked; None where it is none."""
     return kind if isinstance(kind, Overlookable) else None
 

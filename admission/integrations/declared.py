@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.integrations.base import (
-    Finish,
     Job,
+    JobResult,
     Patch,
     condition,
     has_condition,
@@ -40,7 +40,7 @@ _FROM_AROUND: Final = "^."
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DeclaredPodSet:
     """What a job says of one pod set. `at`: where it stands; `around`: the entry (or object) that it stands in."""
 
     at: Location
@@ -67,9 +67,9 @@ class DeclaredJob:
 
     # ---- its pod sets
 
-    def entries(self, job: Job) -> list[Entry]:
+    def entries(self, job: Job) -> list[DeclaredPodSet]:
         """What the job says of each of its pod sets, in order. Raises InvalidObject."""
-        found: list[Entry] = []
+        found: list[DeclaredPodSet] = []
         for rule in self.spec.pod_sets:
             before = len(found)
             for entry in _entries(job, rule):
@@ -92,14 +92,14 @@ class DeclaredJob:
                 raise InvalidObject(written(entry.at), entry.name, "must be the only pod set of that name", _name(job))
         return found
 
-    def template(self, job: Job, entry: Entry) -> Mapping[str, Any]:
+    def template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
         """The entry's pod template. Raises InvalidObject."""
         found = value_at(job, entry.template_at)
         if not isinstance(found, Mapping):
             raise InvalidObject(written(entry.template_at), found, "must be a pod template", _name(job))
         return found
 
-    def pods_of(self, job: Job, entry: Entry) -> int:
+    def pods_of(self, job: Job, entry: DeclaredPodSet) -> int:
         """How many pods the entry has. Raises InvalidObject."""
         pods = 1
         for factor in entry.rule.count:
@@ -113,7 +113,7 @@ class DeclaredJob:
         asked = (job.get("metadata") or {}).get("annotations")
         return tuple(self._pod_set(job, entry, asked, topology) for entry in self.entries(job))
 
-    def _pod_set(self, job: Job, entry: Entry, asked: Mapping[str, str] | None, topology: bool) -> PodSet:
+    def _pod_set(self, job: Job, entry: DeclaredPodSet, asked: Mapping[str, str] | None, topology: bool) -> PodSet:
         template = self._with_sidecars(job, entry, kept_template(self.template(job, entry)))
         found: dict[str, Any] = {"name": entry.name, "template": template, "count": self.pods_of(job, entry)}
         if topology:
@@ -127,7 +127,7 @@ class DeclaredJob:
             )
         return PodSet(**found)
 
-    def _with_sidecars(self, job: Job, entry: Entry, template: dict[str, Any]) -> dict[str, Any]:
+    def _with_sidecars(self, job: Job, entry: DeclaredPodSet, template: dict[str, Any]) -> dict[str, Any]:
         """The template with the containers that the kind's own controller adds."""
         added = [_container(job, one) for one in entry.rule.sidecars if one.when is None or _says(one.when, job)]
         if not added:
@@ -145,11 +145,11 @@ class DeclaredJob:
         """See JobKind."""
         return holds(self.spec.status.active, job)
 
-    def finished(self, job: Job) -> Finish | None:
+    def finished(self, job: Job) -> JobResult | None:
         """See JobKind."""
         for test, success in ((self.spec.status.succeeded, True), (self.spec.status.failed, False)):
             if test is not None and holds(test, job):
-                return Finish(self._message(job, test), success)
+                return JobResult(self._message(job, test), success)
         return None
 
     def _message(self, job: Job, test: Test) -> str:
@@ -258,22 +258,22 @@ def _says(expression: str, job: Job) -> bool:
         return False
 
 
-def _entries(job: Job, rule: PodSetRule) -> Iterator[Entry]:
+def _entries(job: Job, rule: PodSetRule) -> Iterator[DeclaredPodSet]:
     if rule.each is None:
-        yield Entry((), rule.name or "main", job, job, rule)
+        yield DeclaredPodSet((), rule.name or "main", job, job, rule)
         return
     yield from _walk(job, rule, rule.each.split("."), (), (), job)
 
 
 def _walk(
     job: Job, rule: PodSetRule, steps: Sequence[str], at: Location, names: tuple[str, ...], around: Any
-) -> Iterator[Entry]:
+) -> Iterator[DeclaredPodSet]:
     """The entries below `at`, by the steps that are left."""
     value = value_at(job, at)
     if not steps:
         if not isinstance(value, Mapping):
             raise InvalidObject(written(at), value, "must be an object", _name(job))
-        yield Entry(at, "-".join(names or (rule.name or "main",)).lower(), value, around, rule)
+        yield DeclaredPodSet(at, "-".join(names or (rule.name or "main",)).lower(), value, around, rule)
         return
     field, rest = steps[0], steps[1:]
     if not field.endswith(("[]", "{}")):
@@ -313,7 +313,7 @@ def _keys(job: Job, rule: PodSetRule, at: Location, entries: Any) -> list[str]:
     return [key for key in rule.order if key in entries] if rule.order else sorted(entries)
 
 
-def _number(job: Job, entry: Entry, factor: Factor) -> int:
+def _number(job: Job, entry: DeclaredPodSet, factor: Factor) -> int:
     """One factor of the number of pods. Raises InvalidObject."""
     for mark, start in ((_FROM_OBJECT, job), (_FROM_AROUND, entry.around)):
         if factor.path.startswith(mark):
@@ -328,7 +328,7 @@ def _number(job: Job, entry: Entry, factor: Factor) -> int:
     return found if factor.least is None else max(found, factor.least)
 
 
-def _offset(job: Job, entry: Entry, template: Mapping[str, Any]) -> dict[str, str]:
+def _offset(job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> dict[str, str]:
     """The annotation with the rank of the first pod, where that is not 0 and the template says nothing of ranks itself."""
     offset, said = entry.rule.rank_offset, value_at(template, ("metadata", "annotations")) or {}
     if offset is None or names.POD_INDEX_OFFSET in said or names.PODSET_GROUP_NAME in said:

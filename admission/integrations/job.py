@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.integrations.base import Finish, Job, Patch, has_condition, infos_by_name, patch_between, with_spec
+from admission.integrations.base import Job, JobResult, Patch, has_condition, infos_by_name, patch_between, with_spec
 from admission.integrations.base import condition as condition_of
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
 from api import names
@@ -64,12 +64,12 @@ class BatchJob:
         """See JobKind. A Job that was resumed is active until the Job controller has said Suspended=True again."""
         return _status(job, "active") > 0 or not _at_rest(job)
 
-    def finished(self, job: Job) -> Finish | None:
+    def finished(self, job: Job) -> JobResult | None:
         """See JobKind."""
         for kind, success in (("Complete", True), ("Failed", False)):
             found = condition_of(job, kind)
             if found is not None and found.get("status") == "True":
-                return Finish(found.get("message") or "", success)
+                return JobResult(found.get("message") or "", success)
         return None
 
     def pods_ready(self, job: Job) -> bool:

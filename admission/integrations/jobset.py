@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 from admission.integrations.base import (
-    Finish,
     Job,
+    JobResult,
     Patch,
     condition,
     has_condition,
@@ -57,11 +57,11 @@ class JobSet:
         """See JobKind. A JobSet that was resumed is active until its controller has said Suspended=True again."""
         return has_condition(job, "Suspended", "False") or any(s.get("active") for s in _statuses(job))
 
-    def finished(self, job: Job) -> Finish | None:
+    def finished(self, job: Job) -> JobResult | None:
         """See JobKind."""
         for kind, success in (("Completed", True), ("Failed", False)):
             if has_condition(job, kind):
-                return Finish((condition(job, kind) or {}).get("message") or "", success)
+                return JobResult((condition(job, kind) or {}).get("message") or "", success)
         return None
 
     def pods_ready(self, job: Job) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.jobset import JobSet
 from admission.integrations.ownership import job_fault, pod_fault
@@ -17,12 +17,12 @@ from api.errors import InvalidObject
 Obj = Mapping[str, Any]
 
 
-def fault_of_pod(pod: Obj, job: Obj, above: JobKind | None) -> str:
+def fault_of_pod(pod: Obj, job: Obj, above: JobIntegration | None) -> str:
     """Why the pod is none of the job's, or nothing."""
     return above.pod_fault(pod, job) if isinstance(above, DeclaredJob) else pod_fault(pod, job)
 
 
-def fault_of_part(part: Obj, own: JobKind | None, job: Obj, above: JobKind | None) -> str:
+def fault_of_part(part: Obj, own: JobIntegration | None, job: Obj, above: JobIntegration | None) -> str:
     """Why the part is none of the job's, or nothing."""
     if isinstance(above, JobSet):
         return job_fault(part, job)
@@ -35,7 +35,7 @@ def fault_of_part(part: Obj, own: JobKind | None, job: Obj, above: JobKind | Non
     return above.child_fault(own.resource, pod_sets, job)
 
 
-def fault_of_start(part: Obj, own: JobKind | None, job: Obj, above: JobKind | None) -> str:
+def fault_of_start(part: Obj, own: JobIntegration | None, job: Obj, above: JobIntegration | None) -> str:
     """Why the part may not run yet, or nothing: it is suspended as long as the job is."""
     runs = own is None or not own.is_suspended(part)
     return (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from admission.integrations.base import Finish
+from admission.integrations.base import JobResult
 from admission.integrations.pod import QueuedPod
 from api import names
 from api.errors import InvalidObject
@@ -171,10 +171,10 @@ class PodUnit:
         """Whether a pod takes up a node."""
         return any(pod.running for pod in self.pods)
 
-    def finished(self) -> Finish | None:
+    def finished(self) -> JobResult | None:
         """How it ended; None while it has not."""
         if not self.group:
-            return Finish(self.first.message, self.first.succeeded) if self.first.terminated else None
+            return JobResult(self.first.message, self.first.succeeded) if self.first.terminated else None
         if self.serving:
             return None
         try:
@@ -183,7 +183,7 @@ class PodUnit:
             return None
         succeeded = sum(pod.succeeded for pod in self.pods)
         over = not self.retriable and all(pod.terminated for pod in self.pods)
-        return Finish(f"Pods succeeded: {succeeded}/{total}.", True) if over or succeeded >= total else None
+        return JobResult(f"Pods succeeded: {succeeded}/{total}.", True) if over or succeeded >= total else None
 
     def ready(self, wanted: int) -> bool:
         """Whether all pods are ready or have succeeded, also those of `wanted` that are still to come (again)."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import yaml
 
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
@@ -31,19 +31,19 @@ def _declared() -> Iterator[DeclaredJob]:
 
 
 DECLARED: Final = tuple(_declared())
-ADAPTERS: Final[tuple[JobKind, ...]] = (BatchJob(), JobSet(), *DECLARED)
+ADAPTERS: Final[tuple[JobIntegration, ...]] = (BatchJob(), JobSet(), *DECLARED)
 
-BY_FRAMEWORK: Final[dict[str, JobKind]] = {adapter.framework: adapter for adapter in ADAPTERS}
+BY_FRAMEWORK: Final[dict[str, JobIntegration]] = {adapter.framework: adapter for adapter in ADAPTERS}
 
 
-class Kinds:
+class Integrations:
     """The kinds of job by API group and kind. Those of JobKinds come and go while the process runs."""
 
-    def __init__(self, built_in: Iterable[JobKind]) -> None:
-        self._built_in: dict[GroupKind, JobKind] = {_key(adapter): adapter for adapter in built_in}
+    def __init__(self, built_in: Iterable[JobIntegration]) -> None:
+        self._built_in: dict[GroupKind, JobIntegration] = {_key(adapter): adapter for adapter in built_in}
         self._declared: dict[GroupKind, DeclaredJob] = {}
 
-    def get(self, kind: GroupKind) -> JobKind | None:
+    def get(self, kind: GroupKind) -> JobIntegration | None:
         """The adapter of the kind, None for one that is not managed as a job."""
         return self._built_in.get(kind) or self._declared.get(kind)
 
@@ -59,7 +59,7 @@ class Kinds:
         """The adapters of the kinds that JobKinds declare, by group and kind."""
         return tuple(self._declared[key] for key in sorted(self._declared))
 
-    def adapters(self) -> tuple[JobKind, ...]:
+    def adapters(self) -> tuple[JobIntegration, ...]:
         """All adapters, the built-in ones first."""
         return (*self._built_in.values(), *self.declared())
 
@@ -74,9 +74,9 @@ class Kinds:
         self._declared.pop(kind, None)
 
 
-def _key(adapter: JobKind) -> GroupKind:
+def _key(adapter: JobIntegration) -> GroupKind:
     return adapter.resource.group, adapter.resource.kind
 
 
-KINDS: Final = Kinds(ADAPTERS)
+KINDS: Final = Integrations(ADAPTERS)
 """Those of this process: one process serves one cluster."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from admission.integrations.declared import DeclaredJob, Entry
+from admission.integrations.declared import DeclaredJob, DeclaredPodSet
 from admission.integrations.paths import Location, value_at
 from admission.webhook.annotations import groups
 from admission.webhook.fields import Errors, FieldPath, invalid
@@ -26,7 +26,7 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
             return []
         return [template for entry in entries for template in _templates(job, entry)]
 
-    def _templates(job: Job, entry: Entry) -> Iterator[Template]:
+    def _templates(job: Job, entry: DeclaredPodSet) -> Iterator[Template]:
         body = value_at(job, entry.template_at)
         try:
             count = adapter.pods_of(job, entry)

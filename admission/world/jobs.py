@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from admission.controllers.cluster_view import ClusterView
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.jobs.workload import composed, is_managed
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from admission.integrations.gang import names_gang
 from admission.integrations.registry import KINDS
 from admission.webhook.endpoints import CREATE, ENDPOINTS, Request, declared_endpoint
@@ -35,7 +35,7 @@ Decode = Callable[[Resource, bytes], object]
 _ENDPOINTS: Final = {endpoint.resource: endpoint for endpoint in ENDPOINTS}
 
 
-def job_kinds() -> dict[Resource, JobKind]:
+def job_kinds() -> dict[Resource, JobIntegration]:
     """The adapters by resource."""
     return {adapter.resource: adapter for adapter in KINDS.adapters()}
 
@@ -90,7 +90,7 @@ class RejectedByWebhook(StowageError):
     """The webhook would not let it in; in its own words."""
 
 
-def workload_of(job: Object, kind: JobKind, surroundings: Surroundings, rules: ReviewRules) -> Workload | None:
+def workload_of(job: Object, kind: JobIntegration, surroundings: JobContext, rules: ReviewRules) -> Workload | None:
     """The Workload that the controller would make; None for a job that is over, or part of another one.
 
     Raises NotOurs, InvalidObject, PriorityClassMissing.
@@ -105,7 +105,7 @@ def workload_of(job: Object, kind: JobKind, surroundings: Surroundings, rules: R
     return composed(job, kind, surroundings)
 
 
-def left_to_gangs(job: Object, kind: JobKind, surroundings: Surroundings, rules: ReviewRules) -> bool:
+def left_to_gangs(job: Object, kind: JobIntegration, surroundings: JobContext, rules: ReviewRules) -> bool:
     """Whether it is no job of ours, but its pods are of gangs, so that they are held and it is not. Raises InvalidObject."""
     if is_part(job, rules) or is_managed(job, surroundings) or kind.finished(job) is not None:
         return False

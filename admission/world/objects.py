@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from admission.controllers.cluster_view import ClusterView, index
 from admission.controllers.feed import Feed
 from admission.controllers.held import PodReader
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.views import BY_POD, pod_keys
 from admission.controllers.resources import LimitRange, RuntimeClass
@@ -158,9 +158,9 @@ class Objects:
         """What is wrong with a Workload that was taken in and that the engine cannot take."""
         return self._feed.validation_error(workload)
 
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> JobContext:
         """What a job's adapter may look at."""
-        return Surroundings(
+        return JobContext(
             flavors=self.view.flavors.objects,
             workload_priority_classes=self.view.workload_priorities.objects,
             priority_classes=self.view.priorities.objects,

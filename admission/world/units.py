@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.controllers.actions import CreateWorkload
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.pods import freequeue
 from admission.controllers.pods.actions import PodGroupPlan
 from admission.controllers.pods.gang import is_gang
@@ -180,7 +180,7 @@ class Units:
         return [ComposedWorkload(each, self._title(each, members), serving) for each in created]
 
     def _plan(self, unit: PodUnit, known: list[Workload], now: float) -> PodGroupPlan:
-        surroundings: Surroundings = self._objects.surroundings()
+        surroundings: JobContext = self._objects.surroundings()
         if not is_gang(unit.pods):
             return plan(unit, known, surroundings, now)
         key = object_key(unit.namespace, unit.group)

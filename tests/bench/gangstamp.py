@@ -17,7 +17,7 @@ import uvloop
 
 from admission.controllers import conditions
 from admission.controllers.jobs.infos import pod_set_infos
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.controllers.pods.compose import composed
 from admission.controllers.pods.start import starts
 from admission.controllers.status import patch_status
@@ -64,7 +64,7 @@ async def stamp(kubeconfig: Path) -> None:
 async def _start(kube: Kube, waiting: asyncio.Queue[PodUnit], slots: asyncio.Semaphore) -> None:
     while True:
         unit = await waiting.get()
-        made = composed(unit, unit.pods, Surroundings(flavors=_FLAVORS))
+        made = composed(unit, unit.pods, JobContext(flavors=_FLAVORS))
         workload = Workload.from_wire(await kube.create(WORKLOADS, made))
         status = conditions.reserved(workload.status, _admission(workload), 0.0, 1)
         workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1))

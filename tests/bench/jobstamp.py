@@ -21,7 +21,7 @@ import uvloop
 
 from admission.controllers import conditions
 from admission.controllers.jobs.infos import pod_set_infos
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.controllers.jobs.workload import composed
 from admission.controllers.status import patch_status
 from admission.integrations.job import BatchJob
@@ -85,7 +85,7 @@ def _hosts() -> Iterator[tuple[str, str, str]]:
 async def _start(kube: Kube, waiting: asyncio.Queue[dict[str, Any]], hosts: Iterator[tuple[str, str, str]]) -> None:
     while True:
         job = await waiting.get()
-        made = composed(job, _KIND, Surroundings(flavors={"gpu": _FLAVOR}))
+        made = composed(job, _KIND, JobContext(flavors={"gpu": _FLAVOR}))
         workload = Workload.from_wire(await kube.create(WORKLOADS, made))
         status = conditions.reserved(workload.status, _admission(workload, next(hosts)), 0.0, 1)
         workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, VALIDATE_DECLARED, VALIDATING
 
@@ -20,7 +20,7 @@ def documents(name: str) -> list[Any]:
     return [document for document in yaml.safe_load_all((CONFIG / name).read_text()) if document]
 
 
-def verbs(file: str, kind: JobKind) -> set[str]:
+def verbs(file: str, kind: JobIntegration) -> set[str]:
     """What the cluster roles of the file allow on the kind's objects."""
     rules = [rule for document in documents(file) for rule in document.get("rules") or ()]
     of_kind = [r for r in rules if kind.resource.group in r["apiGroups"] and kind.resource.plural in r["resources"]]
@@ -29,7 +29,7 @@ def verbs(file: str, kind: JobKind) -> set[str]:
 
 @KINDS
 @pytest.mark.parametrize("verb", ["mutate", "validate"])
-def test_its_webhooks_are_served_and_configured(kind: JobKind, verb: str) -> None:
+def test_its_webhooks_are_served_and_configured(kind: JobIntegration, verb: str) -> None:
     paths = MUTATING if verb == "mutate" else VALIDATING
     declared = MUTATE_DECLARED if verb == "mutate" else VALIDATE_DECLARED
     served = {path for path, endpoint in paths.items() if endpoint.resource == kind.resource} or {declared}
@@ -45,14 +45,14 @@ def test_its_webhooks_are_served_and_configured(kind: JobKind, verb: str) -> Non
 
 
 @KINDS
-def test_the_roles_allow_what_is_done_with_it(kind: JobKind) -> None:
+def test_the_roles_allow_what_is_done_with_it(kind: JobIntegration) -> None:
     assert verbs("rbac/controller.yaml", kind) >= {"get", "list", "watch", "patch"}
     assert "get" in verbs("rbac/webhook.yaml", kind)
     assert "delete" in verbs("retention/rbac.yaml", kind)
 
 
 @KINDS
-def test_there_is_a_sample(kind: JobKind) -> None:
+def test_there_is_a_sample(kind: JobIntegration) -> None:
     names = {p.name for p in (CONFIG / "samples").glob("*.yaml")} - {"kustomization.yaml"}
     kinds = {document["kind"] for name in names for document in documents(f"samples/{name}")}
     assert kind.resource.kind in kinds

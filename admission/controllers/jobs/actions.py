@@ -38,8 +38,8 @@ Action = PatchJob | DeleteJob | PatchChild | WorkloadAction
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(Planned[Action]):
+class JobPlan(Planned[Action]):
     """What is due now."""
 
 
-NOTHING: Final = Plan()
+NOTHING: Final = JobPlan()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, EVICTED
@@ -13,7 +13,7 @@ from api.workloads import Workload
 _TOLD: Final = ("uid", "labels", "annotations", "deletionTimestamp", "ownerReferences")
 
 
-def is_progress(change: Change[dict[str, Any]], kind: JobKind) -> bool:
+def is_progress(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:
     """Whether pods of a job that runs on came, became ready or ended, and nothing else happened."""
     old, new = change.old, change.object
     if old is None or change.type is ChangeType.DELETED or kind.is_suspended(new):

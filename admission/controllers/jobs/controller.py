@@ -18,15 +18,15 @@ from admission.controllers.actions import CreateWorkload
 from admission.controllers.jobs.changes import has_turned, is_progress
 from admission.controllers.jobs.endings import plan_orphaned
 from admission.controllers.jobs.executor import Executor
-from admission.controllers.jobs.family import Family, about_to_start, children_of
+from admission.controllers.jobs.family import JobAncestors, about_to_start, children_of
 from admission.controllers.jobs.plan import plan
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.controllers.jobs.views import (
     BY_JOB,
     BY_PREBUILT,
-    Expected,
-    Latest,
-    View,
+    ExpectedWorkloads,
+    InformerView,
+    MutationCache,
     is_orphan,
     job_key,
     key_of,
@@ -35,7 +35,7 @@ from admission.controllers.jobs.views import (
 )
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.writing import Recorder, WorkloadWriter
-from admission.integrations.base import Job, JobKind, as_parent, as_reclaiming
+from admission.integrations.base import Job, JobIntegration, as_parent, as_reclaiming
 from admission.lifemetrics import CREATION_LATENCY
 from api.errors import NotFound
 from api.kube.client import Kube
@@ -66,12 +66,12 @@ class JobController:
     def __init__(
         self,
         kube: Kube,
-        adapters: Sequence[JobKind],
-        jobs: Mapping[str, View[dict[str, Any]]],
-        workloads: View[Workload],
-        flavors: View[ResourceFlavor],
-        workload_priority_classes: View[WorkloadPriorityClass],
-        priority_classes: View[dict[str, Any]],
+        adapters: Sequence[JobIntegration],
+        jobs: Mapping[str, InformerView[dict[str, Any]]],
+        workloads: InformerView[Workload],
+        flavors: InformerView[ResourceFlavor],
+        workload_priority_classes: InformerView[WorkloadPriorityClass],
+        priority_classes: InformerView[dict[str, Any]],
         recorder: Recorder,
         *,
         options: JobOptions | None = None,
@@ -84,9 +84,9 @@ class JobController:
         self._jobs, self._workloads, self._flavors = dict(jobs), workloads, flavors
         self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
         self._options = options or JobOptions()
-        self._latest_jobs: Latest[dict[str, Any]] = Latest()
-        self._latest_workloads: Latest[Workload] = Latest()
-        self._expected = Expected(EXPECTATION, wall)
+        self._latest_jobs: MutationCache[dict[str, Any]] = MutationCache()
+        self._latest_workloads: MutationCache[Workload] = MutationCache()
+        self._expected = ExpectedWorkloads(EXPECTATION, wall)
         self._resources = {framework: adapter.resource for framework, adapter in self._adapters.items()}
         writer = WorkloadWriter(kube, self._latest_workloads, self._expected)
         self._act = Executor(kube, recorder, self._resources, self._latest_jobs, writer)
@@ -95,12 +95,17 @@ class JobController:
         self._classless: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
-        self._family = Family(self._adapters, self._jobs, workloads, self._options)
+        self._family = JobAncestors(self._adapters, self._jobs, workloads, self._options)
         self._subscribe()
 
     async def run(self) -> None:
         """Until cancelled. The informers run elsewhere; a kind that is not installed never holds up the others."""
-        views: list[View[Any]] = [self._workloads, self._flavors, self._workload_classes, self._priority_classes]
+        views: list[InformerView[Any]] = [
+            self._workloads,
+            self._flavors,
+            self._workload_classes,
+            self._priority_classes,
+        ]
         for view in views:
             await view.synced(SYNC_TIMEOUT)
         await self.queue.run()
@@ -115,11 +120,11 @@ class JobController:
         self._workload_classes.add_handler(self._class_changed)
         self._priority_classes.add_handler(self._class_changed)
 
-    def _watch(self, framework: str, view: View[dict[str, Any]]) -> None:
+    def _watch(self, framework: str, view: InformerView[dict[str, Any]]) -> None:
         view.add_index(BY_PREBUILT, _prebuilt_keys)
         view.add_handler(self._job_handler(framework))
 
-    def add_kind(self, adapter: JobKind, view: View[dict[str, Any]]) -> None:
+    def add_kind(self, adapter: JobIntegration, view: InformerView[dict[str, Any]]) -> None:
         """Manage jobs of one kind more, also those that have Workloads already. The view's informer runs elsewhere."""
         framework, resource = adapter.framework, adapter.resource
         self._adapters[framework], self._resources[framework], self._jobs[framework] = adapter, resource, view
@@ -130,7 +135,7 @@ class JobController:
             if (key := owner_key(workload, self._frameworks)) is not None and key.startswith(f"{framework}:"):
                 self.queue.add(key)
 
-    def remove_kind(self, adapter: JobKind) -> None:
+    def remove_kind(self, adapter: JobIntegration) -> None:
         """Manage jobs of this kind no more: what runs goes on, what waits goes on waiting."""
         framework, resource = adapter.framework, adapter.resource
         for known in (self._adapters, self._resources, self._jobs):
@@ -228,13 +233,13 @@ class JobController:
             self._classless.add(key)
         return again
 
-    def _measure_creation(self, job: Job, adapter: JobKind) -> None:
+    def _measure_creation(self, job: Job, adapter: JobIntegration) -> None:
         created = parse_time(job["metadata"].get("creationTimestamp"))
         if created is not None:
             CREATION_LATENCY.labels(adapter.resource.kind).observe(max(0.0, self._wall() - created))
 
     def _looks(
-        self, job: Job, adapter: JobKind, workloads: Sequence[Workload], surroundings: Surroundings
+        self, job: Job, adapter: JobIntegration, workloads: Sequence[Workload], surroundings: JobContext
     ) -> tuple[object, ...]:
         """All that a plan depends on: what is equal needs no other plan."""
         meta, options = job["metadata"], self._options
@@ -256,15 +261,15 @@ class JobController:
             prebuilt.metadata.resource_version if prebuilt else None,
         )
 
-    async def _children(self, job: Job, adapter: JobKind, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
+    async def _children(self, job: Job, adapter: JobIntegration, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
         above = as_parent(adapter)
         if above is None or not about_to_start(job, adapter, workloads):
             return []
         child = self._adapters.get(above.children)
         return [] if child is None else await children_of(self._kube, job, above, child.resource)
 
-    def _surroundings(self, job: Job, adapter: JobKind, children: list[dict[str, Any]]) -> Surroundings:
-        return Surroundings(
+    def _surroundings(self, job: Job, adapter: JobIntegration, children: list[dict[str, Any]]) -> JobContext:
+        return JobContext(
             flavors=self._flavors.objects,
             workload_priority_classes=self._workload_classes.objects,
             priority_classes=self._priority_classes.objects,

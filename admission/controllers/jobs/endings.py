@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from admission.controllers import conditions
 from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.jobs.actions import NOTHING, DeleteJob, Plan
+from admission.controllers.jobs.actions import NOTHING, DeleteJob, JobPlan
 from admission.controllers.jobs.surroundings import JobOptions
-from admission.integrations.base import Finish
+from admission.integrations.base import JobResult
 from api import names
 from api.meta import find_condition, is_true, parse_time
 from api.workloads import Workload
@@ -41,7 +41,7 @@ def check_messages(workload: Workload, *, each_pod: bool = False) -> tuple[Plann
     return (PlannedEvent("UpdatedAdmissionCheck", "; ".join(told), each_pod=each_pod),) if told else ()
 
 
-def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float) -> Plan:
+def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float) -> JobPlan:
     """The plan for Workloads whose job is gone or going: finished, so that their quota returns, and free to go."""
     result = NOTHING
     for workload in workloads:
@@ -53,7 +53,7 @@ def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float
     return result
 
 
-def plan_ended(workloads: Sequence[Workload], end: Finish, now: float) -> Plan:
+def plan_ended(workloads: Sequence[Workload], end: JobResult, now: float) -> JobPlan:
     """The Workload follows its job in two steps: Finished, and when that is seen, without its finalizer."""
     result = NOTHING
     for workload in workloads:
@@ -74,8 +74,8 @@ def kept_until(workload: Workload, options: JobOptions) -> float | None:
     return (parse_time(eviction.last_transition_time) or 0.0) + options.deactivated_kept
 
 
-def stop_keeping(made: Plan, left: float) -> Plan:
+def stop_keeping(made: JobPlan, left: float) -> JobPlan:
     """With the job's end after so many seconds."""
     if left > 0:
-        return Plan(made.actions, made.events, left, made.note)
+        return JobPlan(made.actions, made.events, left, made.note)
     return made.then(DeleteJob((PlannedEvent("Deleted", "Deleted job: deactivation retention period expired"),)))

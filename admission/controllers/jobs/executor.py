@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.jobs.actions import Action, DeleteJob, PatchChild, PatchJob, Plan
-from admission.controllers.jobs.views import Latest
+from admission.controllers.jobs.actions import Action, DeleteJob, JobPlan, PatchChild, PatchJob
+from admission.controllers.jobs.views import MutationCache
 from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
@@ -35,13 +35,15 @@ class Executor:
         kube: Kube,
         recorder: Recorder,
         resources: Mapping[str, Resource],
-        jobs: Latest[dict[str, Any]],
+        jobs: MutationCache[dict[str, Any]],
         workloads: WorkloadWriter,
     ) -> None:
         self._kube, self._recorder, self._resources = kube, recorder, resources
         self._jobs, self._workloads = jobs, workloads
 
-    async def perform(self, key: str, kind: JobKind | None, job: dict[str, Any] | None, made: Plan) -> float | None:
+    async def perform(
+        self, key: str, kind: JobIntegration | None, job: dict[str, Any] | None, made: JobPlan
+    ) -> float | None:
         """Seconds after which to look again, as the plan says or because it was cut short. Raises other ApiErrors.
 
         `key` is the job's among all kinds; without a job only actions on Workloads are possible.
@@ -68,7 +70,7 @@ class Executor:
             for event in events:
                 self._recorder.record(ref, event.type, event.reason, event.message)
 
-    async def _do(self, key: str, kind: JobKind | None, job: dict[str, Any] | None, action: Action) -> None:
+    async def _do(self, key: str, kind: JobIntegration | None, job: dict[str, Any] | None, action: Action) -> None:
         match action:
             case PatchJob(patch=patch) if kind and job:
                 namespace, name = split_key(key.partition(":")[2])

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
-from admission.controllers.jobs.views import BY_JOB, View, job_key, job_owner, owner_uid
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.controllers.jobs.views import BY_JOB, InformerView, job_key, job_owner, owner_uid
 from admission.controllers.jobs.workload import is_managed
-from admission.integrations.base import Job, JobKind, Parent, as_parent
+from admission.integrations.base import Job, JobIntegration, JobWithChildren, as_parent
 from admission.integrations.parts import fault_of_part
 from api import names
 from api.kube.client import Kube
@@ -24,20 +24,20 @@ _DEEPEST: Final = 8
 """Jobs above one another that are looked at: owners may name each other in a circle."""
 
 
-class Family:
+class JobAncestors:
     """See the module. `adapters` and `jobs` by framework."""
 
     def __init__(
         self,
-        adapters: Mapping[str, JobKind],
-        jobs: Mapping[str, View[dict[str, Any]]],
-        workloads: View[Workload],
+        adapters: Mapping[str, JobIntegration],
+        jobs: Mapping[str, InformerView[dict[str, Any]]],
+        workloads: InformerView[Workload],
         options: JobOptions,
     ) -> None:
         self._adapters, self._jobs, self._workloads = adapters, jobs, workloads
         self._options = options
 
-    def ancestor_admitted(self, job: Job, adapter: JobKind, depth: int = 0) -> bool | None:
+    def ancestor_admitted(self, job: Job, adapter: JobIntegration, depth: int = 0) -> bool | None:
         """Whether the topmost managed job above this one is admitted; None where there is none."""
         owner = job_owner(job)
         framework = self._framework(owner) if owner else None
@@ -50,7 +50,7 @@ class Family:
         if fault_of_part(job, adapter, parent, kind):
             return None  # anybody may name any owner
         above = self.ancestor_admitted(parent, kind, depth + 1)
-        if above is not None or not is_managed(parent, Surroundings(options=self._options)):
+        if above is not None or not is_managed(parent, JobContext(options=self._options)):
             return above
         owned = self._workloads.by_index(BY_JOB, job_key(framework, key))
         return any(is_true(w.status.conditions, names.ADMITTED) for w in owned if owner_uid(w) == owner.uid)
@@ -66,7 +66,7 @@ class Family:
         return name if same else None
 
 
-def about_to_start(job: Job, kind: JobKind, workloads: Sequence[Workload]) -> bool:
+def about_to_start(job: Job, kind: JobIntegration, workloads: Sequence[Workload]) -> bool:
     """Whether the next step of a job with child jobs may be its start: what these carry of an earlier one counts then."""
     if as_parent(kind) is None or not kind.is_suspended(job):
         return False
@@ -74,7 +74,7 @@ def about_to_start(job: Job, kind: JobKind, workloads: Sequence[Workload]) -> bo
     return any(is_true(state, names.ADMITTED) and not is_true(state, names.EVICTED) for state in states)
 
 
-async def children_of(kube: Kube, job: Job, kind: Parent, resource: Resource) -> list[dict[str, Any]]:
+async def children_of(kube: Kube, job: Job, kind: JobWithChildren, resource: Resource) -> list[dict[str, Any]]:
     """The child jobs (of that resource) of a kind that has them, as they are now. Raises ApiErrors."""
     meta = job["metadata"]
     page = await kube.list(resource, meta.get("namespace"), label_selector=f"{kind.children_label}={meta['name']}")

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.jobs.actions import NOTHING, PatchJob, Plan
+from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
 from admission.controllers.jobs.endings import (
     check_messages,
     declared_finished,
@@ -39,7 +39,7 @@ from admission.controllers.jobs.fit import (
 )
 from admission.controllers.jobs.ready import with_pods_ready, with_reclaimable
 from admission.controllers.jobs.start import host_left, is_unstarted, plan_overlooked, plan_start
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
     adopted,
@@ -51,7 +51,7 @@ from admission.controllers.jobs.workload import (
     spec_patch,
     wanted_spec,
 )
-from admission.integrations.base import Job, JobKind
+from admission.integrations.base import Job, JobIntegration
 from api import names
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true
@@ -60,7 +60,9 @@ from api.workloads import Workload
 NOT_ADMITTED = "Not admitted by cluster queue"
 
 
-def plan(job: Job, kind: JobKind, workloads: Sequence[Workload], surroundings: Surroundings, now: float) -> Plan:
+def plan(
+    job: Job, kind: JobIntegration, workloads: Sequence[Workload], surroundings: JobContext, now: float
+) -> JobPlan:
     """The plan for a job that exists; `workloads` are those it owns. `now` in epoch seconds."""
     if (job.get("metadata") or {}).get("deletionTimestamp"):
         return plan_orphaned(workloads, surroundings.options, now)
@@ -69,39 +71,39 @@ def plan(job: Job, kind: JobKind, workloads: Sequence[Workload], surroundings: S
     if not is_managed(job, surroundings):
         return NOTHING
     try:
-        planner = _Planner(job, kind, surroundings, now)
+        planner = _JobPlanner(job, kind, surroundings, now)
     except InvalidObject as error:
         return _unreadable(job, kind, error)
     return planner.plan(workloads)
 
 
-def _plan_child(job: Job, kind: JobKind, admitted: bool) -> Plan:
+def _plan_child(job: Job, kind: JobIntegration, admitted: bool) -> JobPlan:
     """A child runs when its managed ancestor is admitted; its templates are the ancestor's affair."""
     patch = None if admitted or kind.is_suspended(job) else kind.stop(job, None)
     message = "Kueue managed child job suspended"
-    return Plan((PatchJob(patch, (PlannedEvent("Suspended", message),)),)) if patch else NOTHING
+    return JobPlan((PatchJob(patch, (PlannedEvent("Suspended", message),)),)) if patch else NOTHING
 
 
-def _unreadable(job: Job, kind: JobKind, error: InvalidObject) -> Plan:
+def _unreadable(job: Job, kind: JobIntegration, error: InvalidObject) -> JobPlan:
     """No Workload can be made of the job; it must not run for that."""
     patch = None if kind.is_suspended(job) else kind.stop(job, None)
     stop = (PatchJob(patch, (PlannedEvent("Stopped", NOT_ADMITTED),)),) if patch else ()
-    return Plan(stop, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
+    return JobPlan(stop, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
 
 
-def _with_class_missing(made: Plan, error: PriorityClassMissing) -> Plan:
+def _with_class_missing(made: JobPlan, error: PriorityClassMissing) -> JobPlan:
     event = PlannedEvent(f"{error.kind}NotFound", str(error), "Warning")
-    return Plan(made.actions, (*made.events, event), made.again_in, str(error))
+    return JobPlan(made.actions, (*made.events, event), made.again_in, str(error))
 
 
-class _Planner:
+class _JobPlanner:
     """One plan in the making."""
 
-    def __init__(self, job: Job, kind: JobKind, surroundings: Surroundings, now: float) -> None:
+    def __init__(self, job: Job, kind: JobIntegration, surroundings: JobContext, now: float) -> None:
         self._job, self._kind, self._surroundings, self._now = job, kind, surroundings, now
         self._pod_sets = kind.pod_sets(job, topology=surroundings.options.topology)
 
-    def plan(self, workloads: Sequence[Workload]) -> Plan:
+    def plan(self, workloads: Sequence[Workload]) -> JobPlan:
         key = prebuilt_key(self._job)
         prebuilt = self._surroundings.workloads.get(key) if key else None
         if end := self._kind.finished(self._job):
@@ -141,7 +143,7 @@ class _Planner:
         admitted = is_true(workload.status.conditions, names.ADMITTED)
         return admitted and not self._kind.is_suspended(self._job)
 
-    def _none_fits(self, workloads: Sequence[Workload]) -> Plan:
+    def _none_fits(self, workloads: Sequence[Workload]) -> JobPlan:
         if not workloads:
             stop, _ = self._stopped(None, "Missing Workload; unable to restore pod templates")
             return self._created(stop)
@@ -156,7 +158,7 @@ class _Planner:
             return stop
         return stop.then(*self._deleted(workloads, "").actions)
 
-    def _created(self, stop: Plan) -> Plan:
+    def _created(self, stop: JobPlan) -> JobPlan:
         try:
             workload = composed(self._job, self._kind, self._surroundings)
         except PriorityClassMissing as error:
@@ -170,7 +172,7 @@ class _Planner:
         going = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
         return self._at_rest() and not reserved and not going
 
-    def _corrected(self, workload: Workload) -> Plan:
+    def _corrected(self, workload: Workload) -> JobPlan:
         """The Workload made to follow its job, all of it."""
         try:
             asked = workload.spec.pod_sets
@@ -185,10 +187,10 @@ class _Planner:
         if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
             text = f"Updated workload priority class: {workload.key}"
         told = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
-        return Plan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
+        return JobPlan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
 
-    def _deleted(self, workloads: Sequence[Workload], note: str) -> Plan:
-        result = Plan(note=note)
+    def _deleted(self, workloads: Sequence[Workload], note: str) -> JobPlan:
+        result = JobPlan(note=note)
         for workload in workloads:
             result = result.then(*let_go(workload))
             if not workload.metadata.deletion_timestamp:
@@ -196,33 +198,33 @@ class _Planner:
                 result = result.then(DeleteWorkload(workload, (event,)))
         return result
 
-    def _prebuilt(self, workload: Workload | None) -> Plan:
+    def _prebuilt(self, workload: Workload | None) -> JobPlan:
         if workload is None:
             told = PlannedEvent(
                 "PrebuiltWorkloadNotFound", f'prebuilt Workload "{prebuilt_key(self._job)}" not found', "Warning"
             )
             stop = self._stopped(None, "missing workload")[0]
-            return self._with_note(Plan(stop.actions, (*stop.events, told)), "prebuilt workload not found")
+            return self._with_note(JobPlan(stop.actions, (*stop.events, told)), "prebuilt workload not found")
         own = owner_reference(self._job, self._kind)
         if any(owner.controller and owner.uid != own.uid for owner in workload.metadata.owner_references):
             return self._with_note(self._stopped(None, "missing workload")[0], "prebuilt workload not found")
         adopt = adopted(workload, own)
         if similar_pod_sets(self._pod_sets, workload.spec.pod_sets) or self._fits(workload):
             rest = self._with_workload(workload, correct=False)
-            return Plan((*adopt, *rest.actions), rest.events, rest.again_in, rest.note)
+            return JobPlan((*adopt, *rest.actions), rest.events, rest.again_in, rest.note)
         message = "The prebuilt workload is out of sync with its user job"
         stop, _ = self._stopped(None, "missing workload")
         if not is_true(workload.status.conditions, names.FINISHED):
             stop = stop.then(finish(workload, names.FinishedReason.OUT_OF_SYNC, message, self._now))
-        return self._with_note(Plan((*adopt, *stop.actions)), "prebuilt workload not found")
+        return self._with_note(JobPlan((*adopt, *stop.actions)), "prebuilt workload not found")
 
     @staticmethod
-    def _with_note(made: Plan, note: str) -> Plan:
-        return Plan(made.actions, made.events, made.again_in, note)
+    def _with_note(made: JobPlan, note: str) -> JobPlan:
+        return JobPlan(made.actions, made.events, made.again_in, note)
 
     # ---- what to do with it
 
-    def _with_workload(self, workload: Workload, *, correct: bool) -> Plan:
+    def _with_workload(self, workload: Workload, *, correct: bool) -> JobPlan:
         state = workload.status.conditions
         if is_true(state, names.FINISHED):
             stop, at_rest = self._stopped(workload, NOT_ADMITTED)
@@ -231,7 +233,7 @@ class _Planner:
             stop, at_rest = self._stopped(workload, "Workload is deleted")
             return stop.then(*let_go(workload)) if at_rest else stop
         if ready := self._observed(workload):
-            return Plan((ready,))
+            return JobPlan((ready,))
         if is_true(state, names.EVICTED) and (leaving := self._evicted(workload)) is not None:
             return leaving
         if self._lost_admission(workload):
@@ -242,7 +244,7 @@ class _Planner:
             return self._admitted(workload)
         if not self._kind.is_suspended(self._job):
             return self._stopped(workload, NOT_ADMITTED)[0]
-        return Plan(events=check_messages(workload))
+        return JobPlan(events=check_messages(workload))
 
     def _observed(self, workload: Workload) -> SetStatus | None:
         """What the job's pods say about the Workload, where that is asked for."""
@@ -254,7 +256,7 @@ class _Planner:
             status = with_pods_ready(status, self._kind.pods_ready(self._job), self._now, generation)
         return SetStatus(workload, status) if status is not workload.status else None
 
-    def _evicted(self, workload: Workload) -> Plan | None:
+    def _evicted(self, workload: Workload) -> JobPlan | None:
         """Quota goes back only when the job's pods are gone and its templates are its own again; None when it has."""
         eviction = find_condition(workload.status.conditions, names.EVICTED)
         stop, at_rest = self._stopped(workload, eviction.message if eviction else "")
@@ -269,7 +271,7 @@ class _Planner:
             return stop_keeping(stop, kept - self._now)
         return stop if stop.actions else None
 
-    def _followed(self, workload: Workload) -> Plan:
+    def _followed(self, workload: Workload) -> JobPlan:
         """Queue, class and time limit follow a suspended job; the class of a Workload also later, with its quota."""
         if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return self._corrected(workload) if self._at_rest() else NOTHING
@@ -281,9 +283,9 @@ class _Planner:
             return _with_class_missing(NOTHING, PriorityClassMissing("WorkloadPriorityClass", label))
         patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
         event = PlannedEvent("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
-        return Plan((PatchWorkload(workload, patch, (event,)),))
+        return JobPlan((PatchWorkload(workload, patch, (event,)),))
 
-    def _admitted(self, workload: Workload) -> Plan:
+    def _admitted(self, workload: Workload) -> JobPlan:
         """Started, or else running as it was started, not because another client unsuspended it while it was being admitted.
 
         A job whose template names a host that failed keeps its admission, and starts anew with what that says now.
@@ -303,10 +305,10 @@ class _Planner:
     def _at_rest(self) -> bool:
         return self._kind.is_suspended(self._job) and not self._kind.is_active(self._job)
 
-    def _stopped(self, workload: Workload | None, message: str) -> tuple[Plan, bool]:
+    def _stopped(self, workload: Workload | None, message: str) -> tuple[JobPlan, bool]:
         """The next step to a suspended job with its own templates, and whether that is the last one."""
         patch = self._kind.stop(self._job, workload.spec.pod_sets if workload else None)
         if patch is None:
             return NOTHING, self._at_rest()
         told = () if self._kind.is_suspended(self._job) else (PlannedEvent("Stopped", message),)
-        return Plan((PatchJob(patch, told),)), self._at_rest()
+        return JobPlan((PatchJob(patch, told),)), self._at_rest()

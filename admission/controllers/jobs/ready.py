@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admission.controllers.conditions import with_condition
-from admission.integrations.base import Job, JobKind, as_reclaiming
+from admission.integrations.base import Job, JobIntegration, as_reclaiming
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, PODS_READY, PodsReadyReason
 from api.workloads import WorkloadStatus
@@ -33,7 +33,7 @@ def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation:
     return with_condition(status, PODS_READY, value, reason, message, now, generation)
 
 
-def with_reclaimable(status: WorkloadStatus, kind: JobKind, job: Job) -> WorkloadStatus:
+def with_reclaimable(status: WorkloadStatus, kind: JobIntegration, job: Job) -> WorkloadStatus:
     """The status with the pods that are done; it never falls while the quota is reserved."""
     telling = as_reclaiming(kind)
     if telling is None or not is_true(status.conditions, ADMITTED):

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from admission.controllers.actions import PlannedEvent
-from admission.controllers.jobs.actions import NOTHING, PatchChild, PatchJob, Plan
+from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchChild, PatchJob
 from admission.controllers.jobs.endings import finish
 from admission.controllers.jobs.fit import same_templates, unfinished_start
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
-from admission.controllers.jobs.surroundings import Surroundings
-from admission.integrations.base import Job, JobKind, as_overlookable, as_parent, patch_between
+from admission.controllers.jobs.surroundings import JobContext
+from admission.integrations.base import Job, JobIntegration, as_overlookable, as_parent, patch_between
 from admission.integrations.podset import PodSetConflict, PodSetInfo
 from api import names
 from api.assignment import decode
@@ -26,21 +26,21 @@ WAKE_AFTER: Final = 330.0
 for meanwhile is lost on it (kubernetes/kubernetes#142142)."""
 
 
-def plan_start(job: Job, kind: JobKind, workload: Workload, surroundings: Surroundings, now: float) -> Plan:
+def plan_start(job: Job, kind: JobIntegration, workload: Workload, surroundings: JobContext, now: float) -> JobPlan:
     """One patch with all that the admission gives; what cannot be merged in ends the Workload."""
     try:
         infos = _infos(kind, workload, surroundings)
         patch = kind.start(job, infos)
     except (PodSetConflict, InvalidObject) as error:
-        return Plan((finish(workload, names.FinishedReason.FAILED_TO_START, str(error), now),), note=str(error))
+        return JobPlan((finish(workload, names.FinishedReason.FAILED_TO_START, str(error), now),), note=str(error))
     except FlavorMissing as error:
-        return Plan(again_in=FLAVOR_RETRY, note=str(error))
+        return JobPlan(again_in=FLAVOR_RETRY, note=str(error))
     queue = workload.status.admission.cluster_queue if workload.status.admission else ""
     start = PatchJob(patch, (PlannedEvent("Started", f"Admitted by clusterQueue {queue}"),))
-    return Plan((*_cleaned_children(job, kind, infos, surroundings), start))
+    return JobPlan((*_cleaned_children(job, kind, infos, surroundings), start))
 
 
-def plan_overlooked(job: Job, kind: JobKind, workload: Workload, now: float) -> Plan:
+def plan_overlooked(job: Job, kind: JobIntegration, workload: Workload, now: float) -> JobPlan:
     """A change of the job, so that its own controller looks at it, where that has not begun with it for too long."""
     overlookable = as_overlookable(kind)
     since = overlookable.overlooked_since(job) if overlookable else None
@@ -51,11 +51,11 @@ def plan_overlooked(job: Job, kind: JobKind, workload: Workload, now: float) -> 
     admitted, woken = admission.last_transition_time if admission else None, annotations.get(names.WOKEN_AT)
     left = max(since, _time(admitted), _time(woken)) + WAKE_AFTER - now
     if left > 0:
-        return Plan(again_in=left)
+        return JobPlan(again_in=left)
     text = f"Not begun by its own controller within {WAKE_AFTER:.0f} s of its start; changed, so that it is looked at"
     noted = {**meta, "annotations": {**annotations, names.WOKEN_AT: rfc3339(now)}}
     patch = patch_between(job, {**job, "metadata": noted}) or {}
-    return Plan((PatchJob(patch, (PlannedEvent("Woken", text, "Warning"),)),), again_in=WAKE_AFTER)
+    return JobPlan((PatchJob(patch, (PlannedEvent("Woken", text, "Warning"),)),), again_in=WAKE_AFTER)
 
 
 def _time(text: str | None) -> float:
@@ -66,7 +66,7 @@ def _time(text: str | None) -> float:
         return 0.0
 
 
-def _infos(kind: JobKind, workload: Workload, surroundings: Surroundings) -> tuple[PodSetInfo, ...]:
+def _infos(kind: JobIntegration, workload: Workload, surroundings: JobContext) -> tuple[PodSetInfo, ...]:
     """Child jobs keep what an earlier start gave them, so a domain that is named there could contradict the next one."""
     options = surroundings.options
     if as_parent(kind) is not None:
@@ -75,7 +75,7 @@ def _infos(kind: JobKind, workload: Workload, surroundings: Surroundings) -> tup
 
 
 def _cleaned_children(
-    job: Job, kind: JobKind, infos: Sequence[PodSetInfo], surroundings: Surroundings
+    job: Job, kind: JobIntegration, infos: Sequence[PodSetInfo], surroundings: JobContext
 ) -> Iterator[PatchChild]:
     """Child jobs freed of what an earlier start left on them."""
     above = as_parent(kind)
@@ -87,7 +87,9 @@ def _cleaned_children(
             yield PatchChild(above.children, child, patch)
 
 
-def is_unstarted(running: tuple[PodSet, ...], kind: JobKind, workload: Workload, surroundings: Surroundings) -> bool:
+def is_unstarted(
+    running: tuple[PodSet, ...], kind: JobIntegration, workload: Workload, surroundings: JobContext
+) -> bool:
     """Whether a job runs in its own shape although its admission gives it more."""
     if not same_templates(running, workload.spec.pod_sets):
         return False

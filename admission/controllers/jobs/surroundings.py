@@ -39,7 +39,7 @@ DEFAULTS: Final = JobOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class JobContext:
     """`priority_classes` are decoded scheduling.k8s.io/v1 objects; `workloads` by key, for prebuilt ones; `children` are
     the job's child jobs, of a kind that has them.
 

@@ -23,7 +23,7 @@ BY_JOB = "job"
 BY_PREBUILT = "prebuilt"
 
 
-class View(Protocol[T]):
+class InformerView(Protocol[T]):
     """What is used of an informer."""
 
     @property
@@ -47,7 +47,7 @@ class View(Protocol[T]):
         """Until the first list is there."""
 
 
-class Latest(Generic[T]):
+class MutationCache(Generic[T]):
     """The answers to our writes, by key, for as long as they are newer than the copies."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Latest(Generic[T]):
         self._answers.pop(key, None)
 
 
-class Expected:
+class ExpectedWorkloads:
     """Workloads that were created and not seen yet, by the job they belong to. `patience` in seconds."""
 
     def __init__(self, patience: float, clock: Callable[[], float]) -> None:

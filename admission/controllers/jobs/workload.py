@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from admission.controllers.actions import PatchWorkload
 from admission.controllers.jobs.fit import normal
-from admission.controllers.jobs.surroundings import Surroundings
-from admission.integrations.base import Job, JobKind, as_prioritized
+from admission.controllers.jobs.surroundings import JobContext
+from admission.integrations.base import Job, JobIntegration, as_prioritized
 from admission.integrations.names import workload_name
 from api import names
 from api.errors import StowageError
@@ -42,7 +42,7 @@ def annotations_of(job: Job) -> Mapping[str, str]:
     return (job.get("metadata") or {}).get("annotations") or {}
 
 
-def owner_reference(job: Job, kind: JobKind) -> OwnerReference:
+def owner_reference(job: Job, kind: JobIntegration) -> OwnerReference:
     """The reference that makes the job the controller of its Workload."""
     meta = job["metadata"]
     return OwnerReference(
@@ -55,7 +55,7 @@ def owner_reference(job: Job, kind: JobKind) -> OwnerReference:
     )
 
 
-def is_managed(job: Job, surroundings: Surroundings) -> bool:
+def is_managed(job: Job, surroundings: JobContext) -> bool:
     """Whether the job is ours to admit: it names a queue, or jobs without one are ours too, in a managed namespace."""
     options, namespace = surroundings.options, (job.get("metadata") or {}).get("namespace") or ""
     named = bool(labels_of(job).get(names.QUEUE_NAME_LABEL))
@@ -68,7 +68,7 @@ def prebuilt_key(job: Job) -> str | None:
     return object_key((job.get("metadata") or {}).get("namespace"), name) if name else None
 
 
-def composed(job: Job, kind: JobKind, surroundings: Surroundings) -> Workload:
+def composed(job: Job, kind: JobIntegration, surroundings: JobContext) -> Workload:
     """A new Workload for the job. Raises InvalidObject for a job that cannot be read, PriorityClassMissing."""
     meta, options = job["metadata"], surroundings.options
     uid = meta.get("uid", "")
@@ -90,22 +90,22 @@ def uid_label(uid: str) -> dict[str, str]:
     return {names.JOB_UID_LABEL: uid} if _LABEL_VALUE.fullmatch(uid) else {}
 
 
-def copied_annotations(job: Job, surroundings: Surroundings) -> dict[str, str]:
+def copied_annotations(job: Job, surroundings: JobContext) -> dict[str, str]:
     """The job's annotations that its Workload carries too."""
     more = surroundings.options.annotation_keys_to_copy
     return {k: v for k, v in annotations_of(job).items() if k in _COPIED or k in more or k.startswith(_COPIED_PREFIX)}
 
 
-def copied_labels(given: Mapping[str, str], surroundings: Surroundings) -> dict[str, str]:
+def copied_labels(given: Mapping[str, str], surroundings: JobContext) -> dict[str, str]:
     """The labels that a Workload takes over."""
     return {key: given[key] for key in surroundings.options.label_keys_to_copy if key in given}
 
 
 def wanted_spec(
     job: Job,
-    kind: JobKind | None,
+    kind: JobIntegration | None,
     pod_sets: tuple[PodSet, ...],
-    surroundings: Surroundings,
+    surroundings: JobContext,
     now: WorkloadSpec | None = None,
 ) -> WorkloadSpec:
     """The spec that the job asks for; `now` is its Workload's, if there. Raises PriorityClassMissing.
@@ -133,9 +133,9 @@ def max_execution_seconds(job: Job) -> int | None:
 
 def resolved_priority(
     job: Job,
-    kind: JobKind | None,
+    kind: JobIntegration | None,
     pod_sets: tuple[PodSet, ...],
-    surroundings: Surroundings,
+    surroundings: JobContext,
     now: WorkloadSpec | None = None,
 ) -> tuple[PriorityClassRef | None, int | None]:
     """WorkloadPriorityClass of the label, else the job's own class, the first template's, the cluster's default, 0.
@@ -157,14 +157,14 @@ def resolved_priority(
     return _of_pod_class(name, surroundings)
 
 
-def _of_workload_class(name: str, surroundings: Surroundings) -> tuple[PriorityClassRef, int]:
+def _of_workload_class(name: str, surroundings: JobContext) -> tuple[PriorityClassRef, int]:
     found = surroundings.workload_priority_classes.get(name)
     if found is None:
         raise PriorityClassMissing("WorkloadPriorityClass", name)
     return PriorityClassRef(group=names.GROUP, kind="WorkloadPriorityClass", name=name), found.value
 
 
-def _of_pod_class(name: str, surroundings: Surroundings) -> tuple[PriorityClassRef | None, int]:
+def _of_pod_class(name: str, surroundings: JobContext) -> tuple[PriorityClassRef | None, int]:
     classes = surroundings.priority_classes
     if not name:
         name = next((key for key, value in sorted(classes.items()) if value.get("globalDefault")), "")

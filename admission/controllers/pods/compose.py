@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import PlannedEvent
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.jobs.workload import (
     adopted,
     copied_annotations,
@@ -33,7 +33,7 @@ from api.workloads import PodSet, Workload, WorkloadSpec
 MAX_OWNERS: Final = 256
 
 
-def composed(unit: PodUnit, owners: Sequence[QueuedPod], surroundings: Surroundings) -> Workload:
+def composed(unit: PodUnit, owners: Sequence[QueuedPod], surroundings: JobContext) -> Workload:
     """A new Workload. Raises InvalidObject for pods that cannot be read or do not go together, PriorityClassMissing."""
     meta = unit.first.metadata
     fields: dict[str, Any] = {"namespace": meta.namespace, "finalizers": (names.IN_USE_FINALIZER,)}
@@ -54,14 +54,14 @@ def composed(unit: PodUnit, owners: Sequence[QueuedPod], surroundings: Surroundi
     return Workload(metadata=ObjectMeta(**fields), spec=spec_of(unit, pod_sets, surroundings))
 
 
-def _copied_labels(unit: PodUnit, surroundings: Surroundings) -> dict[str, str]:
+def _copied_labels(unit: PodUnit, surroundings: JobContext) -> dict[str, str]:
     """What the Workload takes over of its pods. Raises UnlikePods where they contradict each other."""
     return _common(
         unit, "label", [(pod, copied_labels(pod.labels, surroundings)) for pod in unit.counting or unit.pods]
     )
 
 
-def _copied_annotations(unit: PodUnit, surroundings: Surroundings) -> dict[str, str]:
+def _copied_annotations(unit: PodUnit, surroundings: JobContext) -> dict[str, str]:
     """Likewise; those that are ours stand on the first pod."""
     keys = surroundings.options.annotation_keys_to_copy
     said = [
@@ -83,7 +83,7 @@ def _common(unit: PodUnit, what: str, said: Iterable[tuple[QueuedPod, Mapping[st
 
 
 def spec_of(
-    unit: PodUnit, pod_sets: tuple[PodSet, ...], surroundings: Surroundings, now: WorkloadSpec | None = None
+    unit: PodUnit, pod_sets: tuple[PodSet, ...], surroundings: JobContext, now: WorkloadSpec | None = None
 ) -> WorkloadSpec:
     """The spec that the pods ask for; `now` is their Workload's, if there. Raises PriorityClassMissing."""
     spec = wanted_spec(unit.as_job(), None, pod_sets, surroundings, now)

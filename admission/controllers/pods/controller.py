@@ -19,8 +19,8 @@ import msgspec
 
 from admission.controllers.actions import PlannedEvent
 from admission.controllers.jobs.changes import has_turned
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
-from admission.controllers.jobs.views import Expected, Latest, View, controller_of
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.controllers.jobs.views import ExpectedWorkloads, InformerView, MutationCache, controller_of
 from admission.controllers.pods.actions import PodGroupPlan
 from admission.controllers.pods.changes import is_fresh, is_nothing, is_step
 from admission.controllers.pods.executor import PodExecutor
@@ -87,10 +87,10 @@ class PodController:
         self,
         kube: Kube,
         pods: PodView,
-        workloads: View[Workload],
-        flavors: View[ResourceFlavor],
-        workload_priority_classes: View[WorkloadPriorityClass],
-        priority_classes: View[dict[str, Any]],
+        workloads: InformerView[Workload],
+        flavors: InformerView[ResourceFlavor],
+        workload_priority_classes: InformerView[WorkloadPriorityClass],
+        priority_classes: InformerView[dict[str, Any]],
         recorder: Recorder,
         *,
         gangs: PodGroups | None = None,
@@ -104,8 +104,8 @@ class PodController:
         self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
         self._gangs = gangs or PodGroups({})
         self._options = options or JobOptions()
-        self._latest: Latest[Workload] = Latest()
-        self._expected = Expected(EXPECTATION, wall)
+        self._latest: MutationCache[Workload] = MutationCache()
+        self._expected = ExpectedWorkloads(EXPECTATION, wall)
         self._going = PodsBeingDeleted()
         writer = WorkloadWriter(kube, self._latest, self._expected)
         self._read = read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
@@ -121,7 +121,7 @@ class PodController:
 
     async def run(self) -> None:
         """Until cancelled. The informers run elsewhere."""
-        views: list[View[Any]] = [
+        views: list[InformerView[Any]] = [
             self._pods,
             self._workloads,
             self._flavors,
@@ -313,8 +313,8 @@ class PodController:
         }
         return plan_gang(unit, terms, workloads, lates, self._surroundings(), now)
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
+    def _surroundings(self) -> JobContext:
+        return JobContext(
             flavors=self._flavors.objects,
             workload_priority_classes=self._workload_classes.objects,
             priority_classes=self._priority_classes.objects,

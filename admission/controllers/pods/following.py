@@ -13,7 +13,7 @@ from typing import Final
 
 from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.conditions import MESSAGE_LIMIT, PODS_HELD, with_condition, without
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.jobs.workload import PriorityClassMissing, spec_patch
 from admission.controllers.pods.actions import NOTHING, PodGroupPlan
 from admission.controllers.pods.compose import priority_label, spec_of
@@ -61,7 +61,7 @@ def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -
     return made.then(SetStatus(workload, told))
 
 
-def corrected(unit: PodUnit, workload: Workload, surroundings: Surroundings) -> PodGroupPlan:
+def corrected(unit: PodUnit, workload: Workload, surroundings: JobContext) -> PodGroupPlan:
     """The Workload is of the pods that there are by now."""
     try:
         pod_sets = unit.pod_sets(topology=surroundings.options.topology)
@@ -79,7 +79,7 @@ def corrected(unit: PodUnit, workload: Workload, surroundings: Surroundings) -> 
     return PodGroupPlan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
 
 
-def followed(unit: PodUnit, workload: Workload, surroundings: Surroundings) -> PodGroupPlan:
+def followed(unit: PodUnit, workload: Workload, surroundings: JobContext) -> PodGroupPlan:
     """What of the pods' queue, class and time limit the Workload does not have yet."""
     if is_true(workload.status.conditions, names.QUOTA_RESERVED):
         return _followed_class(unit, workload, surroundings)
@@ -102,7 +102,7 @@ def _class_changed(workload: Workload) -> tuple[PlannedEvent, ...]:
     return (PlannedEvent("UpdatedWorkload", f"Updated workload priority class: {workload.key}"),)
 
 
-def _followed_class(unit: PodUnit, workload: Workload, surroundings: Surroundings) -> PodGroupPlan:
+def _followed_class(unit: PodUnit, workload: Workload, surroundings: JobContext) -> PodGroupPlan:
     if unit.priority is not None and unit.priority != workload.spec.priority:
         return PodGroupPlan((PatchWorkload(workload, {"spec": {"priority": unit.priority}}),))
     ref, label = workload.spec.priority_class_ref, priority_label(unit)

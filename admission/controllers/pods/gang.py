@@ -14,7 +14,7 @@ from typing import Final
 
 from admission.controllers.sakkara.exact import ExactGang
 from admission.controllers.timeouts import RequeueBackoff
-from admission.integrations.base import Finish
+from admission.integrations.base import JobResult
 from admission.integrations.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of
 from admission.integrations.gangplacement import alone, check_likeness, effective, said_of, together
 from admission.integrations.pod import QueuedPod
@@ -203,14 +203,14 @@ class GangUnit(PodUnit):
         """As any unit; of those that are gone the gang needs no more than its minimum."""
         return super().ready(min(wanted, self.minimum))
 
-    def finished(self) -> Finish | None:
+    def finished(self) -> JobResult | None:
         """Over when all have ended; well, if as many as the minimum succeeded."""
         if not all(pod.terminated for pod in self.pods):
             return None
         succeeded = sum(pod.succeeded for pod in self.pods)
         if succeeded >= self.minimum:
-            return Finish(f"Pods succeeded: {succeeded}/{len(self.pods)}.", True)
-        return Finish(f"Pods failed: {len(self.pods) - succeeded}/{len(self.pods)}.", False)
+            return JobResult(f"Pods succeeded: {succeeded}/{len(self.pods)}.", True)
+        return JobResult(f"Pods failed: {len(self.pods) - succeeded}/{len(self.pods)}.", False)
 
 
 @dataclass(frozen=True)

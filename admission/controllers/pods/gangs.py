@@ -27,7 +27,7 @@ from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.jobs.endings import let_go
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.pods.actions import NOTHING, Action, PodGroupPlan, ReleasePod
 from admission.controllers.pods.compose import adopt, is_group_workload
 from admission.controllers.pods.following import UNLIKE
@@ -59,7 +59,7 @@ Lates = Mapping[str, Sequence[Workload]]
 
 
 def plan_gang(
-    unit: PodUnit, terms: GangTerms, workloads: Sequence[Workload], lates: Lates, surroundings: Surroundings, now: float
+    unit: PodUnit, terms: GangTerms, workloads: Sequence[Workload], lates: Lates, surroundings: JobContext, now: float
 ) -> PodGroupPlan:
     """The plan; `workloads` bear the gang's name. `now` in epoch seconds."""
     if not surroundings.options.namespace_managed(unit.namespace):
@@ -68,7 +68,7 @@ def plan_gang(
 
 
 class _Gang:
-    def __init__(self, unit: GangUnit, terms: GangTerms, lates: Lates, surroundings: Surroundings, now: float) -> None:
+    def __init__(self, unit: GangUnit, terms: GangTerms, lates: Lates, surroundings: JobContext, now: float) -> None:
         self._unit, self._terms, self._lates = unit, terms, lates
         self._surroundings, self._now = surroundings, now
         self._joined = [pod for pod in unit.pods if lates.get(pod.key)]

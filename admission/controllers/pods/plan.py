@@ -25,7 +25,7 @@ from admission.controllers.jobs.endings import check_messages, finish, kept_unti
 from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.ready import with_pods_ready
 from admission.controllers.jobs.start import FLAVOR_RETRY
-from admission.controllers.jobs.surroundings import DEFAULTS, JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import DEFAULTS, JobContext, JobOptions
 from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key
 from admission.controllers.pods.actions import NOTHING, DeletePod, PodGroupPlan, ReleasePod, StopPod
 from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
@@ -76,7 +76,7 @@ def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = D
 
 
 def plan(
-    unit: PodUnit, workloads: Sequence[Workload], surroundings: Surroundings, now: float, rules: PodGroupOptions = RULES
+    unit: PodUnit, workloads: Sequence[Workload], surroundings: JobContext, now: float, rules: PodGroupOptions = RULES
 ) -> PodGroupPlan:
     """The plan for a unit; `workloads` bear its group's name, or have its pod as controller. `now` in epoch seconds."""
     if not surroundings.options.namespace_managed(unit.namespace):
@@ -92,7 +92,7 @@ def plan(
 class _PodGroupPlanner:
     """One plan in the making."""
 
-    def __init__(self, unit: PodUnit, surroundings: Surroundings, now: float) -> None:
+    def __init__(self, unit: PodUnit, surroundings: JobContext, now: float) -> None:
         self._unit, self._surroundings, self._now = unit, surroundings, now
 
     def plan(self, workloads: Sequence[Workload]) -> PodGroupPlan:

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from pydantic import ValidationError
 
 from admission.controllers.conditions import GANG_BOUND
-from admission.controllers.jobs.views import View
+from admission.controllers.jobs.views import InformerView
 from admission.controllers.pods.gang import GangTerms, is_gang, stopped, terms_of
 from admission.controllers.pods.groupstatus import next_status
 from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
@@ -48,7 +48,7 @@ _STOPS: Final = 10_000
 _READ: Final = ("uid", "labels", "annotations")
 """Of a PodGroup's metadata, what the terms of its gang are read from (gang.py)."""
 
-Informers = Mapping[Resource, View[dict[str, Any]]]
+Informers = Mapping[Resource, InformerView[dict[str, Any]]]
 
 
 class PodGroups:
@@ -139,7 +139,7 @@ class PodGroupController:
         kube: Kube,
         pods: PodView,
         groups: PodGroups,
-        workloads: View[Workload],
+        workloads: InformerView[Workload],
         *,
         wall: Callable[[], float] = time.time,
     ) -> None:

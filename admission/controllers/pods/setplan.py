@@ -30,7 +30,7 @@ from admission.controllers.actions import (
     SetStatus,
 )
 from admission.controllers.jobs.endings import finish, let_go
-from admission.controllers.jobs.surroundings import DEFAULTS, JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import DEFAULTS, JobContext, JobOptions
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
     adopted,
@@ -60,7 +60,7 @@ def plan_set(
     obj: Mapping[str, Any],
     workloads: Sequence[Workload],
     pods: Iterable[QueuedPod],
-    surroundings: Surroundings,
+    surroundings: JobContext,
     now: float,
     is_made: Callable[[str], bool] = lambda _: False,
     behind: Sequence[Workload] = (),
@@ -98,7 +98,7 @@ class _SetPlanner:
         kind: SetKind,
         obj: Mapping[str, Any],
         pods: Iterable[QueuedPod],
-        surroundings: Surroundings,
+        surroundings: JobContext,
         now: float,
     ) -> None:
         self._kind, self._obj, self._surroundings, self._now = kind, obj, surroundings, now

@@ -14,8 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import CreateWorkload, PlannedEvent
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
-from admission.controllers.jobs.views import Expected, Latest, View, job_key, owner_key, owner_uid
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.controllers.jobs.views import (
+    ExpectedWorkloads,
+    InformerView,
+    MutationCache,
+    job_key,
+    owner_key,
+    owner_uid,
+)
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
 from admission.controllers.pods.takeover import is_left_behind
@@ -53,11 +60,11 @@ class SetController:
     def __init__(
         self,
         kube: Kube,
-        sets: Mapping[str, View[dict[str, Any]]],
+        sets: Mapping[str, InformerView[dict[str, Any]]],
         pods: PodView,
-        workloads: View[Workload],
-        workload_priority_classes: View[WorkloadPriorityClass],
-        priority_classes: View[dict[str, Any]],
+        workloads: InformerView[Workload],
+        workload_priority_classes: InformerView[WorkloadPriorityClass],
+        priority_classes: InformerView[dict[str, Any]],
         recorder: Recorder,
         *,
         options: JobOptions | None = None,
@@ -71,8 +78,8 @@ class SetController:
         self._sets, self._pods, self._workloads = sets, pods, workloads
         self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
         self._options = options or JobOptions()
-        self._latest: Latest[Workload] = Latest()
-        self._expected = Expected(EXPECTATION, wall)
+        self._latest: MutationCache[Workload] = MutationCache()
+        self._expected = ExpectedWorkloads(EXPECTATION, wall)
         self._writer = WorkloadWriter(kube, self._latest, self._expected)
         self._read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._slots = asyncio.Semaphore(at_once)
@@ -84,7 +91,7 @@ class SetController:
 
     async def run(self) -> None:
         """Until cancelled. The informers run elsewhere."""
-        views: list[View[Any]] = [self._pods, self._workloads, self._workload_classes, self._priority_classes]
+        views: list[InformerView[Any]] = [self._pods, self._workloads, self._workload_classes, self._priority_classes]
         for view in (*views, *self._sets.values()):
             await view.synced(SYNC_TIMEOUT)
         await self.queue.run()
@@ -178,8 +185,8 @@ class SetController:
         found = (self._latest.of(key, w) for key in keys if (w := self._workloads.objects.get(key)) is not None)
         return [workload for workload in found if is_left_behind(workload)]
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
+    def _surroundings(self) -> JobContext:
+        return JobContext(
             workload_priority_classes=self._workload_classes.objects,
             priority_classes=self._priority_classes.objects,
             workloads=self._workloads.objects,

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from admission.controllers.jobs.views import View
+from admission.controllers.jobs.views import InformerView
 from admission.controllers.status import patch_status
 from api.errors import Conflict, NotFound
 from api.foreign import bounded
@@ -79,7 +79,7 @@ def with_verdict(workload: Workload, workloads: Mapping[str, Workload], now: flo
 class GangGroupController:
     """Answers GANG_CHECK. Only the leader runs it."""
 
-    def __init__(self, kube: Kube, workloads: View[Workload], *, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, kube: Kube, workloads: InformerView[Workload], *, wall: Callable[[], float] = time.time) -> None:
         self._kube, self._workloads, self._wall = kube, workloads, wall
         self.queue = Reconciler("gang groups", self.reconcile, workers=4)
         workloads.add_index(BY_GANG, together)

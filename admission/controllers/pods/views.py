@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, Protocol
 
-from admission.controllers.jobs.views import View
+from admission.controllers.jobs.views import InformerView
 from admission.controllers.pods.compose import is_group_workload
 from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import is_waiting_for_its_seat
@@ -21,7 +21,7 @@ BY_PREBUILT: Final = "prebuilt Workload"
 POD, GROUP = "pod", "group"
 
 
-class PodView(View[QueuedPod], Protocol):
+class PodView(InformerView[QueuedPod], Protocol):
     """What is used of the informer of pods."""
 
     def count(self, name: str, value: str) -> int:

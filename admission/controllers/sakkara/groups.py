@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
-from admission.controllers.jobs.views import View
+from admission.controllers.jobs.views import InformerView
 from admission.controllers.sakkara.terms import DescribedGroup
 from api.kube.store import Change
 from api.meta import object_key
@@ -30,7 +30,7 @@ def group_key(described: ConfigMap) -> str:
 class SakkaraGroups:
     """What is seen of them."""
 
-    def __init__(self, maps: View[ConfigMap], highest: int = HIGHEST_PRIORITY) -> None:
+    def __init__(self, maps: InformerView[ConfigMap], highest: int = HIGHEST_PRIORITY) -> None:
         self._maps, self._highest = maps, highest
         self._read: LRUCache[tuple[str, str], DescribedGroup] = LRUCache(_READ)
         maps.add_index(BY_GROUP, lambda described: [group_key(described)])

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from admission.controllers.jobs.views import View
+from admission.controllers.jobs.views import InformerView
 from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups, group_key
 from admission.controllers.sakkara.output import GroupResult, result
@@ -49,7 +49,7 @@ BY_MAP: Final = "config map of group"
 _convert: Final = msgspec.json.Decoder(ConfigMap).decode
 
 
-class MemberView(View[MemberPod], Protocol):
+class MemberView(InformerView[MemberPod], Protocol):
     """What is used of the informer of members."""
 
     def count(self, name: str, value: str) -> int:
@@ -59,7 +59,7 @@ class MemberView(View[MemberPod], Protocol):
         """Takes the answer to a write."""
 
 
-class MapView(View[ConfigMap], Protocol):
+class MapView(InformerView[ConfigMap], Protocol):
     """What is used of the informer of group ConfigMaps."""
 
     def observe(self, obj: ConfigMap) -> None:
@@ -77,7 +77,7 @@ class ResultController:
         groups: SakkaraGroups,
         pods: MemberView,
         queued: PodView,
-        workloads: View[Workload],
+        workloads: InformerView[Workload],
         paths: TreePaths,
         times: SolverTimes,
         *,

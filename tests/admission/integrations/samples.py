@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.paths import Location, fields, with_value
 from api.job_kinds import PodSetRule
@@ -137,7 +137,7 @@ def _placed(kind: DeclaredJob) -> Iterator[tuple[Location, str, int, PodSetRule]
             yield at, name.lower(), 2 if rule.count and not number else 1, rule
 
 
-def sample(kind: JobKind) -> Object:
+def sample(kind: JobIntegration) -> Object:
     """The sample of a registered kind; a kind without one fails its contract here."""
     if isinstance(kind, DeclaredJob) and kind.framework not in SAMPLES:
         return declared(kind)
@@ -145,14 +145,14 @@ def sample(kind: JobKind) -> Object:
     return SAMPLES[kind.framework]()
 
 
-def counts(kind: JobKind) -> dict[str, int]:
+def counts(kind: JobIntegration) -> dict[str, int]:
     """The pods of the sample by pod set."""
     if isinstance(kind, DeclaredJob) and kind.framework not in COUNTS:
         return {name: pods for _, name, pods, _ in _placed(kind)}
     return COUNTS[kind.framework]
 
 
-def suspended(kind: JobKind, job: Object, value: bool = True) -> Object:
+def suspended(kind: JobIntegration, job: Object, value: bool = True) -> Object:
     """The job with its suspension set, as somebody does by hand."""
     found: Object = with_value(job, kind.suspend if isinstance(kind, DeclaredJob) else ("spec", "suspend"), value)
     return found

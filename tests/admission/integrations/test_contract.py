@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from admission.integrations.podset import PodSetConflict, PodSetInfo
 from admission.integrations.registry import ADAPTERS
 from api.errors import InvalidObject
@@ -17,7 +17,7 @@ KINDS = pytest.mark.parametrize("kind", ADAPTERS, ids=lambda kind: kind.framewor
 GATE = "kueue.x-k8s.io/topology"
 
 
-def infos(kind: JobKind, job: dict[str, Any], **what: Any) -> list[PodSetInfo]:
+def infos(kind: JobIntegration, job: dict[str, Any], **what: Any) -> list[PodSetInfo]:
     fields: dict[str, Any] = {
         "labels": {"kueue.x-k8s.io/podset": "p"},
         "annotations": {"kueue.x-k8s.io/workload": "w"},
@@ -28,7 +28,7 @@ def infos(kind: JobKind, job: dict[str, Any], **what: Any) -> list[PodSetInfo]:
     return [PodSetInfo(p.name, p.count, **fields) for p in kind.pod_sets(job)]
 
 
-def stopped(kind: JobKind, job: dict[str, Any], original: Any) -> dict[str, Any]:
+def stopped(kind: JobIntegration, job: dict[str, Any], original: Any) -> dict[str, Any]:
     """The job after all patches of a stop, its controller confirming the suspension in between."""
     for _ in range(5):
         patch = kind.stop(job, original)
@@ -40,17 +40,17 @@ def stopped(kind: JobKind, job: dict[str, Any], original: Any) -> dict[str, Any]
 
 
 @KINDS
-def test_pod_sets_have_names_and_counts(kind: JobKind) -> None:
+def test_pod_sets_have_names_and_counts(kind: JobIntegration) -> None:
     assert {p.name: p.count for p in kind.pod_sets(sample(kind))} == counts(kind)
 
 
 @KINDS
-def test_without_topology_there_is_no_request(kind: JobKind) -> None:
+def test_without_topology_there_is_no_request(kind: JobIntegration) -> None:
     assert all(p.topology_request is None for p in kind.pod_sets(sample(kind), topology=False))
 
 
 @KINDS
-def test_a_request_on_the_job_holds_for_each_pod_set(kind: JobKind) -> None:
+def test_a_request_on_the_job_holds_for_each_pod_set(kind: JobIntegration) -> None:
     job = sample(kind)
     job["metadata"]["annotations"] = {"kueue.x-k8s.io/require-topology": "rack"}
     requests = [p.topology_request for p in kind.pod_sets(job)]
@@ -58,7 +58,7 @@ def test_a_request_on_the_job_holds_for_each_pod_set(kind: JobKind) -> None:
 
 
 @KINDS
-def test_start_is_one_patch_that_unsuspends_and_fills_every_template(kind: JobKind) -> None:
+def test_start_is_one_patch_that_unsuspends_and_fills_every_template(kind: JobIntegration) -> None:
     job = sample(kind)
     before = copy.deepcopy(job)
     patch = kind.start(job, infos(kind, job))
@@ -76,7 +76,7 @@ def test_start_is_one_patch_that_unsuspends_and_fills_every_template(kind: JobKi
 
 
 @KINDS
-def test_what_is_there_already_is_not_added_twice(kind: JobKind) -> None:
+def test_what_is_there_already_is_not_added_twice(kind: JobIntegration) -> None:
     job = sample(kind)
     once = merged(job, kind.start(job, infos(kind, job)))
     rests = suspended(kind, once)
@@ -84,21 +84,21 @@ def test_what_is_there_already_is_not_added_twice(kind: JobKind) -> None:
 
 
 @KINDS
-def test_stop_after_start_restores_the_job_exactly(kind: JobKind) -> None:
+def test_stop_after_start_restores_the_job_exactly(kind: JobIntegration) -> None:
     job = sample(kind)
     running = merged(job, kind.start(job, infos(kind, job)))
     assert stopped(kind, running, kind.pod_sets(job))["spec"] == job["spec"]
 
 
 @KINDS
-def test_stop_without_a_workload_only_suspends(kind: JobKind) -> None:
+def test_stop_without_a_workload_only_suspends(kind: JobIntegration) -> None:
     job = sample(kind)
     running = merged(job, kind.start(job, infos(kind, job)))
     assert stopped(kind, running, None)["spec"] == suspended(kind, running)["spec"]
 
 
 @KINDS
-def test_nothing_to_stop_is_no_patch(kind: JobKind) -> None:
+def test_nothing_to_stop_is_no_patch(kind: JobIntegration) -> None:
     job = sample(kind)
     assert kind.stop(job, kind.pod_sets(job)) is None
     assert not kind.is_active(job)
@@ -113,7 +113,7 @@ def test_nothing_to_stop_is_no_patch(kind: JobKind) -> None:
         pytest.param("annotations", {"annotations": {"team": "b"}}, id="annotations"),
     ],
 )
-def test_a_conflict_names_field_and_key(kind: JobKind, field: str, what: dict[str, Any]) -> None:
+def test_a_conflict_names_field_and_key(kind: JobIntegration, field: str, what: dict[str, Any]) -> None:
     job = sample(kind)
     with pytest.raises(PodSetConflict, match=f"conflict for {field}: conflict for key=") as caught:
         kind.start(job, infos(kind, job, **what))
@@ -121,7 +121,7 @@ def test_a_conflict_names_field_and_key(kind: JobKind, field: str, what: dict[st
 
 
 @KINDS
-def test_stale_marks_of_our_own_are_written_over(kind: JobKind) -> None:
+def test_stale_marks_of_our_own_are_written_over(kind: JobIntegration) -> None:
     job = sample(kind)
     copied = merged(job, kind.start(job, infos(kind, job)))
     copied = suspended(kind, copied)
@@ -131,13 +131,13 @@ def test_stale_marks_of_our_own_are_written_over(kind: JobKind) -> None:
 
 
 @KINDS
-def test_infos_for_other_pod_sets_are_refused(kind: JobKind) -> None:
+def test_infos_for_other_pod_sets_are_refused(kind: JobIntegration) -> None:
     with pytest.raises(InvalidObject, match=r"podSetAssignments.*'stranger'"):
         kind.start(sample(kind), [PodSetInfo("stranger", 1)])
 
 
 @KINDS
-def test_a_running_job_is_neither_finished_nor_ready(kind: JobKind) -> None:
+def test_a_running_job_is_neither_finished_nor_ready(kind: JobIntegration) -> None:
     job = sample(kind)
     assert kind.finished(job) is None
     assert not kind.pods_ready(job)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.base import Finish
+from admission.integrations.base import JobResult
 from admission.integrations.job import BatchJob
 from admission.integrations.podset import PodSetInfo
 from tests.admission.integrations.samples import batch_job, merged
@@ -74,12 +74,12 @@ def test_suspension_and_template_never_go_in_one_patch() -> None:
     [
         pytest.param([], None, id="none"),
         pytest.param([{"type": "Complete", "status": "False"}], None, id="not true"),
-        pytest.param([{"type": "Complete", "status": "True", "message": "m"}], Finish("m", True), id="complete"),
-        pytest.param([{"type": "Failed", "status": "True", "message": "m"}], Finish("m", False), id="failed"),
+        pytest.param([{"type": "Complete", "status": "True", "message": "m"}], JobResult("m", True), id="complete"),
+        pytest.param([{"type": "Failed", "status": "True", "message": "m"}], JobResult("m", False), id="failed"),
         pytest.param([{"type": "FailureTarget", "status": "True"}], None, id="still ending"),
     ],
 )
-def test_finished(conditions: list[dict[str, Any]], finish: Finish | None) -> None:
+def test_finished(conditions: list[dict[str, Any]], finish: JobResult | None) -> None:
     assert KIND.finished(job({"conditions": conditions})) == finish
 
 

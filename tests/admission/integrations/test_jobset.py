@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.base import Finish
+from admission.integrations.base import JobResult
 from admission.integrations.jobset import JobSet
 from admission.integrations.podset import PodSetInfo
 from tests.admission.integrations.samples import batch_job, jobset, merged
@@ -34,9 +34,9 @@ def test_active(status: dict[str, Any], active: bool) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "finish"),
-    [("Completed", Finish("m", True)), ("Failed", Finish("m", False)), ("StartupPolicyInProgress", None)],
+    [("Completed", JobResult("m", True)), ("Failed", JobResult("m", False)), ("StartupPolicyInProgress", None)],
 )
-def test_finished(kind: str, finish: Finish | None) -> None:
+def test_finished(kind: str, finish: JobResult | None) -> None:
     assert KIND.finished(with_status(conditions=[{"type": kind, "status": "True", "message": "m"}])) == finish
 
 

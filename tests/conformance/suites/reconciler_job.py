@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
-from admission.controllers.jobs.actions import DeleteJob, PatchJob, Plan
+from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.endings import plan_orphaned
 from admission.controllers.jobs.plan import plan
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
-from admission.integrations.base import JobKind
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.integrations.base import JobIntegration
 from admission.integrations.job import BatchJob
 from api.duration import seconds
 from api.meta import is_true, parse_time
@@ -70,7 +70,7 @@ def _run(case: dict[str, Any]) -> None:
 class World:
     """The objects of a case, with a reconcile."""
 
-    def __init__(self, case: dict[str, Any], kind: JobKind) -> None:
+    def __init__(self, case: dict[str, Any], kind: JobIntegration) -> None:
         given = case["input"]
         self.kind, self.now = kind, parse_time(given.get("now")) or 0.0
         self.job: Object | None = given.get("job")
@@ -89,7 +89,7 @@ class World:
             status = {k: v for k, v in (self.job.get("status") or {}).items() if k != "startTime"}
             self.job = {**self.job, "status": status}
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> JobPlan:
         owned = [Workload.from_wire(w) for w in self.workloads if self._is_mine(w)]
         if self.job is None:
             gone = [Workload.from_wire(w) for w in self.workloads]
@@ -102,11 +102,11 @@ class World:
         uid = (self.job or {}).get("metadata", {}).get("uid", "")
         return not owners or any(owner.get("uid", "") == uid for owner in owners)
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> JobContext:
         given, gates = self._given, runner.gates(self._case)
         classes = given.get("priorityClasses") or []
         options = given.get("reconcilerOptions") or {}
-        return Surroundings(
+        return JobContext(
             flavors={f["metadata"]["name"]: ResourceFlavor.from_wire(f) for f in given.get("resourceFlavors") or []},
             workload_priority_classes={
                 c["metadata"]["name"]: WorkloadPriorityClass.from_wire(c)
@@ -148,7 +148,7 @@ class World:
         owned = (w for w in self.workloads if w["metadata"].get("ownerReferences", [{}])[0].get("uid") == found)
         return any(is_true(Workload.from_wire(w).status.conditions, ADMITTED) for w in owned)
 
-    def _perform(self, made: Plan) -> None:
+    def _perform(self, made: JobPlan) -> None:
         self._record(made.events)
         for action in made.actions:
             match action:

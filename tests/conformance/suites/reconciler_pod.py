@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.pods.following import UNLIKE
@@ -142,10 +142,10 @@ class World:
             return PodGroupPlan()
         return plan(unit, workloads, self._surroundings(), self.now, rules)
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> JobContext:
         options = self._given.get("reconcilerOptions") or {}
         kept = (options.get("workloadRetentionPolicy") or {}).get("afterDeactivatedByKueue")
-        return Surroundings(
+        return JobContext(
             flavors={f["metadata"]["name"]: ResourceFlavor.from_wire(f) for f in self._flavors},
             workloads={f"ns/{w['metadata']['name']}": Workload.from_wire(w) for w in self.workloads},
             options=JobOptions(

@@ -13,7 +13,7 @@ import pytest
 from admission.controllers import conditions
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.status import patch_status
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, BY_FRAMEWORK
 from api.errors import NotFound
 from api.kube.client import PatchKind
@@ -47,7 +47,7 @@ async def here(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             yield made
 
 
-def fresh(kind: JobKind, **meta: Any) -> dict[str, Any]:
+def fresh(kind: JobIntegration, **meta: Any) -> dict[str, Any]:
     """A job as a user would post it."""
     job = sample(kind)
     job.pop("status")
@@ -57,27 +57,27 @@ def fresh(kind: JobKind, **meta: Any) -> dict[str, Any]:
     return job
 
 
-async def created(here: World, kind: JobKind, **meta: Any) -> dict[str, Any]:
+async def created(here: World, kind: JobIntegration, **meta: Any) -> dict[str, Any]:
     return await here.kube.create(kind.resource, fresh(kind, **meta))
 
 
-async def running(here: World, kind: JobKind) -> dict[str, Any]:
+async def running(here: World, kind: JobIntegration) -> dict[str, Any]:
     job: dict[str, Any] = await eventually(lambda: _if(here, kind, suspended=False))
     return job
 
 
-async def suspended(here: World, kind: JobKind) -> dict[str, Any]:
+async def suspended(here: World, kind: JobIntegration) -> dict[str, Any]:
     job: dict[str, Any] = await eventually(lambda: _if(here, kind, suspended=True))
     return job
 
 
-async def _if(here: World, kind: JobKind, *, suspended: bool) -> dict[str, Any] | None:
+async def _if(here: World, kind: JobIntegration, *, suspended: bool) -> dict[str, Any] | None:
     job = await here.job(kind, "train")
     return job if kind.is_suspended(job) is suspended else None
 
 
 @KINDS
-async def test_a_queued_job_gets_one_workload(here: World, kind: JobKind) -> None:
+async def test_a_queued_job_gets_one_workload(here: World, kind: JobIntegration) -> None:
     job = await created(here, kind)
     workload = await eventually(lambda: here.workload(kind))
     meta, spec = workload.metadata, workload.spec
@@ -93,7 +93,7 @@ async def test_a_queued_job_gets_one_workload(here: World, kind: JobKind) -> Non
 
 
 @KINDS
-async def test_an_admitted_job_starts_with_all_that_its_pods_need(here: World, kind: JobKind) -> None:
+async def test_an_admitted_job_starts_with_all_that_its_pods_need(here: World, kind: JobIntegration) -> None:
     await created(here, kind)
     workload = await here.admit(kind, topology=True)
     for pod_set in kind.pod_sets(await running(here, kind)):
@@ -128,7 +128,7 @@ async def test_a_job_that_kubernetes_overlooks_is_changed_and_told_of(tmp_path: 
 
 
 @KINDS
-async def test_a_job_costs_four_writes_from_queue_to_end(here: World, kind: JobKind) -> None:
+async def test_a_job_costs_four_writes_from_queue_to_end(here: World, kind: JobIntegration) -> None:
     if here.real:
         pytest.skip("the real server takes an ended job only from pods that ended; the scenarios do that")
     await created(here, kind)
@@ -176,7 +176,7 @@ async def test_pods_that_end_one_by_one_are_told_of_together(tmp_path: Path, mon
 
 
 @KINDS
-async def test_an_evicted_job_gives_its_quota_back_when_it_has_stopped(here: World, kind: JobKind) -> None:
+async def test_an_evicted_job_gives_its_quota_back_when_it_has_stopped(here: World, kind: JobIntegration) -> None:
     job = await created(here, kind)
     await here.admit(kind)
     await running(here, kind)
@@ -199,7 +199,7 @@ async def test_an_evicted_job_gives_its_quota_back_when_it_has_stopped(here: Wor
 
 
 @KINDS
-async def test_a_job_unsuspended_by_hand_is_suspended_again(here: World, kind: JobKind) -> None:
+async def test_a_job_unsuspended_by_hand_is_suspended_again(here: World, kind: JobIntegration) -> None:
     await created(here, kind)
     await eventually(lambda: here.workload(kind))
     await here.unsuspend(kind, "train")
@@ -208,7 +208,7 @@ async def test_a_job_unsuspended_by_hand_is_suspended_again(here: World, kind: J
 
 
 @KINDS
-async def test_a_deleted_workload_stops_the_job_and_a_new_one_is_made(here: World, kind: JobKind) -> None:
+async def test_a_deleted_workload_stops_the_job_and_a_new_one_is_made(here: World, kind: JobIntegration) -> None:
     job = await created(here, kind)
     await here.admit(kind)
     await running(here, kind)
@@ -224,7 +224,7 @@ async def test_a_deleted_workload_stops_the_job_and_a_new_one_is_made(here: Worl
 
 
 @KINDS
-async def test_the_workload_goes_with_its_job(here: World, kind: JobKind) -> None:
+async def test_the_workload_goes_with_its_job(here: World, kind: JobIntegration) -> None:
     await created(here, kind)
     workload = await here.admit(kind)
     await running(here, kind)
@@ -358,7 +358,7 @@ async def test_a_stranger_is_left_alone(here: World) -> None:
 
 
 @KINDS
-async def test_a_job_that_we_deactivated_is_deleted_with_its_pods(tmp_path: Path, kind: JobKind) -> None:
+async def test_a_job_that_we_deactivated_is_deleted_with_its_pods(tmp_path: Path, kind: JobIntegration) -> None:
     async with embedded(tmp_path, JobOptions(deactivated_kept=0.0)) as here:
         await created(here, kind)
         await here.admit(kind)

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.jobs.family import Family
+from admission.controllers.jobs.family import JobAncestors
 from admission.controllers.jobs.surroundings import JobOptions
-from admission.controllers.jobs.views import View
+from admission.controllers.jobs.views import InformerView
 from admission.integrations.registry import BY_FRAMEWORK
 from api.workloads import Workload
 from tests.builders import workload
@@ -85,10 +85,10 @@ def test_a_job_is_part_of_another_only_while_that_is_there_and_managed(
     parents: list[dict[str, Any]], workloads: list[Workload], job: dict[str, Any], admitted: bool | None
 ) -> None:
     jobs = {JOBSET: Held({f"ns/{parent['metadata']['name']}": parent for parent in parents}), JOB: Held({})}
-    family = Family(
+    family = JobAncestors(
         BY_FRAMEWORK,
-        cast("Mapping[str, View[dict[str, Any]]]", jobs),
-        cast("View[Workload]", Held({}, {f"{JOBSET}:ns/set": workloads})),
+        cast("Mapping[str, InformerView[dict[str, Any]]]", jobs),
+        cast("InformerView[Workload]", Held({}, {f"{JOBSET}:ns/set": workloads})),
         JobOptions(),
     )
     assert family.ancestor_admitted(job, BY_FRAMEWORK[JOB]) is admitted

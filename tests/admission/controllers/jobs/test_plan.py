@@ -12,13 +12,13 @@ import pytest
 
 from admission.controllers import conditions
 from admission.controllers.actions import PatchWorkload, SetStatus
-from admission.controllers.jobs.actions import Action, DeleteJob, PatchJob, Plan
+from admission.controllers.jobs.actions import Action, DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.ready import with_pods_ready
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.controllers.jobs.workload import composed
 from admission.engine.decision import Reason
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
 from api import names
@@ -32,7 +32,7 @@ from tests.admission.integrations.samples import batch_job, jobset, merged
 Object = dict[str, Any]
 JOB, JOBSET = BatchJob(), JobSet()
 FLAVOR = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {"pool": "tas"}}})
-AROUND = Surroundings(flavors={"tas": FLAVOR})
+AROUND = JobContext(flavors={"tas": FLAVOR})
 FAST = replace(AROUND, options=JobOptions(open_templates=True))
 ACTIVE: Object = {"active": 3, "startTime": "t", "conditions": [{"type": "Suspended", "status": "False"}]}
 GATE = "kueue.x-k8s.io/topology"
@@ -40,7 +40,7 @@ HOST = "kubernetes.io/hostname"
 LOW = {"metadata": {"name": "low"}, "value": 1}
 
 
-def workload_of(job: Object, kind: JobKind = JOB) -> Workload:
+def workload_of(job: Object, kind: JobIntegration = JOB) -> Workload:
     made = composed(job, kind, AROUND)
     return made.model_copy(update={"metadata": made.metadata.model_copy(update={"resource_version": "1"})})
 
@@ -94,7 +94,7 @@ def with_status(workload: Workload, change: Callable[[Any], Any]) -> Workload:
 
 
 def started(
-    job: Object, workload: Workload, kind: JobKind = JOB, around: Surroundings = AROUND, **status: Any
+    job: Object, workload: Workload, kind: JobIntegration = JOB, around: JobContext = AROUND, **status: Any
 ) -> Object:
     """The job as our own start makes it, with the status given."""
     patches = [a.patch for a in plan(job, kind, [workload], around, 0.0).actions if isinstance(a, PatchJob)]
@@ -294,13 +294,13 @@ def test_a_job_that_lost_its_admission_stops_and_is_itself_again(
     assert isinstance(stop, PatchJob)
     assert [event.message for event in stop.events] == ["Not admitted by cluster queue"]
     stopping: Object = merged(running, stop.patch)
-    assert plan(stopping, JOB, [lost], AROUND, 0.0) == Plan(), "its pods are not gone yet"
+    assert plan(stopping, JOB, [lost], AROUND, 0.0) == JobPlan(), "its pods are not gone yet"
     stopped = stopping | {"status": STOPPED["status"]}
     (restore,) = plan(stopped, JOB, [lost], AROUND, 0.0).actions
     assert isinstance(restore, PatchJob)
     restored: Object = merged(stopped, restore.patch)
     assert restored["spec"] == job["spec"]
-    assert plan(restored, JOB, [without_reservation(lost)], AROUND, 0.0) == Plan()
+    assert plan(restored, JOB, [without_reservation(lost)], AROUND, 0.0) == JobPlan()
     edited = merged(restored, {"spec": {"template": {"spec": {"nodeSelector": {"disk": "hdd"}}}}})
     made = plan(edited, JOB, [without_reservation(lost)], AROUND, 0.0)
     assert words(made.actions) == ["workload:podSets"], "what its user changes now holds"
@@ -336,21 +336,21 @@ def test_a_jobset_stops_in_one_patch() -> None:
         ),
         pytest.param(
             batch_job(),
-            Surroundings(options=JobOptions(namespace_managed=lambda name: name != "ns")),
+            JobContext(options=JobOptions(namespace_managed=lambda name: name != "ns")),
             "namespace left out",
             id="namespace",
         ),
-        pytest.param(batch_job(), Surroundings(ancestor_admitted=True), "its ancestor is admitted", id="child"),
+        pytest.param(batch_job(), JobContext(ancestor_admitted=True), "its ancestor is admitted", id="child"),
     ],
 )
-def test_nothing_is_done_to_what_is_not_ours(job: Object, around: Surroundings, why: str) -> None:
+def test_nothing_is_done_to_what_is_not_ours(job: Object, around: JobContext, why: str) -> None:
     running = job | {"spec": job["spec"] | {"suspend": False}}
-    assert plan(running, JOB, [], around, 0.0) == Plan(), why
+    assert plan(running, JOB, [], around, 0.0) == JobPlan(), why
 
 
 def test_a_child_stops_while_its_ancestor_waits() -> None:
     child = hand_started()
-    assert words(plan(child, JOB, [], Surroundings(ancestor_admitted=False), 0.0).actions) == ["job:suspend"]
+    assert words(plan(child, JOB, [], JobContext(ancestor_admitted=False), 0.0).actions) == ["job:suspend"]
 
 
 def test_an_assignment_of_domains_gates_the_pods() -> None:
@@ -460,7 +460,7 @@ def test_priority(classes: dict[str, Object], wanted: tuple[str | None, int]) ->
     job = waiting_job()
     if "pc" in classes:
         job["spec"]["template"]["spec"]["priorityClassName"] = "pc"
-    spec = composed(job, JOB, Surroundings(priority_classes=classes)).spec
+    spec = composed(job, JOB, JobContext(priority_classes=classes)).spec
     assert (spec.priority_class_ref.name if spec.priority_class_ref else None, spec.priority) == wanted
 
 
@@ -502,7 +502,7 @@ def test_a_job_that_its_own_controller_overlooked_is_woken(
 
 
 def test_pods_that_are_done_are_told_once() -> None:
-    around = Surroundings(flavors={"tas": FLAVOR})
+    around = JobContext(flavors={"tas": FLAVOR})
     job = RUNNING | {"status": ACTIVE | {"succeeded": 4}}
     (told,) = plan(job, JOB, [admitted(WAITING)], around, 0.0).actions
     assert isinstance(told, SetStatus)
@@ -553,7 +553,7 @@ def test_a_job_whose_pods_still_run_is_stopped_before_it_is_deleted() -> None:
     ],
 )
 def test_a_single_domain_is_named_in_the_template_itself(
-    levels: tuple[str, ...], racks: list[tuple[str, ...]], open_templates: bool, kind: JobKind, opened: bool
+    levels: tuple[str, ...], racks: list[tuple[str, ...]], open_templates: bool, kind: JobIntegration, opened: bool
 ) -> None:
     job = waiting_job() if kind is JOB else jobset()
     gated = json.loads(json.dumps(job).replace("example.com/other", GATE))

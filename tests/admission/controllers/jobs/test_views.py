@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.controllers.jobs.views import Expected, Latest
+from admission.controllers.jobs.views import ExpectedWorkloads, MutationCache
 
 
 def version(number: int) -> dict[str, Any]:
@@ -12,14 +12,14 @@ def version(number: int) -> dict[str, Any]:
 
 
 def test_an_answer_counts_while_the_copy_is_older() -> None:
-    latest: Latest[dict[str, Any]] = Latest()
+    latest: MutationCache[dict[str, Any]] = MutationCache()
     latest.note("ns/j", version(1), version(2))
     assert latest.of("ns/j", version(1)) == version(2)
     assert latest.of("ns/j", version(2)) == version(2)
 
 
 def test_answers_to_answers_count_too() -> None:
-    latest: Latest[dict[str, Any]] = Latest()
+    latest: MutationCache[dict[str, Any]] = MutationCache()
     latest.note("ns/j", version(1), version(2))
     latest.note("ns/j", version(2), version(3))
     assert latest.of("ns/j", version(1)) == version(3)
@@ -27,7 +27,7 @@ def test_answers_to_answers_count_too() -> None:
 
 
 def test_somebody_elses_change_ends_it() -> None:
-    latest: Latest[dict[str, Any]] = Latest()
+    latest: MutationCache[dict[str, Any]] = MutationCache()
     latest.note("ns/j", version(1), version(2))
     assert latest.of("ns/j", version(4)) == version(4)
     assert latest.of("ns/j", version(1)) == version(1)
@@ -35,7 +35,7 @@ def test_somebody_elses_change_ends_it() -> None:
 
 def test_a_created_workload_is_expected_until_it_shows_or_patience_ends() -> None:
     now = 0.0
-    expected = Expected(5.0, lambda: now)
+    expected = ExpectedWorkloads(5.0, lambda: now)
     assert expected.remaining("job") is None
     expected.expect("job", "ns/w")
     expected.seen("job", "ns/other")

@@ -17,7 +17,7 @@ from admission.controllers import conditions
 from admission.controllers.jobs.controller import JobController
 from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.status import patch_status
-from admission.integrations.base import JobKind
+from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, DECLARED
 from api.assignment import encode
 from api.errors import AlreadyExists, NotFound
@@ -75,11 +75,11 @@ class World:
     controller: JobController
     real: bool = False
 
-    async def job(self, kind: JobKind, name: str) -> Object:
+    async def job(self, kind: JobIntegration, name: str) -> Object:
         """As it is now."""
         return await self.kube.get(kind.resource, name, "ns")
 
-    async def workload(self, kind: JobKind) -> Workload:
+    async def workload(self, kind: JobIntegration) -> Workload:
         """The only one of that kind of owner that is not being deleted. Raises NotFound."""
         page = await self.kube.list(WORKLOADS, "ns", decode=Workload)
         found = [
@@ -92,7 +92,7 @@ class World:
         return found[0]
 
     async def admit(
-        self, kind: JobKind, *, topology: bool = False, flavor: str = "tas", at: float | None = None
+        self, kind: JobIntegration, *, topology: bool = False, flavor: str = "tas", at: float | None = None
     ) -> Workload:
         """Writes what the scheduler would, now or at those epoch seconds."""
         now = time.time() if at is None else at
@@ -113,7 +113,7 @@ class World:
         status = conditions.synced_admitted(conditions.reserved(workload.status, admission, now), now)
         return await patch_status(self.kube, workload, status)
 
-    async def evict(self, kind: JobKind, reason: str = "Preempted") -> Workload:
+    async def evict(self, kind: JobIntegration, reason: str = "Preempted") -> Workload:
         """Writes what a preemption would."""
         workload = await self.workload(kind)
         return await patch_status(self.kube, workload, conditions.evicted(workload.status, reason, "make room", 0.0))
@@ -126,7 +126,7 @@ class World:
 
         await eventually(is_told)
 
-    async def unsuspend(self, kind: JobKind, name: str) -> None:
+    async def unsuspend(self, kind: JobIntegration, name: str) -> None:
         """What a user may do by hand."""
         await self.kube.patch(kind.resource, name, suspended(kind, {}, value=False), "ns", kind=PatchKind.MERGE)
 

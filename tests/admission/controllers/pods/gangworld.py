@@ -16,7 +16,7 @@ from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchW
 from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.checks import own_checks
 from admission.controllers.evictions import Eviction, evicted
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.gang import terms_of
 from admission.controllers.pods.gangs import plan_gang
@@ -199,9 +199,9 @@ class World:
         terms = replace(terms_of(pods, group), stops=self.known.stops(f"{NS}/{gang}", group))
         self._perform(plan_gang(unit, terms, [own] if own else [], self.lates(gang), self._surroundings(), self.now))
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> JobContext:
         high = WorkloadPriorityClass.from_wire({"metadata": {"name": HIGH}, "value": 9})
-        return Surroundings(flavors=self._flavors(), workload_priority_classes={HIGH: high})
+        return JobContext(flavors=self._flavors(), workload_priority_classes={HIGH: high})
 
     @staticmethod
     def _flavors() -> Any:

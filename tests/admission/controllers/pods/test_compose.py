@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.controllers.jobs.workload import composed as of_job
 from admission.controllers.options import job_options
 from admission.controllers.pods.compose import composed
@@ -17,7 +17,7 @@ from api import names
 from tests.admission.integrations.pods import wire
 
 KEYS = ("team", "cost-center")
-COPYING = Surroundings(options=JobOptions(label_keys_to_copy=KEYS))
+COPYING = JobContext(options=JobOptions(label_keys_to_copy=KEYS))
 
 
 def unit_of(*pods: dict[str, object]) -> PodUnit:
@@ -32,7 +32,7 @@ def member(name: str, **labels: str) -> dict[str, object]:
 def test_a_pods_labels_of_the_setting_go_to_its_workload() -> None:
     unit = unit_of(wire("p", labels={"team": "a", "other": "x"}))
     assert composed(unit, unit.pods, COPYING).metadata.labels == {"team": "a", names.JOB_UID_LABEL: "uid-p"}
-    assert composed(unit, unit.pods, Surroundings()).metadata.labels == {names.JOB_UID_LABEL: "uid-p"}
+    assert composed(unit, unit.pods, JobContext()).metadata.labels == {names.JOB_UID_LABEL: "uid-p"}
 
 
 def test_a_groups_workload_has_the_labels_of_all_its_pods() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import MAX_OWNERS, adopt
 from admission.controllers.pods.following import with_reason
@@ -31,7 +31,7 @@ FLAVOR = ResourceFlavor.from_wire(
         "spec": {"nodeLabels": {"pool": "a"}, "tolerations": [{"key": "t", "operator": "Exists"}]},
     }
 )
-AROUND = Surroundings(flavors={"f": FLAVOR})
+AROUND = JobContext(flavors={"f": FLAVOR})
 
 
 def created(of: PodUnit) -> Workload:
@@ -280,7 +280,7 @@ def asking(name: str, **requests: str) -> dict[str, Any]:
     return pod
 
 
-def made_beforehand() -> tuple[Workload, Surroundings]:
+def made_beforehand() -> tuple[Workload, JobContext]:
     """A Workload that the maker of group g has made for it, admitted, and what is around then."""
     worker = PodSet(name="worker", count=2, template={"spec": asking("x", cpu="1")["spec"]})
     whole = admitted(Workload(metadata=ObjectMeta(name="g", namespace="ns"), spec=WorkloadSpec(pod_sets=(worker,))))

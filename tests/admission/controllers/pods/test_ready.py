@@ -8,7 +8,7 @@ import pytest
 
 from admission.controllers import conditions
 from admission.controllers.actions import SetStatus
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.controllers.pods.gang import GangTerms, GangUnit
 from admission.controllers.pods.plan import plan
 from admission.integrations.podgroup import PodUnit
@@ -18,7 +18,7 @@ from api.workloads import Admission, Workload
 from tests.admission.integrations.pods import unit, wire
 
 NOW = 1_767_225_700.0
-AROUND = Surroundings(options=JobOptions(wait_for_pods_ready=True))
+AROUND = JobContext(options=JobOptions(wait_for_pods_ready=True))
 FAST = {names.POD_GROUP_FAST_ADMISSION: "true"}
 SERVING = {**FAST, names.POD_GROUP_SERVING: "true"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
-from admission.controllers.jobs.surroundings import JobOptions, Surroundings
+from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
 from admission.integrations.leaderworkerset import MOST_GROUPS, LeaderWorkerSet
@@ -24,7 +24,7 @@ from tests.admission.integrations.pods import read, wire
 
 NOW = 1_767_225_700.0
 HIGH = WorkloadPriorityClass.from_wire({"metadata": {"name": "high"}, "value": 7})
-AROUND = Surroundings(workload_priority_classes={"high": HIGH})
+AROUND = JobContext(workload_priority_classes={"high": HIGH})
 STS, LWS = StatefulSet(), LeaderWorkerSet()
 Obj = dict[str, Any]
 
@@ -68,7 +68,7 @@ def a_member(group: int, rank: int, **more: Any) -> QueuedPod:
 
 
 def planned(
-    obj: Obj, workloads: Iterable[Workload] = (), pods: Iterable[QueuedPod] = (), around: Surroundings = AROUND
+    obj: Obj, workloads: Iterable[Workload] = (), pods: Iterable[QueuedPod] = (), around: JobContext = AROUND
 ) -> SetPlan:
     kind: SetKind = STS if "template" in obj["spec"] else LWS
     return plan_set(kind, obj, list(workloads), pods, around, NOW)
@@ -165,7 +165,7 @@ def test_no_workload_is_made(obj: Obj) -> None:
 
 
 def test_in_a_namespace_that_is_nobodys_nothing_is_made() -> None:
-    around = Surroundings(options=JobOptions(namespace_managed=lambda _: False))
+    around = JobContext(options=JobOptions(namespace_managed=lambda _: False))
     assert planned(a_set(), around=around).actions == ()
 
 
@@ -307,7 +307,7 @@ def test_evicted_without_pods_its_quota_returns() -> None:
 def test_admitted_it_follows_only_its_class() -> None:
     workload = only(a_set(priority="high"))
     low = WorkloadPriorityClass.from_wire({"metadata": {"name": "low"}, "value": 1})
-    around = Surroundings(workload_priority_classes={"high": HIGH, "low": low})
+    around = JobContext(workload_priority_classes={"high": HIGH, "low": low})
     asked = a_set(priority="low")
     (patch,) = planned(asked, [admitted(workload)], around=around).actions
     assert isinstance(patch, PatchWorkload)

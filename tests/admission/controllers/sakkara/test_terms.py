@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission.controllers.actions import CreateWorkload, PatchWorkload
-from admission.controllers.jobs.surroundings import Surroundings
+from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.pods.actions import DeletePod, PodGroupPlan, StopPod
 from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.gangs import plan_gang
@@ -59,7 +59,7 @@ def planned(
     pods: list[QueuedPod], said: DescribedGroup | None, own: Workload | None = None, **more: Any
 ) -> PodGroupPlan:
     holds = terms(pods, said, **more)
-    return plan_gang(PodUnit.of(pods), holds, [own] if own else [], {}, Surroundings(), NOW + 100)
+    return plan_gang(PodUnit.of(pods), holds, [own] if own else [], {}, JobContext(), NOW + 100)
 
 
 def made(plan: PodGroupPlan) -> Workload:
