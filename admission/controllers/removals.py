@@ -22,7 +22,7 @@ from admission.controllers.evictor import Evictor
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.status import read_again
 from admission.engine.decision import Evict, Preempt
-from admission.engine.model import Workload as Booked
+from admission.engine.model import Workload as EngineWorkload
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
 from api.errors import Conflict, NotFound, NotLeader, ServerError, StowageError, Unreachable
 from api.kube.client import Kube
@@ -80,39 +80,39 @@ class Removals:
         """Evict the victims that are not on their way out yet."""
         preemptor = self._queues.workload(decision.workload)
         for victim in decision.victims:
-            booked = self._ledger.workload(victim.workload)
-            if preemptor is None or booked is None or booked.admission is None or booked.evicted:
+            admitted = self._ledger.workload(victim.workload)
+            if preemptor is None or admitted is None or admitted.admission is None or admitted.evicted:
                 continue
-            queue = booked.admission.cluster_queue
+            queue = admitted.admission.cluster_queue
             message = eviction_message(self._ledger.quota, preemptor, queue, victim.claim)
             eviction = Eviction(
                 EvictedReason.PREEMPTED,
                 message,
                 preemption=victim.claim.value,
-                told=message + priorities(preemptor, booked),
+                told=message + priorities(preemptor, admitted),
             )
-            told = preempted_event(preemptor, booked, queue)
-            self._begin(booked, PendingEviction(booked.key, booked.uid, eviction, (preemptor.key,), told), tasks)
+            told = preempted_event(preemptor, admitted, queue)
+            self._begin(admitted, PendingEviction(admitted.key, admitted.uid, eviction, (preemptor.key,), told), tasks)
 
     def evict(self, decision: Evict, tasks: asyncio.TaskGroup) -> None:
         """Evict a workload for its own sake, or for those that may only start together with it."""
-        booked = self._ledger.workload(decision.workload)
-        if booked is not None and not booked.evicted:
+        admitted = self._ledger.workload(decision.workload)
+        if admitted is not None and not admitted.evicted:
             eviction = Eviction(decision.reason, decision.message)
-            together = booked.gang.together if booked.gang else ()
+            together = admitted.gang.together if admitted.gang else ()
             self._begin(
-                booked, PendingEviction(booked.key, booked.uid, eviction, together, failed=decision.failed), tasks
+                admitted, PendingEviction(admitted.key, admitted.uid, eviction, together, failed=decision.failed), tasks
             )
 
-    def _begin(self, booked: Booked, removal: PendingEviction, tasks: asyncio.TaskGroup) -> None:
-        self._mark(booked)
+    def _begin(self, admitted: EngineWorkload, removal: PendingEviction, tasks: asyncio.TaskGroup) -> None:
+        self._mark(admitted)
         task = tasks.create_task(self._carry_out(removal), name=f"evict {removal.key}")
         task.add_done_callback(lambda _: self._feed.let_go(removal.key))
 
-    def _mark(self, booked: Booked) -> None:
+    def _mark(self, admitted: EngineWorkload) -> None:
         """On its way out, whatever the watch still shows."""
-        self._feed.hold(booked.key)
-        self._ledger.apply(replace(booked, evicted=True))
+        self._feed.hold(admitted.key)
+        self._ledger.apply(replace(admitted, evicted=True))
 
     async def _carry_out(self, removal: PendingEviction) -> None:
         await self._admitted_first(removal.key)
@@ -143,8 +143,8 @@ class Removals:
         if writing is None:
             return
         await asyncio.wait({writing})
-        if (booked := self._ledger.workload(key)) is not None and booked.admission is not None:
-            self._mark(booked)
+        if (admitted := self._ledger.workload(key)) is not None and admitted.admission is not None:
+            self._mark(admitted)
 
     async def _write(self, removal: PendingEviction) -> bool:
         workload = self._views.workloads.objects.get(removal.key)

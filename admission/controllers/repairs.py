@@ -45,8 +45,8 @@ class Repairs:
         return {key: nodes for key in self._due if (nodes := self._lost(key, busy))}
 
     def _lost(self, key: str, busy: Container[str]) -> list[str]:
-        workload, booked = self._views.workloads.objects.get(key), self._ledger.workload(key)
-        if workload is None or booked is None or booked.evicted or key in busy:
+        workload, admitted = self._views.workloads.objects.get(key), self._ledger.workload(key)
+        if workload is None or admitted is None or admitted.evicted or key in busy:
             return []
         marked = failed_nodes(workload)
         if not marked:

@@ -1,8 +1,8 @@
 """The ledger: nodes, usage, workloads, kept incrementally; the only state that a decision reads.
 
-`apply` takes what the cluster says; `place`, `replace`, `fits` and `audit` answer and change nothing; `charge` and
-`release` book an admission, inside a trial or for real. Every change can be taken back (trial.py) and costs as much as it
-touches, not as much as there is. Quota is booked in quota/tree.py; capacity, and which pod belongs to whom, in topology/.
+`apply` takes an object of the cluster; `place`, `replace`, `fits` and `audit` answer and change nothing; `charge` and
+`release` add and remove an admission, inside a trial or for good. Every change can be undone (trial.py), and its cost grows
+with what it touches, not with the cluster. quota/tree.py counts quota; topology/ counts capacity and assigns pods to workloads.
 Called by the feed (apply) and by cycle/ (everything else).
 """
 
@@ -120,16 +120,20 @@ class Ledger:
             self._allocations.flavor_rebuilt()
 
     def _set_workload(self, workload: Workload) -> None:
-        booked = self._allocations.by_workload.get(workload.key)
+        allocation = self._allocations.by_workload.get(workload.key)
         if workload.admission is None:
             self.release(workload.key)
-        elif booked is None or booked.admission != workload.admission or _takes(booked.workload) != _takes(workload):
+        elif (
+            allocation is None
+            or allocation.admission != workload.admission
+            or _takes(allocation.workload) != _takes(workload)
+        ):
             self.charge(workload, workload.admission)
         else:
-            if booked.workload.priority != workload.priority:
-                usage = booked.admission.usage()
-                self.usage_by_priority.add(booked.admission.cluster_queue, booked.workload.priority, usage, -1)
-                self.usage_by_priority.add(booked.admission.cluster_queue, workload.priority, usage)
+            if allocation.workload.priority != workload.priority:
+                usage = allocation.admission.usage()
+                self.usage_by_priority.add(allocation.admission.cluster_queue, allocation.workload.priority, usage, -1)
+                self.usage_by_priority.add(allocation.admission.cluster_queue, workload.priority, usage)
             self._allocations.renew(workload)
 
     # ---- what explains a decision; to be read only
@@ -190,14 +194,14 @@ class Ledger:
 
     def release(self, key: str) -> Admission | None:
         """Release what the workload was charged; returns it, None where that was nothing."""
-        booked = self._allocations.by_workload.get(key)
+        allocation = self._allocations.by_workload.get(key)
         admission = self._allocations.release(key)
-        if booked is not None and admission is not None:
+        if allocation is not None and admission is not None:
             usage = admission.usage()
             self.journal.discard(self._held, key)
             self.journal.drop(self.admissions, key)
             self.quota.remove(admission.cluster_queue, usage)
-            self.usage_by_priority.add(admission.cluster_queue, booked.workload.priority, usage, -1)
+            self.usage_by_priority.add(admission.cluster_queue, allocation.workload.priority, usage, -1)
         return admission
 
     def vacate(self, key: str) -> None:
@@ -272,7 +276,7 @@ class Ledger:
 
         `alive`: hosts that are in no tree now, but whose pods run on.
 
-        The workload's booking is in force meanwhile: its healthy pods take their room.
+        The workload's allocation stays meanwhile: its healthy pods keep their capacity.
         """
         return self._replacer.replace(requests, nodes, alive)
 
@@ -306,7 +310,7 @@ class Ledger:
     def inputs(self) -> Iterator[Event]:
         """All events that the ledger still depends on, by kind and name: applied to an empty ledger, they make this one again.
 
-        A workload comes with the admission that is booked for it, whatever it was told with.
+        A workload comes with the admission that the ledger has for it, whatever the caller passed.
         """
         yield from (self.flavors[name] for name in sorted(self.flavors))
         yield from self.quota.specs()
@@ -314,13 +318,13 @@ class Ledger:
         yield from (w for key in sorted(self._allocations.by_workload) if (w := self.workload(key)) is not None)
         yield from self._allocations.inputs()
 
-    def rooms(self) -> dict[Slot, dict[str, int]]:
+    def assumed_pods(self) -> dict[Slot, dict[str, int]]:
         """Where capacity is held for admitted pods that are not bound yet, by node: the one thing that depends on the past."""
-        return self._allocations.rooms()
+        return self._allocations.assumed_pods()
 
-    def set_rooms(self, rooms: Mapping[Slot, Mapping[str, int]]) -> None:
+    def set_assumed_pods(self, pods: Mapping[Slot, Mapping[str, int]]) -> None:
         """Hold that capacity as another ledger of the same inputs did."""
-        self._allocations.set_rooms(rooms)
+        self._allocations.set_assumed_pods(pods)
 
     def audit(self) -> list[str]:
         """Recompute everything from the kept inputs; one sentence for each difference, none when the ledger is right."""
@@ -358,5 +362,5 @@ class Ledger:
 
 
 def _takes(workload: Workload) -> list[tuple[str, dict[str, int]]]:
-    """What of a workload a booking depends on."""
+    """The requests of a workload, on which its allocation depends."""
     return [(pod_set.name, dict(pod_set.requests)) for pod_set in workload.pod_sets]

@@ -95,11 +95,11 @@ class SchedulerState:
 
     def release(self, key: str) -> bool:
         """Remove the workload's admission from the ledger, if it has one; requeue workloads that want its quota or nodes."""
-        booked = self.ledger.admission(key)
-        if booked is None:
+        admission = self.ledger.admission(key)
+        if admission is None:
             return False
         self.ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
-        self._given_back(booked.cluster_queue, key)
+        self._given_back(admission.cluster_queue, key)
         return True
 
     def _given_back(self, queue: str, left: str = "") -> None:

@@ -152,7 +152,7 @@ def capture(
     found: dict[type, tuple[Any, ...]] = {
         kind: tuple(events) for kind, events in groupby(state.ledger.inputs(), key=type)
     }
-    rooms, memory = sorted(state.ledger.rooms().items()), state.queues.memory()
+    rooms, memory = sorted(state.ledger.assumed_pods().items()), state.queues.memory()
     return Snapshot(
         at=now,
         budget=budget,
@@ -215,7 +215,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
     world.sharing = snapshot.sharing
     for event in _events(snapshot):
         world.apply(event)
-    world.ledger.set_rooms({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
+    world.ledger.set_assumed_pods({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
     for workload in snapshot.pending:
         world.apply(_endless(workload))
     world.queues.due(snapshot.at)  # whose backoff is over may have been refused since

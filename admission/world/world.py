@@ -112,7 +112,7 @@ class World:
         return 0 if self.unready else 1
 
     def cycle(self) -> CycleReport:
-        """One admission cycle at `now`: what it admits is booked, as in the controller; the workloads that it evicts are
+        """One admission cycle at `now`: the ledger takes what it admits, as in the controller; the workloads that it evicts are
         still there.
 
         First come those that run and have lost a node.

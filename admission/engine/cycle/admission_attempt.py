@@ -1,6 +1,6 @@
 """Would the ledger as it stands admit this workload, if it were its turn? The question behind every claim of an explanation.
 
-The same steps as the cycle's (solve.py, and fewer pods where it can start with fewer), for one workload and without booking
+The same steps as the cycle's (solve.py, and fewer pods where it can start with fewer), for one workload and without charging
 anything. Ask inside a trial to learn what a change would do. No queue is
 looked at: whether others come first is not the question here. Called by explain.py, trying.py and growing.py; `cannot_run`
 also by cycle/cycle.py, with the decision that it makes.

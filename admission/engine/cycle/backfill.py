@@ -284,8 +284,8 @@ class Backfill:
     def _departing(self) -> Departures:
         """The departures of all admitted workloads; computed again when one of them has left."""
         if self._departures is None or not all(map(self._ledger.admissions.__contains__, self._departures.keys)):
-            booked = self._ledger.admissions.keys()
-            here = [(end, gone) for end, keys in self._steps() if (gone := keys & booked)]
+            admitted = self._ledger.admissions.keys()
+            here = [(end, gone) for end, keys in self._steps() if (gone := keys & admitted)]
             self._departures = Departures(self._ledger, here)
         return self._departures
 

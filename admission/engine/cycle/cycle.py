@@ -277,8 +277,8 @@ class _Cycle:
     def _look(self, head: Head) -> None:
         """Find its flavors before its turn, unless it has to be told something else."""
         workload, queue = head.workload, self._ledger.quota.spec(head.queue)
-        booked = self._ledger.admission(workload.key) is not None
-        if queue is not None and not booked and self._closed(workload, queue) is None:
+        has_quota = self._ledger.admission(workload.key) is not None
+        if queue is not None and not has_quota and self._closed(workload, queue) is None:
             # What cannot be looked at has its turn at once, and raises there.
             with suppress(Exception):
                 self._assign(head, queue)
@@ -316,11 +316,11 @@ class _Cycle:
                 return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
             self._startable -= 1
         workload, admission = found.workload, found.admission()
-        booked = running(workload, queue, self._now)
+        admitted = running(workload, queue, self._now)
         with self._ledger.trial() as trial:  # all of it or nothing
-            self._ledger.charge(booked, admission)
+            self._ledger.charge(admitted, admission)
             trial.keep()
-        self._requeued |= self._backfill.taken(booked, admission, found.assignment.level)
+        self._requeued |= self._backfill.taken(admitted, admission, found.assignment.level)
         self._queues.keep(workload.key, None)
         self._queues.remove(workload.key)
         self._settle(head)
@@ -371,8 +371,8 @@ class _Cycle:
         """It starts, from wherever it stood in its line; it is charged already."""
         workload, name = found.workload, found.workload.cluster_queue
         if (queue := self._ledger.quota.spec(name)) is not None:
-            booked = running(workload, queue, self._now)
-            self._requeued |= self._backfill.taken(booked, found.admission(), found.assignment.level)
+            admitted = running(workload, queue, self._now)
+            self._requeued |= self._backfill.taken(admitted, found.admission(), found.assignment.level)
         first = self._queues.head(name)
         self._queues.remove(workload.key)
         if first is not None and first.key == workload.key:
@@ -462,7 +462,7 @@ class _Cycle:
     def _too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
         """It had one of the victims evicted too often of late; else these are remembered, but those that leave already."""
         stay = {victim.workload for victim in victims} - self._reservations.leaving
-        stay = {key for key in stay if (booked := self._ledger.workload(key)) is not None and not booked.evicted}
+        stay = {key for key in stay if (admitted := self._ledger.workload(key)) is not None and not admitted.evicted}
         preemptor, told = evicts_as(head.workload), self._queues.evictions
         found = told.too_often(preemptor, stay, self._now)
         if found is not None:

@@ -26,16 +26,16 @@ Usage = Mapping[FlavorResource, int]
 
 @dataclass(frozen=True, slots=True)
 class FutureReservation:
-    """What is kept for another head. `booked`: in the ledger already, since only the packing tells its nodes.
+    """Capacity reserved for another head. `charged`: the ledger has it already, since only the packing tells its nodes.
 
-    `end`: when it gives that back; None where nobody knows.
+    `end`: when it gives the capacity back; None where that is unknown.
     """
 
     key: str
     queue: str
     usage: Usage
     footprint: Footprint
-    booked: bool
+    charged: bool
     end: float | None
 
 
@@ -106,9 +106,9 @@ class ProjectedLedger:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Inside, what is held for the others is taken."""
+        """Inside, the reservations of other heads take their capacity."""
         with self._ledger.trial():
-            mine = [hold for hold in self._holds if not hold.booked]
+            mine = [hold for hold in self._holds if not hold.charged]
             self._hold(mine, -1)
             try:
                 yield

@@ -135,10 +135,10 @@ class GangGroups:
         """
         pending, stranded = [], []
         for key in together:
-            booked = self._ledger.workload(key) if self._ledger.admission(key) is not None else None
-            if booked is None:
+            admitted = self._ledger.workload(key) if self._ledger.admission(key) is not None else None
+            if admitted is None:
                 pending += [found] if (found := self._queues.workload(key)) is not None else []
-            elif booked.gang is not None and booked.gang.together == together and not booked.gang.started:
+            elif admitted.gang is not None and admitted.gang.together == together and not admitted.gang.started:
                 stranded.append(key)
         return pending, tuple(stranded)
 

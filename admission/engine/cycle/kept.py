@@ -1,12 +1,12 @@
 """Quota that the refused head of a StrictFIFO queue keeps from others, as in Kueue (cycle.md 4.2).
 
-A queue that may not reclaim whatever it has lent from its cohort would wait for that until its borrowers end. So while its
-head waits, and could start if workloads left, as much of its unused nominal quota as the head asks for is lent to nobody whose
-turn comes later; of a head that would borrow also what it would borrow, up to its limit. A head of a BestEffortFIFO queue keeps
-nothing: it lets others pass. Nor does one of a queue with backfill, which keeps its start free in its own way (backfill.py).
+A queue that may not reclaim the quota that it has lent would wait until its borrowers end. So while its head waits, and could
+start if workloads left, workloads whose turn comes later cannot borrow as much of the queue's unused nominal quota as the head
+requests. A head that would borrow also keeps what it would borrow, up to its limit. A head of a BestEffortFIFO queue keeps
+nothing: it lets others pass. Nor does a head of a queue with backfill, which reserves its start by itself (backfill.py).
 
-It is booked under a name of its own while a cycle lasts. A head that is considered anew keeps nothing until it is refused.
-Called by cycle.py.
+The ledger counts kept quota under a name of its own during a cycle. A head that is considered again keeps nothing until it is
+refused. Called by cycle.py.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class CycleTrials(Trials):
         return AttemptResult(isinstance(self._own(self._cycle(*changes)), Admit))
 
     def sifted(
-        self, found: Iterable[Remedy], sites: Sequence[UnplacedGroup], family: RelatedQueues
+        self, found: Iterable[Remedy], unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues
     ) -> tuple[list[Remedy], list[Taken]]:
         """The remedies that hold with all that come first, or those that do for all in their stead; and those that fail."""
         held: list[Remedy] = []
@@ -67,7 +67,7 @@ class CycleTrials(Trials):
             if isinstance(own, Preempt):
                 continue  # nothing else takes it, but the workload would still wait for its victims
             taken.append(Taken(remedy, self._others(report)))
-            held += self._for_all(remedy, report, sites, family) if self.known else ()
+            held += self._for_all(remedy, report, unplaced_groups, related) if self.known else ()
         return held, taken
 
     @staticmethod
@@ -100,7 +100,7 @@ class CycleTrials(Trials):
     # ---- what does for all
 
     def _for_all(
-        self, remedy: Remedy, report: CycleReport, sites: Sequence[UnplacedGroup], family: RelatedQueues
+        self, remedy: Remedy, report: CycleReport, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues
     ) -> Iterator[Remedy]:
         changes = remedy.changes
         raises = tuple(change for change in changes if isinstance(change, RaiseQuota))
@@ -108,7 +108,7 @@ class CycleTrials(Trials):
         if len(raises) == len(changes):
             yield from self._raised(raises, report)
         elif len(changes) == 1 and isinstance(changes[0], Finish):
-            more = finishing(self, sites, family, sorted(self._asked()))
+            more = finishing(self, unplaced_groups, related, sorted(self._asked()))
         elif len(changes) == 1 and isinstance(changes[0], AddNodes):
             nodes = changes[0]
             more = self.least(partial(_number, nodes), 2 * nodes.count, MOST_NODES)

@@ -1,6 +1,6 @@
 """Why a workload waits and what would let it in: the whole explanation, on the ledger as it stands.
 
-Nothing is booked and the ledger is the same afterwards; the same ledger gives the same answer. Called by the controller for
+The ledger is the same afterwards; the same ledger gives the same answer. Called by the controller for
 a Workload that has waited a while (controllers/explaining.py), by `stowage explain`, and by any holder of a ledger.
 """
 
@@ -186,22 +186,22 @@ class _WaitExplanation:
         found = replace(found, verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS, flavors=tuple(views.flavors()))
         if not self._tries:
             return found
-        sites = self._sites(views)
-        remedied = list(remedies(trying, sites, views.family, alone=never))
+        unplaced_groups = self._unplaced_groups(views)
+        remedied = list(remedies(trying, unplaced_groups, views.related, alone=never))
         if self._scene.claimed(self._workload):
             remedied = [remedy for remedy in remedied if self._admitted_after(trying, remedy)]
         if not found.victims:
             remedied += self._evicting(trying)
         ahead = CycleTrials(trying, self._scene, self._budget)
-        held, taken = ahead.sifted(ranked(remedied), sites, views.family)
+        held, taken = ahead.sifted(ranked(remedied), unplaced_groups, views.related)
         if ahead.budget.spent:
             self._left.left = 0
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
-    def _sites(self, views: _FlavorViews) -> Sequence[UnplacedGroup]:
+    def _unplaced_groups(self, views: _FlavorViews) -> Sequence[UnplacedGroup]:
         """What found no place, of the pods with which the workload can start at least."""
         some = fewest(self._workload)
-        return views.sites if some == self._workload else views.of(some).sites
+        return views.unplaced_groups if some == self._workload else views.of(some).unplaced_groups
 
     def _admitted_after(self, trying: Trials, remedy: Remedy) -> bool:
         """Whether the cycle would admit it then, whatever others claim."""
@@ -230,13 +230,13 @@ class _WaitExplanation:
 
 
 class _FlavorViews:
-    """What each flavor of the queue offers; `sites` are the groups that found no place, of the flavors looked at so far."""
+    """What each flavor of the queue offers; `unplaced_groups` found no place on the flavors tried so far."""
 
     def __init__(self, ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float) -> None:
         self._ledger, self._workload, self._queue, self._now = ledger, workload, queue, now
         self._implied = topology_implied(queue, ledger.flavors)
-        self.family = RelatedQueues(ledger, queue.name)
-        self.sites: list[UnplacedGroup] = []
+        self.related = RelatedQueues(ledger, queue.name)
+        self.unplaced_groups: list[UnplacedGroup] = []
 
     def of(self, workload: Workload) -> _FlavorViews:
         """The same for another workload, its flavors looked at."""
@@ -256,7 +256,7 @@ class _FlavorViews:
                     yield replace(view, quota=self._quota(quotas.flavor, quota))
 
     def _quota(self, flavor: str, asked: Mapping[str, int]) -> tuple[QuotaView, ...]:
-        return quota_views(self._ledger, self._queue, self.family, flavor, asked)
+        return quota_views(self._ledger, self._queue, self.related, flavor, asked)
 
     def _flavor(self, group: ResourceGroup, name: str) -> FlavorView:
         flavor = self._ledger.flavors.get(name)
@@ -289,19 +289,19 @@ class _FlavorViews:
         with self._ledger.trial():
             found = result.assignments
             self._ledger.assume([(one, found[one.pod_set.name]) for one in requests if one.pod_set.name in found])
-            rooms = FlavorCapacity.of(self._ledger, flavor)
+            capacity = FlavorCapacity.of(self._ledger, flavor)
             for group in groups_of(requests):
                 failure = result.failures.get(group.workers.pod_set.name)
                 if failure is not None:
-                    yield self._pod_set(rooms, group, failure.message)
+                    yield self._pod_set(capacity, group, failure.message)
 
-    def _pod_set(self, rooms: FlavorCapacity | None, group: Group, message: str) -> PodSetView:
+    def _pod_set(self, capacity: FlavorCapacity | None, group: Group, message: str) -> PodSetView:
         names = tuple(member.pod_set.name for member in group.members)
-        ask = "" if rooms is None else rooms.ask(group)
-        if rooms is None or isinstance(ask, str):
+        ask = "" if capacity is None else capacity.ask(group)
+        if capacity is None or isinstance(ask, str):
             return PodSetView(names, message)
-        self.sites.append(UnplacedGroup(rooms, group, ask))
-        return PodSetView(names, message, rooms.levels(group))
+        self.unplaced_groups.append(UnplacedGroup(capacity, group, ask))
+        return PodSetView(names, message, capacity.levels(group))
 
 
 def _listing(text: str, pod_set: PodSet, flavor: Flavor) -> str:

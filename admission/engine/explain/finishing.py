@@ -32,7 +32,7 @@ MEMBERS = 32
 class UnplacedGroup:
     """A group that found no place on a flavor's nodes."""
 
-    rooms: FlavorCapacity
+    capacity: FlavorCapacity
     group: Group
     ask: Ask
 
@@ -42,12 +42,12 @@ Weights = Mapping[str, int]
 
 
 def finishing(
-    trying: Trials, sites: Sequence[UnplacedGroup], family: RelatedQueues, short: Sequence[FlavorResource]
+    trying: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, short: Sequence[FlavorResource]
 ) -> Finish | None:
-    """The least set. `short`: the quotas that are not enough; `family`: the queues that could use them."""
-    holders = _holders(family, short)
+    """The least set. `short`: the quotas that are not enough; `related`: the queues that could use them."""
+    holders = _holders(related, short)
     sets: list[tuple[int, int, tuple[str, ...]]] = []
-    for first, others in _candidates(sites, holders):
+    for first, others in _candidates(unplaced_groups, holders):
         weights = {**others, **first}
         then = _heaviest({key: weights[key] for key in others.keys() - first.keys()})
         for ordered in (_heaviest(first), _lightest(first)):
@@ -76,46 +76,46 @@ def _lighter(trying: Trials, ordered: Sequence[str], alone: str) -> list[str]:
     return [ordered[high]]
 
 
-def _holders(family: RelatedQueues, short: Sequence[FlavorResource]) -> Weights:
+def _holders(related: RelatedQueues, short: Sequence[FlavorResource]) -> Weights:
     """The workloads that use the quotas; of those that use equally much not more than a set may have."""
     found: dict[int, list[str]] = {}
-    for name, amount in family.users_of(short).items():
+    for name, amount in related.users_of(short).items():
         found.setdefault(amount, []).append(name)
     return {name: amount for amount, names in found.items() for name in nsmallest(MEMBERS, names)}
 
 
-def _candidates(sites: Sequence[UnplacedGroup], holders: Weights) -> Iterator[tuple[Weights, Weights]]:
+def _candidates(unplaced_groups: Sequence[UnplacedGroup], holders: Weights) -> Iterator[tuple[Weights, Weights]]:
     """Workloads among which the answer may be, those to look at first, and others: they use the quota, or nodes there."""
     if holders:
         yield holders, {}
-    for site in sites:
-        for weights in _by_domain(site):
+    for unplaced in unplaced_groups:
+        for weights in _by_domain(unplaced):
             if weights:
                 yield weights, holders
 
 
-def _by_domain(site: UnplacedGroup) -> Iterator[Weights]:
+def _by_domain(unplaced: UnplacedGroup) -> Iterator[Weights]:
     """Of the domains that would do if they were empty, best first as they are now, with how many
     pods' worth each workload holds there."""
-    tree, ask, rooms = site.rooms.tree, site.ask, site.rooms
+    tree, ask, capacity = unplaced.capacity.tree, unplaced.ask, unplaced.capacity
     level = ask.level if ask.required else 0
     now = Counter(tree, ask).levels()[level]
-    empty = rooms.counts(ask, level, Counter(tree, ask, simulate_empty=True).levels()[level])
+    empty = capacity.counts(ask, level, Counter(tree, ask, simulate_empty=True).levels()[level])
     need = ask.need if ask.slice_size > 1 and level <= ask.slice_level else ask.need * ask.slice_size
-    best = rooms.best(ask, level, now)
+    best = capacity.best(ask, level, now)
     whole = [slot for slot in best if empty[slot] >= need][:DOMAINS]
     for slot in whole:
-        yield _worth(site, rooms, level, [slot])
+        yield _worth(unplaced, capacity, level, [slot])
     if not whole and not ask.required:
-        yield _worth(site, rooms, level, best)
+        yield _worth(unplaced, capacity, level, best)
 
 
-def _worth(site: UnplacedGroup, rooms: FlavorCapacity, level: int, slots: Sequence[int]) -> Weights:
-    rows = rows_below(rooms.tree, level, slots) & rooms.usable(site.ask)
-    request = {rooms.tree.columns.of(name): amount for name, amount in site.ask.request.items() if amount > 0}
+def _worth(unplaced: UnplacedGroup, capacity: FlavorCapacity, level: int, slots: Sequence[int]) -> Weights:
+    rows = rows_below(capacity.tree, level, slots) & capacity.usable(unplaced.ask)
+    request = {capacity.tree.columns.of(name): amount for name, amount in unplaced.ask.request.items() if amount > 0}
     return {
         key: max(amounts.get(column, 0) * 1000 // amount for column, amount in request.items())
-        for key, amounts in rooms.takers.amounts(rows).items()
+        for key, amounts in capacity.takers.amounts(rows).items()
     }
 
 

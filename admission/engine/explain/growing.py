@@ -101,41 +101,43 @@ def raised(trying: Trials, by: Mapping[FlavorResource, int]) -> tuple[RaiseQuota
     return tuple(_raise(trying, fr, amount) for fr, amount in sorted(by.items()))
 
 
-def more_nodes(trying: Trials, sites: Sequence[UnplacedGroup]) -> Change | None:
+def more_nodes(trying: Trials, unplaced_groups: Sequence[UnplacedGroup]) -> Change | None:
     """The smallest number of nodes in the first domain where nodes help, like those that are there."""
-    for site in sites:
-        daemons = _daemons(site)
-        for like, domain, holds in _typical(site, daemons):
-            levels = site.rooms.tree.shape.levels[: len(domain)]
-            add = partial(AddNodes, site.group.workers.flavor, like.name, levels, domain, daemons)
-            change = trying.least(add, *_guess(like, daemons, site.ask, holds))
+    for unplaced in unplaced_groups:
+        daemons = _daemons(unplaced)
+        for like, domain, holds in _typical(unplaced, daemons):
+            levels = unplaced.capacity.tree.shape.levels[: len(domain)]
+            add = partial(AddNodes, unplaced.group.workers.flavor, like.name, levels, domain, daemons)
+            change = trying.least(add, *_guess(like, daemons, unplaced.ask, holds))
             if change is not None:
                 return change
     return None
 
 
-def _daemons(site: UnplacedGroup) -> tuple[tuple[str, int], ...]:
+def _daemons(unplaced: UnplacedGroup) -> tuple[tuple[str, int], ...]:
     """What foreign pods take of every node: daemons, which come to new nodes as well."""
-    rows = site.rooms.usable(site.ask).nonzero()[0].tolist()
-    books = [site.rooms.record(name) for row in rows for name in site.rooms.tree.members(row)]
-    columns = site.rooms.tree.columns
-    least = {c: min(book.foreign.get(c, 0) for book in books) for c in (books[0].foreign if books else ())}
+    rows = unplaced.capacity.usable(unplaced.ask).nonzero()[0].tolist()
+    records = [unplaced.capacity.record(name) for row in rows for name in unplaced.capacity.tree.members(row)]
+    columns = unplaced.capacity.tree.columns
+    least = {c: min(record.foreign.get(c, 0) for record in records) for c in (records[0].foreign if records else ())}
     return tuple(sorted((columns.names[column], amount) for column, amount in least.items() if amount > 0))
 
 
-def _typical(site: UnplacedGroup, daemons: tuple[tuple[str, int], ...]) -> Iterator[tuple[Node, tuple[str, ...], int]]:
+def _typical(
+    unplaced: UnplacedGroup, daemons: tuple[tuple[str, int], ...]
+) -> Iterator[tuple[Node, tuple[str, ...], int]]:
     """A typical node, the domain it stands in, and what that or what counts in its place holds now.
 
     Of the best domains of the level that the nodes are to go to.
     """
-    rooms, ask, tree = site.rooms, site.ask, site.rooms.tree
+    capacity, ask, tree = unplaced.capacity, unplaced.ask, unplaced.capacity.tree
     level = _level(ask, tree.depth, by_host=tree.shape.by_host)
     numbers = Counter(tree, ask).levels()
-    counts = rooms.counts(ask, level, numbers[level])
-    for slot in rooms.best(ask, level, numbers[level])[:DOMAINS]:
-        usable = rows_below(tree, level, [slot]) & rooms.usable(ask)
+    counts = capacity.counts(ask, level, numbers[level])
+    for slot in capacity.best(ask, level, numbers[level])[:DOMAINS]:
+        usable = rows_below(tree, level, [slot]) & capacity.usable(ask)
         names = sorted(name for row in usable.nonzero()[0].tolist() for name in tree.members(row))
-        nodes = [node for name in names if (node := rooms.node(name)) is not None and _each(node, daemons, ask)]
+        nodes = [node for name in names if (node := capacity.node(name)) is not None and _each(node, daemons, ask)]
         if nodes:
             kinds = Tally(tuple(sorted(node.allocatable.items())) for node in nodes)
             usual = max(kinds.values())

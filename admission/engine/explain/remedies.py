@@ -66,30 +66,32 @@ Search = Callable[[Trials], Iterator[Change]]
 
 
 def remedies(
-    trying: Trials, sites: Sequence[UnplacedGroup], family: RelatedQueues, *, alone: bool
+    trying: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, *, alone: bool
 ) -> tuple[Remedy, ...]:
     """The remedies found, the least trouble first.
 
-    `sites`: what found no place; `family`: who uses the queue's quota; `alone`: no end of others would help.
+    `unplaced_groups`: what found no place; `related`: who uses the queue's quota; `alone`: no end of others would help.
     """
     ways = list(covering(trying))
     if enough := [Remedy(covers) for covers in ways if trying.admits(*covers)]:
         return ranked(enough)
     for covers in ways:
-        if found := _remedies(trying.upon(covers), sites, family, alone=False):
+        if found := _remedies(trying.upon(covers), unplaced_groups, related, alone=False):
             return ranked(Remedy((*covers, *one.changes)) for one in found)
-    return ranked(_remedies(trying, sites, family, alone=alone))
+    return ranked(_remedies(trying, unplaced_groups, related, alone=alone))
 
 
-def _remedies(trying: Trials, sites: Sequence[UnplacedGroup], family: RelatedQueues, *, alone: bool) -> list[Remedy]:
+def _remedies(
+    trying: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, *, alone: bool
+) -> list[Remedy]:
     raises, suffices = missing_quota(trying)
     found = [Remedy(raises)] if suffices else []
     if not alone:
         short = [(change.flavor, change.resource) for change in raises]
-        if (finish := finishing(trying, sites, family, short)) is not None:
+        if (finish := finishing(trying, unplaced_groups, related, short)) is not None:
             found.append(Remedy((finish,)))
     kinds: list[Search] = [asking.renamed, asking.relaxed, asking.softened, asking.tolerating, asking.unselecting]
-    kinds += [lambda t: _one(more_nodes(t, sites)), asking.lowered, asking.fewer]
+    kinds += [lambda t: _one(more_nodes(t, unplaced_groups)), asking.lowered, asking.fewer]
     for kind in kinds:
         changes = list(kind(trying))
         found += [Remedy((change,)) for change in changes]
@@ -102,7 +104,7 @@ def _remedies(trying: Trials, sites: Sequence[UnplacedGroup], family: RelatedQue
     return found
 
 
-def answering(trying: Trials, family: RelatedQueues) -> tuple[Remedy, ...]:
+def answering(trying: Trials, related: RelatedQueues) -> tuple[Remedy, ...]:
     """What makes the queue active where only admission checks keep it from that; with what is needed besides."""
     queue = trying.queue
     checks = tuple(
@@ -112,7 +114,7 @@ def answering(trying: Trials, family: RelatedQueues) -> tuple[Remedy, ...]:
         return ()
     if trying.admits(*checks):
         return (Remedy(checks),)
-    found = _remedies(trying.upon(checks), (), family, alone=False)
+    found = _remedies(trying.upon(checks), (), related, alone=False)
     return ranked(Remedy((*checks, *one.changes)) for one in found)
 
 

@@ -1,7 +1,7 @@
 """A queue's usage by the priority of its workloads: what evicting all workloads below one priority would free.
 
-Kept by the ledger beside the cohort tree, with every booking; a change of an admitted workload's priority shifts its share.
-Zeros are not stored. Asked by preemption/reclaimable.py.
+The ledger updates it with the cohort tree, at every change of an admission. A change of an admitted workload's priority moves
+its usage. Zeros are not stored. Used by preemption/reclaimable.py.
 """
 
 from __future__ import annotations

@@ -120,12 +120,12 @@ class Allocations:
         yield from (self.pods[key] for key in sorted(self.slot_of))
         yield from (self.pods[key] for key in sorted(self.pods.keys() - self.slot_of.keys()))
 
-    def rooms(self) -> dict[Slot, dict[str, int]]:
-        """The assumed pods: entry -> node -> number of pods that hold room there."""
+    def assumed_pods(self) -> dict[Slot, dict[str, int]]:
+        """The assumed pods: entry -> node -> number of pods that hold capacity there."""
         entries = (entry for _, allocation in sorted(self.by_workload.items()) for entry in allocation.entries.values())
         return {entry.slot: dict(sorted(entry.assumed.items())) for entry in entries if entry.assumed}
 
-    def set_rooms(self, rooms: Mapping[Slot, Mapping[str, int]]) -> None:
+    def set_assumed_pods(self, pods: Mapping[Slot, Mapping[str, int]]) -> None:
         """Move the assumed pods to these nodes."""
         entries = [
             entry for allocation in self.by_workload.values() for entry in allocation.entries.values() if entry.by_node
@@ -133,7 +133,7 @@ class Allocations:
         for entry in entries:
             self.assumed.clear(entry)
         for entry in entries:
-            for node, count in rooms.get(entry.slot, {}).items():
+            for node, count in pods.get(entry.slot, {}).items():
                 self.assumed.shift(entry, node, count)
             self.assumed.track_unplaced(entry)
 

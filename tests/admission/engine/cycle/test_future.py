@@ -162,7 +162,7 @@ def test_the_future_is_the_book_with_those_gone_who_have_ended(
         assert claim is not None
         end = NOW + (other.time_limit or 0.0)
         holds.append(
-            FutureReservation(other.key, admission.cluster_queue, admission.usage(), claim, booked=False, end=end)
+            FutureReservation(other.key, admission.cluster_queue, admission.usage(), claim, charged=False, end=end)
         )
     departures = Departures(ledger, [(end, frozenset(keys)) for end, keys in sorted(ends.items())])
     future = ProjectedLedger(ledger, departures, holds, ledger.quota.tree_of("q0"), NOW)
