@@ -35,7 +35,7 @@ from admission.engine.quota.usage_by_priority import UsageByPriority
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.audit import differences
 from admission.engine.topology.allocation.capacity import Capacity
-from admission.engine.topology.allocation.entries import Allocation, Slot, room
+from admission.engine.topology.allocation.entries import Allocation, Slot, pods_that_fit
 from admission.engine.topology.allocation.footprint import Cells, Footprint, footprint, free
 from admission.engine.topology.allocation.simulated_removal import PlacementCheck, shift, taken
 from admission.engine.topology.empty_cluster import EmptyAnswers
@@ -214,7 +214,7 @@ class Ledger:
     def away(self, keys: frozenset[str], *, nodes: bool = True) -> Iterator[None]:
         """A trial in which these workloads and their pods have left the nodes and hold nothing. Quota is not touched.
 
-        `nodes` False, where nobody will ask for room: the nodes are not touched either.
+        `nodes` False, where nobody will ask for capacity: the nodes are not touched either.
         """
         before = self._away
         with self.journal.trial():
@@ -301,7 +301,7 @@ class Ledger:
         if domain is None:
             return -1
         vector = self._capacity.columns.vector(pod_set.requests)
-        return sum(room(tree, row, vector) for row in tree.rows_of_domain(domain))
+        return sum(pods_that_fit(tree, row, vector) for row in tree.rows_of_domain(domain))
 
     def generation(self, flavor: str) -> int:
         """Grows whenever capacity on the flavor's nodes may have grown; 0 for a flavor that was never seen."""

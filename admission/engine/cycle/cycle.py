@@ -154,7 +154,7 @@ class _Cycle:
         try:
             while len(decisions) < budget and (head := self._order.next()) is not None:
                 self._reservations.keep_until(self._level(head), head.order)
-                # The room of a claim was made before a head of its cohort began to keep quota.
+                # The capacity of a claim was made before a head of its cohort began to keep quota.
                 if head.first is None and (names := self._kept.hold_until(head.level, head.order)):
                     head.assignment = None
                     for name in names:
@@ -267,7 +267,7 @@ class _Cycle:
         return self._place(head, queue, assignment)
 
     def _closed(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
-        """Why the workload cannot be considered, whatever room there is."""
+        """Why the workload cannot be considered, whatever capacity there is."""
         if queue.stop is not StopPolicy.NONE:
             return Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped"
         if queue.inactive is not None or self._ledger.quota.cyclic(queue.name):

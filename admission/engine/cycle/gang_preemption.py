@@ -1,11 +1,11 @@
 """The victims whose eviction lets a whole GangGroup start: none, unless every member then provably fits.
 
-The group evicts as its least important and youngest member would. Its members of one ClusterQueue ask for room as one workload
-of all their pod sets, so that the preemption engine chooses for all of them at once; those of further queues ask when what the
-first got is taken. Then
+The group evicts as its least important and youngest member would. Its members of one ClusterQueue request capacity as one
+workload of all their pod sets, so that the preemption engine chooses for all of them at once. The members of the next queue
+follow when the first ones are charged. Then
 
-1. *whole*: who goes takes with it the other gangs of its own GangGroup, and the late members of its gang: never a part of what
-   started together. Where one of those may not be evicted by anybody of this group, nobody of them is.
+1. *whole*: a victim's GangGroup and the late members of its gang are evicted with it, because they started together. Where no
+   member of this group may evict one of them, all of them stay.
 2. *proved*: with all of them gone the members are fitted anew, all at once (gangfit.py); only if they fit does it count.
 3. *spared*: of several queues' victims some may not be needed beside the others. A victim that the group fits beside stays, the
    dearest first.
@@ -206,7 +206,7 @@ class GangPreemptor:
     def _spared(self, groups: VictimGroups, members: Sequence[Workload]) -> VictimGroups:
         """Only those that are needed. The dearest stay, as many as can; the next one is needed, and so on with the others.
 
-        More room never makes a place impossible, so that number is found by halves.
+        More capacity never makes a place impossible, so that number is found by halves.
         """
         line, needed, checks = self._dearest_first(groups), list[frozenset[str]](), MOST_CHECKS
         while line and self._without(needed, members) is None:

@@ -79,7 +79,7 @@ class Nominator:
         return None
 
     def at_once(self, workload: Workload, queue: ClusterQueue, known: FlavorAssignment) -> Nomination | None:
-        """With these flavors, on nodes as they are; None where there is no room or that is not the question."""
+        """With these flavors, on nodes as they are; None where there is no capacity or that is not the question."""
         if known.mode is not Mode.FIT:
             return None
         requests = placement_requests(workload, queue, known, self._ledger.flavors, self._now)

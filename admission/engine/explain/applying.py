@@ -83,7 +83,7 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
 
 
 def leave(ledger: Ledger, key: str) -> None:
-    """The workload is over: its quota and its room are free, and its pods are gone."""
+    """The workload is over: its quota and its capacity are free, and its pods are gone."""
     ledger.release(key)
     for pod in ledger.allocations.pods_of(key):
         ledger.allocations.drop_pod(pod)

@@ -1,7 +1,7 @@
 """The smallest changes that would admit a waiting workload, each tried on the ledger before it is named.
 
 First one change of one kind: what the owner could ask for instead (asking.py), which workloads would have to finish
-(finishing.py), what an administrator could add (growing.py). Where quota and room are both short, no change of one kind but
+(finishing.py), what an administrator could add (growing.py). Where quota and capacity are both short, no change of one kind but
 the end of others may do: then the missing quota is raised in each trial, and what is needed besides is named with it.
 Called by explain.py.
 """

@@ -105,7 +105,7 @@ class FlavorCapacity:
     # ---- what limits a domain
 
     def usable(self, ask: Ask) -> Bools:
-        """The rows that pass all tests but room."""
+        """The rows that pass all tests but capacity."""
         alive = self.tree.rows.alive
         feasible = self.tree.matcher.feasible(ask.wants, self.tree.rows.size)
         return alive if feasible is None else alive & feasible

@@ -1,7 +1,7 @@
 """Changes tried on a trial of the ledger: would the workload be admitted if these were made? And searches built on that.
 
-The searches assume that more room never hurts, which holds but for odd combinations; what they return was itself tried, so
-a remedy is never wrong, at worst not the very least. A budget bounds the work by the number of placements, not by time, so
+The searches assume that more capacity never hurts, which has rare exceptions. What they return was itself tried, so a remedy
+is always right, though rarely a smaller one exists. A budget bounds the work by the number of placements, not by time, so
 that the same ledger always gives the same explanation. Called by remedies.py and those that find one kind of change each.
 """
 

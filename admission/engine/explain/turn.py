@@ -1,9 +1,9 @@
 """What the cycle would decide on a waiting workload now: what its condition says.
 
-The cycle itself answers it (cycle/deciding.py), in a trial of the ledger, on a line in which the workload stands alone with
-those whose claims bind it: who was promised room that victims are leaving, who has a reservation (backfill), and the gangs that
-start together with it. So an explanation says what the status says, to the letter. Whether a remedy holds is asked of a line
-in which all that compete with the workload have their turn, too (`played`). Nothing of the decision stays. Called by explain.py
+The cycle itself answers it (cycle/deciding.py), in a trial of the ledger, on a queue that holds the workload and those whose
+claims bind it: preemptors whose victims are leaving, workloads with a reservation (backfill), and the gangs that start together
+with it. So an explanation says exactly what the status says. Remedies are checked on a queue in which all competitors of the
+workload have their turn too (`played`). Nothing of the decision stays. Called by explain.py
 and ahead.py.
 """
 

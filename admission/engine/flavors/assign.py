@@ -58,7 +58,7 @@ class VictimFinder(PreemptionOracle, Protocol):
         """The victims whose eviction makes the workload fit, quota and placement both, in order; none if nothing helps.
 
         `workload` has the pod counts that `assignment` was found for. Asked where the assignment's mode is below Fit and
-        above NoFit; the resources that need room are those whose pick is not Fit. Leaves the ledger as it is.
+        above NoFit; the resources that need capacity are those whose pick is not Fit. Leaves the ledger as it is.
         """
 
 

@@ -1,4 +1,4 @@
-"""Whether a flavor suits a pod set at all, whatever room there is: topology, taints, node labels.
+"""Whether a flavor suits a pod set at all, whatever capacity there is: topology, taints, node labels.
 
 A flavor that does not suit is described in Kueue's words (cycle.md 4.4, step 2) and never changes by waiting. Flavors are
 judged by their own node labels and taints, not by nodes: which nodes serve is the placement's question

@@ -23,9 +23,9 @@ MOST = 64
 
 
 class BranchAndBound:
-    """The search in one domain. `domain` None: no topology is requested, or its room is not counted.
+    """The search in one domain. `domain` None: no topology is requested, or its capacity is not counted.
 
-    `inside`: the candidates that use room in the domain (all candidates if `domain` is None), in Kueue's order.
+    `inside`: the candidates that use capacity in the domain (all candidates if `domain` is None), in Kueue's order.
     `quota_givers`: keys of candidates that free missing quota; if given, every set contains at least one of them.
     `top_by_quota`: a lower bound of the highest priority in any set.
     """
@@ -144,7 +144,7 @@ class BranchAndBound:
         return chosen
 
     def _greedy_order(self) -> list[Candidate]:
-        """Candidates below the floor's highest priority first; among them most room freed first, then lowest price."""
+        """Candidates below the floor's highest priority first; among them most capacity freed first, then lowest price."""
         top = self.floor.top
         return sorted(self._members, key=lambda c: (c.workload.priority >= top, -self._gain(c), self._price(c)))
 
@@ -246,8 +246,8 @@ def _giving(fr: FlavorResource) -> Share:
 
 
 def _top_by_room(shares: Sequence[tuple[int, int]], missing: int) -> int:
-    """The lowest priority p such that evicting all candidates of priority p or lower frees enough room. `shares`: pairs
-    (priority, units of room).
+    """The lowest priority p such that evicting all candidates of priority p or lower frees enough capacity. `shares`: pairs
+    (priority, units of capacity).
     """
     top = FREE.top
     for priority, gain in sorted(shares):

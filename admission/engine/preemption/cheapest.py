@@ -6,10 +6,10 @@ starts from it, so the answer is never worse. Workloads that are already being e
 cost.py defines the cost.
 
 *Search.* For a gang that must stay within a domain the search takes one domain after the other, the most promising
-first. In a domain it considers only candidates that use room there and, if quota is also short, candidates that free
+first. In a domain it considers only candidates that use capacity there and, if quota is also short, candidates that free
 quota (eviction_gains.py counts pods without placing any). Each domain starts with a greedy set, then enumerates all
 sets depth first in Kueue's order. A branch ends if even the best completion cannot beat the best known set (lower_bounds.py),
-or if policy protects the candidate. Leaving out a candidate never protects another one, and more room never makes a
+or if policy protects the candidate. Leaving out a candidate never protects another one, and more capacity never makes a
 placement impossible, so no set is missed. A set counts only after its gang was really placed.
 
 *Proof.* Optimal: every branch was closed. Feasible: the budget of examined sets was spent (a placement counts as 25);

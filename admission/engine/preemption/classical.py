@@ -40,7 +40,7 @@ def choose(
     *,
     placed: bool = True,
 ) -> list[PreemptionTarget]:
-    """The same for known candidates. `placed` False: where room can be counted exactly, the result is not placed as
+    """The same for known candidates. `placed` False: where capacity can be counted exactly, the result is not placed as
     proof.
     """
     if gains is not None and not gains.domains:
@@ -65,7 +65,7 @@ def attempts(context: PreemptionContext, candidates: Candidates) -> tuple[bool, 
 
 
 def quota_might_do(ledger: Ledger, context: PreemptionContext, candidates: Candidates) -> bool:
-    """Whether quota would suffice if every candidate of some attempt were evicted. A cheap check before room is
+    """Whether quota would suffice if every candidate of some attempt were evicted. A cheap check before capacity is
     counted.
     """
     ordered = candidates.in_order()

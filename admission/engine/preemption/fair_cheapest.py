@@ -1,6 +1,6 @@
-"""Victims under fair sharing when the freed room must lie in one domain: what Profile Exact evicts.
+"""Victims under fair sharing when the freed capacity must lie in one domain: what Profile Exact evicts.
 
-Kueue compares shares only (fair.py) and may run out of allowed candidates before any one domain has room. So three ways
+Kueue compares shares only (fair.py) and may run out of allowed candidates before any one domain has capacity. So three ways
 are tried in turn: workloads that are already being evicted, Kueue's choice, and a search. In the search a set is
 allowed if Kueue, offered only this set and the workloads already leaving, would take all of it. The same rules and
 shares decide; candidates that do not help are just not offered. Among the allowed sets that make room the cheapest

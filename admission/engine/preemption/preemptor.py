@@ -6,7 +6,7 @@ The cycle creates one `Preemptor` (ledger, time, and fair sharing if enabled) an
     FlavorSearch(..., about, ...)                     # asks about.simulate(...): would evicting help, by quota alone
     victims = about.targets(workload, assignment)     # where the assignment's mode is below Fit and above NoFit
 
-If a pod set could not be placed, each of its resources must be marked as needing room before `targets` is called: give
+If a pod set could not be placed, each of its resources must be marked as needing capacity before `targets` is called: give
 the picks a mode below Fit (NO_CANDIDATES, PREEMPT or RECLAIM), as Kueue does. The answer is empty unless the workload
 fits after exactly those evictions: all quota of `assignment.usage`, and a placement for every pod set with a topology.
 All checks run in trials on the live ledger and leave it unchanged.
@@ -14,7 +14,7 @@ All checks run in trials on the live ledger and leave it unchanged.
 The victims are Kueue's if the placement profile (of the workload, its queue, or the options) is Compatible or
 LeastFree; otherwise they are the cheapest (cheapest.py). Under fair sharing Kueue's rules choose, because shares decide
 there; and workloads of an elastic quota evict in the documented order: lowest priority, latest start first
-(elastic-quota.md). If that does not free room that the pods can be placed in, other victims are searched under the same
+(elastic-quota.md). If that does not free capacity that the pods can be placed in, other victims are searched under the same
 rules (fair_cheapest.py, cheapest.py). wording.py has the texts of conditions and events. This package does not decide
 when to evict and evicts nothing.
 """

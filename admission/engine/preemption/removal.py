@@ -7,7 +7,7 @@ is exact (eviction_gains.py). Otherwise node usage changes only when a placement
 found stays valid until it no longer fits. In both cases the final answer was really placed.
 
 `remove_until_fit` removes candidates one by one until the workload fits. It checks quota after each of them. A
-placement that cannot just be counted is checked in strides that double, then by bisection, since more room never makes
+placement that cannot just be counted is checked in strides that double, then by bisection, since more capacity never makes
 a placement impossible. `reprieve` puts back the victims that the workload fits beside; `reprieve_and_place` also places
 the workload at the end.
 """

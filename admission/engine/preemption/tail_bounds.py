@@ -1,7 +1,7 @@
 """Lower bounds for the rest of a search: how many more victims it needs, and what that many cost at least.
 
 A search goes through its candidates in a fixed order, so what remains is always the tail of a list. A set covers a
-deficit (pods without room, or missing quota) only if the shares of its members add up to it. So it needs at least n
+deficit (pods without capacity, or missing quota) only if the shares of its members add up to it. So it needs at least n
 members, where n is the least number of largest shares that add up to the deficit. Called by branch_and_bound.py and
 victim_search.py.
 """

@@ -1,7 +1,7 @@
 """Split and merge assignments, for pods that stay in place while others are placed anew.
 
 Used if an assignment exists already: replace.py replaces a node, resize.py grows or shrinks a job. Nothing here
-considers room.
+considers capacity.
 """
 
 from __future__ import annotations

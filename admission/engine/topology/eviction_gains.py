@@ -1,4 +1,4 @@
-"""How much room the eviction of each of many workloads would free for one gang, counted by domain without placing
+"""How much capacity the eviction of each of many workloads would free for one gang, counted by domain without placing
 anything.
 
 A placement searches the whole tree, and a search for victims asks about thousands of combinations. So this module looks
@@ -8,7 +8,7 @@ eviction; one step costs as many rows as the workload occupies there. The count 
 pods, or of slices that stay on one row or in the required domain. With a leader, inner slices or placement constraints
 it is an upper bound: a domain that is short cannot hold the gang.
 
-`gain` bounds what one eviction can add after any others: on a row with room a/r, freeing b/r adds at most ceil(b/r),
+`gain` bounds what one eviction can add after any others: on a row with capacity a/r, freeing b/r adds at most ceil(b/r),
 since floor(a + b) <= floor(a) + ceil(b). So gains may be added up to bound any set from above. Called by ledger.py for
 the preemption engine.
 """
@@ -40,7 +40,7 @@ class CandidateDomain:
     """One domain that could hold the gang. A unit is a pod, or a slice where a slice stays on one row.
 
     `holds`: units that fit now; `want`: units that must fit. `free` and `fit` (units): by row. `takes` and `gain`: by
-    workload that uses room here.
+    workload that uses capacity here.
     """
 
     name: str
@@ -223,7 +223,7 @@ def _add_takes(
 
 
 def _enough(domain: CandidateDomain) -> bool:
-    """Whether the gang would fit if every workload that uses room here were gone."""
+    """Whether the gang would fit if every workload that uses capacity here were gone."""
     for key in domain.takes:
         domain.evict(key)
     enough = domain.missing == 0

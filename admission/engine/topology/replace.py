@@ -18,7 +18,7 @@ left are whole slices, which go wherever the required level lets them.
 
 Any other missing domain fails the attempt, since its pods are lost as well and nothing is known of a domain that no tree
 has; unless its host is `alive` (a node that is not ready, or was relabelled, while its pods run on): then its pods stay.
-The workload's own allocation stays in force meanwhile: its healthy pods use their room, and those of the failed nodes use
+The workload's own allocation stays in force meanwhile: its healthy pods use their capacity, and those of the failed nodes use
 none while these nodes do not count.
 
 Called by ledger.py. The caller decides which nodes, and what to do if there is no place.

@@ -7,7 +7,7 @@ admitted again, they are covered again. What a covered pod uses beyond its pod s
 charged as foreign. So every pod is charged exactly once.
 
 Where nodes are counted one by one under a wider lowest level, each covered pod is charged on its own node, and
-assumed.py holds room for pods that are not bound yet. Called by ledger.py; audited by audit.py.
+assumed.py holds capacity for pods that are not bound yet. Called by ledger.py; audited by audit.py.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Allocations:
             self.assumed.pack(entry)
 
     def would_charge(self, workload: Workload, admission: Admission) -> list[tuple[Spot, Vector]] | None:
-        """What `charge` would charge. None if that depends on free room, or if pods of the workload are bound already."""
+        """What `charge` would charge. None if that depends on free capacity, or if pods of the workload are bound already."""
         entries = [entry for _, entry in self._entries(workload, admission)]
         if self._pods_of.get(workload.key) or any(entry.by_node for entry in entries):
             return None
@@ -199,7 +199,7 @@ class Allocations:
         return None if allocation is None else allocation.entries.get(slot[1:])
 
     def _settle(self, key: str) -> None:
-        """Cover the pod if its workload's admission has room for it there; otherwise charge it as foreign."""
+        """Cover the pod if its workload's admission has capacity for it there; otherwise charge it as foreign."""
         pod = self.pods[key]
         slot = self.slot_for(pod)
         entry = None if slot is None else self.entry_of(slot)
@@ -268,7 +268,7 @@ class Allocations:
         self._journal.drop(self._excess_of, pod.key)
 
     def slot_for(self, pod: BoundPod) -> Slot | None:
-        """The entry that may count the pod: of the pod set that it names, preferably one with room."""
+        """The entry that may count the pod: of the pod set that it names, preferably one with capacity."""
         allocation = None if pod.workload is None else self.by_workload.get(pod.workload)
         if allocation is None:
             return None

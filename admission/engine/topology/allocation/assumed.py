@@ -1,8 +1,8 @@
 """Assumed pods: admitted, not bound yet, and counted per node below a wider lowest level.
 
 The assignment only names a domain, so the pod's node is not known yet. Until the pod is bound, an assumed pod holds its
-room on one of the domain's nodes (first fit by name). It gives way when the pod is bound, when its node goes, or when
-bound pods need the node. Entries with pods that fit on no node are remembered and tried again when room may have
+capacity on one of the domain's nodes (first fit by name). It gives way when the pod is bound, when its node goes, or when
+bound pods need the node. Entries with pods that fit on no node are remembered and tried again when capacity may have
 appeared. Called by allocations.py.
 """
 
@@ -17,7 +17,7 @@ from admission.engine.trial import Journal
 
 
 class AssumedPods:
-    """Which nodes hold room for which entry's unbound pods (the entries hold the counts)."""
+    """Which nodes hold capacity for which entry's unbound pods (the entries hold the counts)."""
 
     def __init__(self, capacity: Capacity, entry_of: Callable[[Slot], EntryUsage | None], journal: Journal) -> None:
         self._capacity = capacity
@@ -31,7 +31,7 @@ class AssumedPods:
         return {domain: set(slots) for domain, slots in self._unplaced.items() if slots}
 
     def pack(self, entry: EntryUsage) -> None:
-        """Put the entry's unplaced pods on nodes, as far as there is room."""
+        """Put the entry's unplaced pods on nodes, as far as there is capacity."""
         if not entry.by_node:
             return
         rest = entry.unplaced
@@ -63,12 +63,12 @@ class AssumedPods:
             self._journal.discard(self._unplaced[entry.domain], entry.slot)
 
     def place_unplaced(self, domain: Domain) -> None:
-        """Try again to place the domain's unplaced pods: room may have appeared."""
+        """Try again to place the domain's unplaced pods: capacity may have appeared."""
         for slot in sorted(self._unplaced.get(domain, ())):
             self._with(slot, self.pack)
 
     def place_unplaced_on(self, node: str) -> None:
-        """Try again after room may have appeared on this node."""
+        """Try again after capacity may have appeared on this node."""
         if self._unplaced:
             for levels in sorted({tree.shape.levels for tree in self._capacity.trees.values()}):
                 values = self._capacity.domain_of(node, levels)

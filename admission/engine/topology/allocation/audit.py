@@ -75,14 +75,14 @@ def _wrong_cover(allocations: Allocations) -> Iterator[str]:
             if len(entry.covered) > entry.count or entry.unplaced < 0:
                 yield f"{where}: more pods than its {entry.count}"
             if entry.excess and len(entry.covered) < entry.count:
-                yield f"{where}: pods in excess while there is room"
+                yield f"{where}: pods in excess while there is capacity"
             wrong = [pod for pod in entry.covered if allocations.slot_of.get(pod) != (key, pod_set, values)]
             yield from (f"{where}: pod {pod} is not covered here" for pod in wrong)
     for pod in allocations.pods.values():
         wanted = None if pod.key in allocations.slot_of else allocations.slot_for(pod)
         share_there = None if wanted is None else allocations.entry_of(wanted)
         if share_there is not None and len(share_there.covered) < share_there.count:
-            yield f"pod {pod.key} is foreign though its workload's admission has room for it"
+            yield f"pod {pod.key} is foreign though its workload's admission has capacity for it"
 
 
 def _wrong_slots(allocations: Allocations, capacity: Capacity) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Everything that offers or uses room: nodes, foreign pods, usage of admitted workloads, on the trees of all flavors.
+"""Everything that offers or uses capacity: nodes, foreign pods, usage of admitted workloads, on the trees of all flavors.
 
 Every change updates the few rows that it concerns and records its inverse in the journal. Flavors whose lowest level is
 the host share usage by hostname (they may overlap). In Nodes counting every charge lies on a node, so every flavor with

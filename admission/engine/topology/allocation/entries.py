@@ -85,7 +85,7 @@ def spot_of(flavor: str, levels: tuple[str, ...], values: Values) -> Spot:
 def spots(
     capacity: Capacity, flavor: str, assignment: Assignment, vector: Vector, wants: Wants
 ) -> Iterator[tuple[Spot, int]]:
-    """Where the assignment would be charged. Depends on free room, so charge each spot before taking the next."""
+    """Where the assignment would be charged. Depends on free capacity, so charge each spot before taking the next."""
     by_node = capacity.by_node and not by_host(assignment.levels)
     for domain in assignment.domains:
         if not by_node:
@@ -110,10 +110,10 @@ def nodes_with_room(
     mask = tree.matcher.feasible(wants, tree.rows.size)
     for row in () if domain is None else tree.rows_of_domain(domain):
         if mask is None or mask[row]:
-            yield tree.members(row)[0], room(tree, row, vector)
+            yield tree.members(row)[0], pods_that_fit(tree, row, vector)
 
 
-def room(tree: Tree, row: int, vector: Vector) -> int:
+def pods_that_fit(tree: Tree, row: int, vector: Vector) -> int:
     """How many pods of this size one row still holds."""
     return max(0, min((tree.free_at(row, column) // amount for column, amount in vector if amount > 0), default=0))
 

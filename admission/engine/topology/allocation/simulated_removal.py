@@ -3,7 +3,7 @@
 A real release makes pods that are still bound foreign until they end. The question what an eviction would bring needs
 the state after that. So here only amounts move while the allocations stay as they are; that is why it happens inside a
 trial, with no audit before the trial ends. Unplaced pods of other workloads under a wider lowest level (assumed.py) do
-not move into the room. Called by ledger.py for the preemption engine.
+not move into the capacity. Called by ledger.py for the preemption engine.
 
 `PlacementCheck` tells quickly whether a placement that was just found still fits.
 """
@@ -63,7 +63,7 @@ def _foreign(allocations: Allocations, capacity: Capacity, key: str) -> Iterator
 
 
 class PlacementCheck:
-    """The placements of one workload. `holds` tells whether the trees have room for them now."""
+    """The placements of one workload. `holds` tells whether the trees have capacity for them now."""
 
     def __init__(
         self, capacity: Capacity, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]

@@ -234,8 +234,8 @@ class Balance:
         extra, leaders = ask.need - len(chosen) * share, ask.leaders
         ordered = self._profile.with_leader(chosen)
         for dom in ordered:
-            room = dom.slice_l if leaders > 0 else dom.slice
-            more = min(room - share, extra) if extra > 0 else 0
+            capacity = dom.slice_l if leaders > 0 else dom.slice
+            more = min(capacity - share, extra) if extra > 0 else 0
             dom.leader = 1 if leaders > 0 else 0
             extra, leaders = extra - more, leaders - dom.leader
             dom.slice = dom.slice_l = share + more

@@ -37,7 +37,7 @@ class PickOrder:
     by_affinity: bool
 
     def with_leader(self, doms: Sequence[Dom]) -> list[Dom]:
-        """Domains with room for a leader first."""
+        """Domains with capacity for a leader first."""
         sign = 1 if self.least else -1
         return sorted(doms, key=lambda d: (-d.leader, self._affinity(d), sign * d.slice_l, d.pod_l, d.label))
 
@@ -119,7 +119,7 @@ def _sizes(slices: bool) -> tuple[Sizes, Sizes]:
 
 
 def prioritize_leader(doms: Sequence[Dom], count: int, leaders: int, size: int, *, slices: bool) -> list[Dom]:
-    """Move the first domain to the front that can take the leader without costing too much room."""
+    """Move the first domain to the front that can take the leader without costing too much capacity."""
     doms = list(doms)
     if leaders == 0 or len(doms) < 2:
         return doms

@@ -23,7 +23,7 @@ from admission.engine.topology.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """`fit` of `total` slices fit at this level of the tree. `reason`: what prevents it if it is not lack of room."""
+    """`fit` of `total` slices fit at this level of the tree. `reason`: what prevents it if it is not lack of capacity."""
 
     level: int
     fit: int

@@ -46,7 +46,7 @@ class DomainSearch:
         self._chosen: list[Chosen] = []
         self._inside: dict[DomainRef, list[Chosen]] = {}
         self._used: dict[DomainRef, int] = {}
-        self._room: dict[DomainRef, list[int]] = {}
+        self._free: dict[DomainRef, list[int]] = {}
         self._failed: set[object] = set()
         self._separated: dict[tuple[int, int], bool] = {}
         self._single = [group_item for group_item in problem.group_items if numbers[group_item.index] == 1]
@@ -101,11 +101,11 @@ class DomainSearch:
         level = self._capacity_view.tree.levels[group_item.level]
         seen: set[tuple[int, ...]] = set()
 
-        def room(slot: int) -> int:
+        def free(slot: int) -> int:
             inside = self._inside.get((group_item.level, slot), ())
             return int(group_item.alone[slot]) - sum(other.need for other, _ in inside)
 
-        for slot in sorted(slots, key=lambda slot: (room(slot), int(level.label[slot]))):
+        for slot in sorted(slots, key=lambda slot: (free(slot), int(level.label[slot]))):
             shape = self._signature_of((group_item.level, slot))
             if not self._exchangeable:
                 shape = (-1, slot) if len(shape) > 1 else (int(level.parent[slot]), *shape)
@@ -142,7 +142,7 @@ class DomainSearch:
             self._inside.setdefault(around, []).append((group_item, choice))
         if self._problem.flat:
             demand = self._problem.demands[group_item.index]
-            self._room[place] = [a - b for a, b in zip(self._room_in(place), demand, strict=True)]
+            self._free[place] = [a - b for a, b in zip(self._free_in(place), demand, strict=True)]
         return True
 
     def _take_back(self) -> None:
@@ -153,7 +153,7 @@ class DomainSearch:
             self._inside[around].pop()
         if self._problem.flat:
             demand = self._problem.demands[group_item.index]
-            self._room[place] = [a + b for a, b in zip(self._room[place], demand, strict=True)]
+            self._free[place] = [a + b for a, b in zip(self._free[place], demand, strict=True)]
 
     def _fits(self, group_item: GroupItem, choice: Choice) -> bool:
         """Whether it fits beside everything in this domain, and in each surrounding domain that some item has as a
@@ -176,23 +176,23 @@ class DomainSearch:
             return False
         order = sorted(left, key=lambda index: (len(left[index]), index))
         union: set[int] = set()
-        room = [0] * len(self._problem.demands[order[0]])
+        free = [0] * len(self._problem.demands[order[0]])
         for index in order:
             more = [slot for slot in left[index] if slot not in union]
             if len(union) + len(more) > 2 * len(order):
                 break
             union.update(more)
             for slot in more:
-                room = [a + b for a, b in zip(room, self._room_in((self._problem.level, slot)), strict=True)]
-            room = [a - b for a, b in zip(room, self._problem.demands[index], strict=True)]
-            if min(room) < 0:
+                free = [a + b for a, b in zip(free, self._free_in((self._problem.level, slot)), strict=True)]
+            free = [a - b for a, b in zip(free, self._problem.demands[index], strict=True)]
+            if min(free) < 0:
                 return True
         return self._too_few_domains(left, order)
 
-    def _room_in(self, place: DomainRef) -> Sequence[int]:
+    def _free_in(self, place: DomainRef) -> Sequence[int]:
         """Free amounts of the domain beside everything that was put there."""
-        room = self._room.get(place)
-        return self._capacity_view.capacity(place) if room is None else room
+        free = self._free.get(place)
+        return self._capacity_view.capacity(place) if free is None else free
 
     def _too_few_domains(self, left: Left, order: Sequence[int]) -> bool:
         """Whether items that each need a domain of their own outnumber their domains."""

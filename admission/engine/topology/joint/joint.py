@@ -1,7 +1,7 @@
 """Several groups of one workload that compete for one flavor's nodes, solved together (Profile Exact).
 
 Placed one after the other, each group sees what the groups before it used, and a later one can fail although another
-choice for the earlier ones would have left room. So that way is only the first attempt. The objective, most important
+choice for the earlier ones would have left capacity. So that way is only the first attempt. The objective, most important
 first:
 
 1. all pods of all groups are placed;

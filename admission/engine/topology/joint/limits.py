@@ -70,9 +70,9 @@ class _Family:
     ) -> None:
         self._members = members
         if len(members) == 1:
-            room = [some[m] for some in fits]
+            capacity = [some[m] for some in fits]
         else:
-            room = [
+            capacity = [
                 some[m]
                 if row.allowed[m]
                 else fit(row.free, vector)
@@ -80,11 +80,11 @@ class _Family:
                 else 0
                 for row, some in zip(rows, fits, strict=True)
             ]
-        self._room = [*accumulate(reversed(room), initial=0)][::-1]
+        self._capacity = [*accumulate(reversed(capacity), initial=0)][::-1]
 
     def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
         """Whether more is wanted."""
-        return sum([wanted[m] for m in self._members]) > self._room[index]
+        return sum([wanted[m] for m in self._members]) > self._capacity[index]
 
 
 def _families(items: Sequence[PackingItem]) -> Iterator[tuple[list[int], int]]:

@@ -53,7 +53,7 @@ class Labels:
         self._children = families(problem, candidates)
         self._over = self._over_edge(candidates)
         self._sums = [np.cumsum(-np.sort(-problem.capacity[at][slots])).tolist() for at, slots in enumerate(candidates)]
-        floor = [least[at] * scale.count(at) + problem.need * scale.room(at) for at in range(len(candidates))]
+        floor = [least[at] * scale.count(at) + problem.need * scale.stranded(at) for at in range(len(candidates))]
         self._fixed = [sum(floor[:level]) for level in range(len(candidates) + 1)]
         self._rests: list[dict[int, int | None]] = [{} for _ in range(len(candidates) + 1)]
         self._known = known
@@ -155,5 +155,5 @@ class Labels:
             more = bisect_left(self._sums[at], missing)
             if more == len(self._sums[at]):
                 return None
-            cost += (more + 1) * self._scale.count(at) + missing * self._scale.room(at)
+            cost += (more + 1) * self._scale.count(at) + missing * self._scale.stranded(at)
         return cost

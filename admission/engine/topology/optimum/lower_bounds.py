@@ -20,7 +20,7 @@ def fewest_of(capacities: CapacityCounts, need: int) -> Top:
     """The fewest domains that hold the need. All of them together must hold it."""
     top = fewest(capacities, need)
     if top is None:
-        raise AssertionError("asked only where there is room, and every level below holds as much")
+        raise AssertionError("called only where there is capacity, and every level below holds as much")
     return top
 
 

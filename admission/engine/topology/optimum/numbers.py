@@ -44,7 +44,7 @@ def pick(problem: Problem, level: int, among: Ints) -> Ints:
     capacities = capacities_of(capacity)
     top = fewest(capacities, problem.need)
     if top is None:
-        raise AssertionError("asked only where there is room")
+        raise AssertionError("called only where there is capacity")
     solved = SubsetSum(capacities, top).solve()
     if solved is None:
         return largest(problem, level, among, top.k)

@@ -108,21 +108,23 @@ class Scale:
         """The cost of one more domain at the level."""
         return self._unit["count", level]
 
-    def room(self, level: int) -> int:
+    def stranded(self, level: int) -> int:
         """The cost of one more slice in an opened domain of the level; 0 above `asked`."""
         return self._unit.get(("stranded", level), 0)
 
     def domain(self, level: int, capacity: int) -> int:
         """The cost of opening a domain of this capacity at the level."""
         hole = self._unit["hole", capacity] if level == self._asked else 0
-        return self.count(level) + capacity * self.room(level) + hole
+        return self.count(level) + capacity * self.stranded(level) + hole
 
     def of(self, problem: Problem, figures: Figures, last: int) -> int:
         """The cost of a whole answer with these figures, by the levels down to `last`."""
         cost = 0
         for (name, level), figure in zip(problem.order, figures, strict=False):
             if level <= last:
-                cost += figure * self.count(level) if name == "count" else (figure + problem.need) * self.room(level)
+                cost += (
+                    figure * self.count(level) if name == "count" else (figure + problem.need) * self.stranded(level)
+                )
         holes = figures[len(problem.order) :]
         for capacity, number in zip(holes[::2], holes[1::2], strict=True):
             cost += number * self._unit["hole", capacity]

@@ -90,8 +90,8 @@ def costs(scale: Scale, asked: int, slots: Ints, capacity: Ints, below: Sequence
     level.
     """
     held, levels = capacity.tolist(), range(asked + 1, asked + 1 + len(below))
-    room = sum(scale.room(level) for level in levels)
-    opening = {some: scale.domain(asked, some) + some * room for some in set(held)}
+    stranded = sum(scale.stranded(level) for level in levels)
+    opening = {some: scale.domain(asked, some) + some * stranded for some in set(held)}
     found = [opening[some] for some in held]
     for level, number in zip(levels, below, strict=True):
         count = scale.count(level)

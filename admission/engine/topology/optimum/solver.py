@@ -161,7 +161,7 @@ class _Steps:
     # ---- what can still be better
 
     def _narrow(self) -> bool:
-        """Drop parents with too few domains or too little room for an answer in so few parents. Returns whether any
+        """Drop parents with too few domains or too little capacity for an answer in so few parents. Returns whether any
         were dropped.
         """
         problem, among = self._problem, self._among

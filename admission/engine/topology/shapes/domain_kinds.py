@@ -1,6 +1,6 @@
-"""Equivalent domains as one kind: the same room in the same arrangement, so the same answer for every share.
+"""Equivalent domains as one kind: the same capacity in the same arrangement, so the same answer for every share.
 
-A kind knows its room and which shares it can take without breaking a hard constraint below, as the bits of an integer.
+A kind knows its capacity and which shares it can take without breaking a hard constraint below, as the bits of an integer.
 Called by shaping.py; read by plans.py, split.py and rough.py.
 """
 
@@ -21,21 +21,21 @@ Families = tuple[tuple["DomainKind", int], ...]
 
 
 class DomainKind:
-    """`room`: pods that fit. `rule`: of the children's level (at the lowest its own). Children without room are left
+    """`capacity`: pods that fit. `rule`: of the children's level (at the lowest its own). Children without capacity are left
     out.
 
-    `kept`: pods that stay in it, in addition to the room; they count in every share, so a share is at least that.
+    `kept`: pods that stay in it, in addition to the capacity; they count in every share, so a share is at least that.
     `rank` orders kinds. `known`: the cost below of each share, as far as computed (split.py).
     """
 
     def __init__(
-        self, rank: int, level: int, room: int, kept: int, total: int, rule: LevelRule, kids: Families = ()
+        self, rank: int, level: int, capacity: int, kept: int, total: int, rule: LevelRule, kids: Families = ()
     ) -> None:
         self.rank = rank
         self.level = level
-        self.room = room
+        self.capacity = capacity
         self.kept = kept
-        self.cap = min(room + kept, total)
+        self.cap = min(capacity + kept, total)
         self.rule = rule
         self.kids = kids
         self.known: dict[int, int] = {}
@@ -47,7 +47,7 @@ class DomainKind:
 
     @cached_property
     def whole(self) -> bool:
-        """Whether every share up to the room can be taken."""
+        """Whether every share up to the capacity can be taken."""
         return not self.kept and self.takes == (1 << (self.cap + 1)) - 1
 
     @cached_property
@@ -196,17 +196,24 @@ def summed(one: int, other: int) -> int:
 
 
 class DomainKinds:
-    """The kind of every domain with room, by level and slot. Kinds rank the same whatever order the slots are in."""
+    """The kind of every domain with capacity, by level and slot. Kinds rank the same whatever order the slots are in."""
 
     def __init__(
-        self, tree: Tree, rooms: Ints, rules: Sequence[LevelRule], total: int, kept: Mapping[int, int] | None = None
+        self,
+        tree: Tree,
+        capacities: Ints,
+        rules: Sequence[LevelRule],
+        total: int,
+        kept: Mapping[int, int] | None = None,
     ) -> None:
         self._rules = rules
         self._total = total
         self._all: list[DomainKind] = []
         last, held = len(rules) - 1, kept or {}
         leaves = {
-            slot: (room, held.get(slot, 0)) for slot, room in enumerate(rooms.tolist()) if room > 0 or slot in held
+            slot: (capacity, held.get(slot, 0))
+            for slot, capacity in enumerate(capacities.tolist())
+            if capacity > 0 or slot in held
         }
         self.most = max(map(sum, leaves.values()), default=0)
         made = {
@@ -229,10 +236,10 @@ class DomainKinds:
 
     def _kind(self, level: int, ranks: tuple[int, ...]) -> DomainKind:
         some = [(self._all[rank], many) for rank, many in Counter(ranks).items()]
-        kids = tuple(sorted(some, key=lambda kid: (-kid[0].room, kid[0].rank)))
-        room = sum(kind.room * many for kind, many in kids)
+        kids = tuple(sorted(some, key=lambda kid: (-kid[0].capacity, kid[0].rank)))
+        capacity = sum(kind.capacity * many for kind, many in kids)
         kept = sum(kind.kept * many for kind, many in kids)
-        return DomainKind(len(self._all), level, room, kept, self._total, self._rules[level + 1], kids)
+        return DomainKind(len(self._all), level, capacity, kept, self._total, self._rules[level + 1], kids)
 
     def _new(self, kind: DomainKind) -> DomainKind:
         self._all.append(kind)

@@ -8,7 +8,7 @@ split.py only has to consider these together with the levels below. The cases, c
 - smooth: no pod need be outside. The shares are multiples of a step, from the minimum to what a child can take and the
   maximum allows. Among all such multisets of shares one is extreme in the order of majorization, and the figures are
   strictly convex, so it is the only best one. Pack: fill the roomiest, put the rest on one more. Spread: water filling
-  of as many as the minimum allows. Partition: water filling of the roomiest. It is the answer if every child with room
+  of as many as the minimum allows. Partition: water filling of the roomiest. It is the answer if every child with capacity
   for one of these shares can take it. If exactly as many units can take at least v as there are shares of at least v,
   each of them must.
 - otherwise a table over children and pods (and used units, for partitions) of the least figures, traced back along all
@@ -186,7 +186,7 @@ def _level(able: Sequence[_Able], steps: int, parts: int) -> Counter[int]:
 
 
 def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[DomainKind, tuple[int, ...]]:
-    """The shares of each kind; a tight share is one that every child with room for it must have, or more."""
+    """The shares of each kind; a tight share is one that every child with capacity for it must have, or more."""
     sizes = sorted(counts, reverse=True)
     tight = set()
     need = 0

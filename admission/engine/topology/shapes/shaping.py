@@ -127,7 +127,7 @@ class _Shaper:
         splitter = Splitter(self._shifts(), budget)
         bound = self._above(level)
         total = self.rules[0].total
-        tightest = sorted(places, key=lambda slot: (places[slot].room, self._label(level, slot)))
+        tightest = sorted(places, key=lambda slot: (places[slot].capacity, self._label(level, slot)))
         try:
             tops = {kind: splitter.top(kind, total) for kind in dict.fromkeys(places.values())}
             least = min(tops.values())
@@ -198,7 +198,7 @@ class _Shaper:
     def _figures(self, pods: Mapping[int, int]) -> tuple[int, ...]:
         """The cost of a placement, computed from the placement itself."""
         leaves = self.kinds.levels[-1]
-        stranded = sum(leaves[slot].room + leaves[slot].kept for slot in pods) - self.rules[0].total
+        stranded = sum(leaves[slot].capacity + leaves[slot].kept for slot in pods) - self.rules[0].total
         found: list[int] = [stranded]
         for level in range(len(self.rules) - 1, -1, -1):
             parents = self.tree.levels[level].parent
@@ -217,12 +217,12 @@ class _Shaper:
 
 
 def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: DomainKinds, rules: Sequence[LevelRule]) -> NoFit:
-    """For lack of room, or because of a hard constraint."""
+    """For lack of capacity, or because of a hard constraint."""
     at = ask.level if ask.required else 0
     offers = numbers[at].slice
-    room = int(offers.max() if ask.required else offers.sum())
-    if room < ask.need or not any(rule.hard for rule in rules):
-        return NoFit(at, min(room, ask.need), ask.need)
+    capacity = int(offers.max() if ask.required else offers.sum())
+    if capacity < ask.need or not any(rule.hard for rule in rules):
+        return NoFit(at, min(capacity, ask.need), ask.need)
     most = _most(kinds, at if ask.required else ROOT) - kinds.root.kept if rules[0].total <= SMALL else 0
     fit = min(max(0, most // ask.slice_size), ask.need - 1)
     return NoFit(at, fit, ask.need, _reason(tree, ask, numbers, rules))

@@ -39,7 +39,7 @@ class Splitter:
     def cost(self, kind: DomainKind, share: int) -> int:
         """The least cost of all levels below, for a share that the kind can take. Raises BudgetSpent."""
         if not kind.kids:
-            return kind.room + kind.kept - share
+            return kind.capacity + kind.kept - share
         known = kind.known.get(share)
         if known is None:
             order = [kid for kid, many in kind.kids for _ in range(many)]
@@ -144,12 +144,12 @@ def _suffix(numbers: Sequence[int]) -> list[int]:
 
 def _places(plan: Plan, order: Sequence[DomainKind], share: int) -> list[int]:
     """The children that can matter: of equal ones that may stay empty, the first by name, as many as there are shares."""
-    room = {kid: _most(plan, sizes, share) for kid, sizes in plan.options.items()}
+    capacity = {kid: _most(plan, sizes, share) for kid, sizes in plan.options.items()}
     places = []
     for place, kid in enumerate(order):
-        left = room.get(kid, 0)
+        left = capacity.get(kid, 0)
         if left > 0 or kid.kept:
-            room[kid] = left - 1
+            capacity[kid] = left - 1
             places.append(place)
     return places
 
