@@ -266,7 +266,7 @@ def _stretches(hosts: Sequence[str]) -> Iterator[tuple[str, int]]:
         return
     start = 0
     while start < len(hosts):
-        # Ascending hosts with this prefix are neighbours; nobody's is longer where there are no more dashes.
+        # Ascending hosts with this prefix are neighbours; without a further dash no prefix is longer.
         longest = _longest(hosts[start])
         end = _end(hosts, start, longest)
         some = hosts[start:end]

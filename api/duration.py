@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-# Ten digits are more than three hundred years of seconds; what is longer is no duration that anybody means.
+# Ten digits are more than three hundred years of seconds; longer numbers are mistakes.
 _PART: Final = re.compile(r"(\d{1,10}(?:\.\d{0,10})?|\.\d{1,10})(ns|us|µs|ms|s|m|h)", re.ASCII)
 FORM: Final = "must be a duration such as 90s, 10m or 1h30m"
 

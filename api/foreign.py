@@ -1,8 +1,8 @@
-"""Text that anybody may write (annotations, ConfigMaps, fields that a CRD leaves open), bounded before it is parsed.
+"""Text that users may write (annotations, ConfigMaps, fields that a CRD leaves open), bounded before it is parsed.
 
 Every JSON parser goes into its input by recursion, and Python ends the parse with RecursionError, which is no ValueError:
-all code that parses what others wrote comes here, where length and depth are measured first, in one pass without recursion.
-All that is wrong with a text is a ValueError that says what is allowed.
+all code that parses user input calls this module, which first measures length and depth in one pass without recursion.
+Every defect of a text raises a ValueError that says what is allowed.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _finite(text: str) -> float:
 
 
 def entries_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, no key of which may stand there twice."""
+    """An object; a duplicate key is an error."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

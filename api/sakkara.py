@@ -59,7 +59,7 @@ _TOO_HIGH: Final = (
 )
 _INT32_MAX: Final = 2**31 - 1
 HIGHEST_PRIORITY: Final = 1000
-"""Of a group by its ConfigMap alone, which nobody guards, unless the settings say otherwise."""
+"""The highest priority that a group's ConfigMap may set, unless the settings say otherwise: no RBAC rule of ours guards it."""
 
 
 class MapMeta(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""Pods of the first form carry only annotations: Workload and pod set. They are given the label that the ungater selects by.
+"""Pods of the first form have only annotations: Workload and pod set. This adds the label that the ungater selects by.
 
 The informer sees pods that are not bound and have no such label; each leaves its view with the label, or when it is bound.
 """

@@ -27,7 +27,7 @@ async def run(process: Process, settings: UngaterSettings) -> None:
     """Watches always, so that a standby is warm; opens gates while leading."""
     async with await Kube.connect(settings.client_settings(NAME)) as kube:
         workloads = Informer(kube, WORKLOADS, read_workload)
-        # Pods that came open (controller.openTemplates) are none of its work, and would be most of what it is told.
+        # Pods created without the gate (controller.openTemplates) need no work and would be most of the events.
         pods = Informer(kube, PODS, Pod, label_selector=f"{PODSET_LABEL},!{OPENED_LABEL}")
         nodes = Informer(kube, NODES, Node)
         unlabelled = Informer(kube, PODS, Pod, label_selector=UNLABELLED, field_selector=UNBOUND)
@@ -45,7 +45,7 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         async def lead() -> None:
             for informer in informers:
                 await informer.synced(settings.sync_timeout)
-            # Where the leader before us sent pods last must be known, even if our watch has not shown it yet.
+            # The previous leader's last patches must be known, even if our watch has not shown them yet.
             await asyncio.gather(workloads.refresh(), pods.refresh())
             async with asyncio.TaskGroup() as work:
                 work.create_task(ungater.run(), name="ungater")

@@ -1,8 +1,8 @@
 """Watches admitted Workloads and their pods, and opens the topology gates in batches.
 
-A Workload's change is looked at at once; a pod's change after the batch period, counted from the first, so that a burst
-of pods costs one pass; and at once when as many pods were seen as the assignments count. What goes where is `plan`'s;
-this module keeps the views, sends one patch per pod with a bound on those in flight, and remembers what it sent.
+A change of a Workload starts a pass at once. A change of a pod starts one after the batch period, counted from the first
+change, so that a burst of pods costs one pass; or at once when all pods of the assignments were seen. `plan` decides which
+pod goes where; this module keeps the views, sends one patch per pod (a bounded number at a time), and remembers what it sent.
 
 Only the leader runs it. A pass may run twice without harm: it starts from the pods as they are.
 """
@@ -90,7 +90,7 @@ class Ungater:
         if change.old is not None and SAKKARA_RANK in pod.metadata.labels.keys() - change.old.metadata.labels.keys():
             self._batch(key)
         if change.type is ChangeType.DELETED or pod.terminated:
-            # Somebody may be waiting for this pod's place.
+            # Another pod may wait for this pod's place.
             self._batch(key)
 
     def _batch(self, key: str) -> None:
@@ -101,7 +101,7 @@ class Ungater:
         self._reconciler.add_after(key, 0.0 if complete else self._settings.batch_period)
 
     def _pods_of(self, key: str) -> list[Pod]:
-        """The workload's pods as far as known: what a patch answered stands before what the watch has shown so far."""
+        """The workload's pods as far as known; the answer to a patch is newer than what the watch has shown so far."""
         return [self._answered.get(pod.metadata.uid, pod) for pod in self._pods.by_index(_BY_WORKLOAD, key)]
 
     # ---- one pass
@@ -154,7 +154,7 @@ class Ungater:
                     decode=_decode_pod,
                 )
         except (NotFound, Invalid) as gone:
-            # The pod is gone, or its gate was opened by somebody else: an event tells.
+            # The pod is gone, or another client opened its gate: the watch will show it.
             OPENINGS.labels("refused").inc()
             log.info("a gate could not be opened: %s", gone, extra={"pod": pod.key, "workload": key})
             self._expectations.observed(key, pod.metadata.uid)
@@ -163,7 +163,7 @@ class Ungater:
             OPENINGS.labels("unknown").inc()
             return unknown  # it may have been applied: the expectation stays until a read or an event tells
         except ApiError as error:
-            # Conflict among them: another pod of that name, or one that others kept writing to; no event need follow.
+            # Such as Conflict: another pod of that name, or other clients kept writing to it. The watch may show nothing.
             OPENINGS.labels("failed").inc()
             self._expectations.observed(key, pod.metadata.uid)
             return error

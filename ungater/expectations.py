@@ -1,7 +1,7 @@
-"""What was sent but not yet seen: openings whose outcome is unknown hold their workload's next plan back. Pure.
+"""Patches whose outcome is unknown: their workload gets no new plan until it is known. Pure.
 
-A plan made on a stale view could send two pods to the same place. A patch that was answered is not waited for (its
-answer is the newer view); one that was cut off is, until an event or a read tells.
+A plan made on a stale view could send two pods to the same place. An answered patch needs no waiting (its
+answer is the newer view). A patch whose connection broke is pending until an event or a read shows its outcome.
 """
 
 from __future__ import annotations

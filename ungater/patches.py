@@ -1,6 +1,6 @@
 """The one patch that opens a pod's gate: gate out, nodeSelector in, and for a single host its name into the affinity. Pure.
 
-Strategic merge: it takes out the named gate only, so a gate of somebody else stays. Narrowing the required node affinity
+Strategic merge: it removes the named gate only, so other gates stay. Narrowing the required node affinity
 by `metadata.name` lets the stock scheduler look at one node instead of all; the nodeSelector stays the contract. The API
 server allows just this on a gated pod: added selector keys, narrowed affinity, gates removed.
 """

@@ -6,13 +6,13 @@ Two ways of matching (ungater description, 6.4 and 6.5):
   in order by their counts. Ranks are absolute, so a replacement takes the domain of the pod it replaces, and neighbours
   in rank are neighbours in the tree. One missing, doubled, out-of-range or contradicting rank makes the whole pod set
   fall back to
-- greedy: for each domain in order, as many gated pods as it counts beyond those already let through.
+- greedy: for each domain in order, as many gated pods as it counts beyond those without a gate.
 
-Pods of a Sakkara group are sent to their nodes first and let through once they bear their rank (the controller finds it as soon
-as all of them have nodes): an environment variable that is made of the label is filled. Nobody waits for a rank for long.
+Pods of a Sakkara group get their nodes first and lose the gate once they have their rank (the controller sets it as soon as
+all of them have nodes), so that an environment variable made from the label has a value. The wait for a rank is bounded.
 
-A pod set of an admitted workload that got no topology has its gated pods let through as they are. Pods that ended do not
-count (their replacement takes their place), terminating ones do. Never matched: pods of a workload that is not admitted.
+If a pod set of an admitted workload got no topology, its gated pods lose the gate and get no node selector. Pods that ended do
+not count (their replacement takes their place); terminating ones do. Never matched: pods of a workload that is not admitted.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ RANK_PATIENCE: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class GateChange:
-    """Let this pod through, with these additions to its nodeSelector (none: the gate opens as it is).
+    """Remove the pod's gate and add these labels to its nodeSelector (none: only remove the gate).
 
-    `closed`: the additions alone, the gate stays.
+    `closed`: add the labels, keep the gate.
     """
 
     pod: Pod
@@ -92,7 +92,7 @@ def workload_key(pod: Pod) -> str | None:
 
 
 def may_open(workload: Workload) -> bool:
-    """Whether pods of this workload may pass at all: admitted, and neither evicted nor finished."""
+    """Whether gates of this workload's pods may open: admitted, and neither evicted nor finished."""
     conditions = workload.status.conditions
     return (
         workload.status.admission is not None
@@ -103,14 +103,14 @@ def may_open(workload: Workload) -> bool:
 
 
 def expected_pods(workload: Workload) -> int:
-    """How many pods the assignments count: when so many were seen, waiting for more gains nothing."""
+    """How many pods the assignments count: once all were seen, there is no reason to wait for more."""
     if workload.status.admission is None:
         return 0
     return sum(psa.count or 0 for psa in workload.status.admission.pod_set_assignments)
 
 
 def awaits_rank(workload: Workload, pod: Pod, now: float) -> bool:
-    """Whether the pod's gate stays closed for want of the rank that it has in its group."""
+    """Whether the pod's gate stays closed until the pod has its rank in the group."""
     if SAKKARA_GROUP_ANNOTATION not in workload.metadata.annotations or SAKKARA_RANK in pod.metadata.labels:
         return False
     admitted = find_condition(workload.status.conditions, ADMITTED)
@@ -134,7 +134,7 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
     for pod_set, ranks in _ranked(workload):
         own = by_pod_set.get(pod_set.name, [])
         if pod_set.topology_assignment is None:
-            # Gated ahead, at their creation, by the first form's webhook; any other gate waits for an assignment, as in Kueue.
+            # The first form's webhook gated these at creation; any other gate waits for an assignment, as in Kueue.
             openings += [
                 GateChange(pod, {}) for pod in own if pod.gated and TOPOLOGY_PODSET in pod.metadata.annotations
             ]
@@ -145,7 +145,7 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
 
 
 def _after_ranks(workload: Workload, openings: Iterable[GateChange], now: float) -> Iterator[GateChange]:
-    """Of pods that have no rank yet only where they go, and nothing more of those that know it."""
+    """Pods without a rank get only their nodeSelector; those that have the nodeSelector already are left out."""
     for opening in openings:
         if HOSTNAME_LABEL not in opening.node_labels or not awaits_rank(workload, opening.pod, now):
             yield opening
@@ -225,7 +225,7 @@ def _domain_of(pod: Pod, levels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str, ...]]] | None:
-    """Pairs by rank, or None where the ranks do not tell."""
+    """Pairs by rank, or None where the ranks are incomplete or contradictory."""
     ranked = _pods_by_rank(pod_set, pods)
     if ranked is None:
         return None

@@ -154,7 +154,7 @@ def _lookups(kube: Kube) -> tuple[Lookups, tuple[Informer[Any], ...]]:
 
 
 def _open_files() -> None:
-    """As many connections as the system lets us have: strangers may open some before they are closed."""
+    """Allow as many connections as the system does: unknown clients may open some before they are closed."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

@@ -107,7 +107,7 @@ def advance(
     """The state after the step."""
     if step is RotationStep.ISSUE:
         pair, authority = issue(names, now, lifetimes.certificate)
-        # Connections under the old CA are in vain already, but trusting it a little longer harms nobody.
+        # Connections under the old CA fail already, but trusting it a little longer does no harm.
         return AuthorityState(pair, None, (*state.trust[-1:], authority), switched_at=now)
     if step is RotationStep.PREPARE:
         pair, authority = issue(names, now, lifetimes.certificate)

@@ -1,8 +1,8 @@
 """One ConversionReview in, one answer out: objects of kueue.x-k8s.io in the version that the API server asks for.
 
-The API server asks for whole lists at once, and anybody who reaches the port may ask. Objects are found in the body, decoded
-and converted one by one, so that no single call of a library takes long and at most one object is held in decoded form; how
-much there may be is bounded (`ConversionLimits`). server.py calls `converted` in a thread; api.conversion has the rules.
+The API server sends whole lists at once, and every client that reaches the port may send one. Objects are found in the body,
+decoded and converted one by one, so that no single call of a library takes long and at most one object is held in decoded form.
+`ConversionLimits` bounds the rest. server.py calls `converted` in a thread; api.conversion has the rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which kinds the API server sends to us beside the built-in ones: the rules of the webhooks for declared kinds.
 
 `config/webhook` has these webhooks without rules, so that they are called for nothing. This process writes one rule for each
-kind that a JobKind declares, whenever the kinds change, and now and then, for somebody may apply the configurations again.
+kind that a JobKind declares, whenever the kinds change, and periodically, since a user may apply the configurations again.
 Replicas write the same.
 """
 

@@ -159,7 +159,7 @@ def unchanged(field: str, new: Any, old: Any) -> Errors:
     return [] if same(new, old) else [invalid(field, new, IMMUTABLE)]
 
 
-# Maps whose entries are somebody's own: there an empty value is one all the same.
+# Maps with keys of the user's choice: an empty value is a value there.
 _OWN_KEYS: Final = frozenset(("labels", "annotations", "nodeSelector", "matchLabels", "flavors"))
 _AMOUNTS: Final = frozenset(("requests", "limits", "overhead", "resourceUsage"))
 

@@ -91,7 +91,7 @@ def validate_create(
 ) -> Errors:
     """The errors of a new job; `known` are the levels of its queue's flavors where all of them are known.
 
-    `old`: the job as it was in its queue before, of which nothing is asked that it cannot change.
+    `old`: the job as it was in its queue before. What it cannot change is not validated again.
     """
     if is_part(job, rules):
         return []

@@ -1,4 +1,4 @@
-"""Bounds on what strangers hold open: the oldest gives way. Used by server.py and handshakes.py."""
+"""Bounds on what clients hold open: the oldest gives way. Used by server.py and handshakes.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class OldestFirstLimit:
-    """At most so many that are not finished; one more ends the oldest of the address that has the most."""
+    """At most `limit` unfinished entries. One more ends the oldest entry of the address that has the most entries."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -15,7 +15,7 @@ class OldestFirstLimit:
         self._address: dict[object, str] = {}
 
     def enter(self, one: object, source: str, end: Callable[[], None]) -> None:
-        """It is the latest, also where it was there before."""
+        """Add the entry as the newest one, even if it was there before."""
         self.leave(one)
         while len(self._address) >= self._limit:
             most = max(self._ends.values(), key=len)
@@ -34,12 +34,12 @@ class OldestFirstLimit:
 
 
 def address(transport: asyncio.BaseTransport | None) -> str:
-    """Of the other side."""
+    """The address of the client."""
     peer = transport.get_extra_info("peername") if transport is not None else None
     return str(peer[0]) if peer else ""
 
 
 def cut(transport: asyncio.Transport | None) -> None:
-    """At once: an orderly end of TLS would wait for the other side."""
+    """Close at once: an orderly end of TLS would wait for the client."""
     if transport is not None:
         transport.abort()

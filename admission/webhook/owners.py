@@ -1,9 +1,9 @@
 """Owners of new pods and Jobs: an object that claims to be part of a job admitted as a whole must be part of it.
 
-A pod of a Job, and a Job of a JobSet, is not queued by itself, so the claim is not believed: either Kubernetes' own controller
-of Jobs creates the pod (`ReviewRules.job_controllers`, users that nobody else can be), or the owner is read from the API server
-(`Owners`, called by server.py) and the object must be one that its controller would make (integrations/ownership.py). What is
-not is refused. `validate` is pure; endpoints.py calls it.
+A pod of a Job, and a Job of a JobSet, is not queued by itself, so the claim is checked. Either Kubernetes' own controller of
+Jobs creates the pod (its users are `ReviewRules.job_controllers`), or the owner is read from the API server (`Owners`, called
+by server.py) and the object must be one that its controller would make (integrations/ownership.py). Any other object is
+rejected. `validate` is pure; endpoints.py calls it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What pods and PodGroups ask of the topology, an object at a time. Pure; pod.py and endpoints.py call it.
+"""The topology requests of pods and PodGroups, one object at a time. Pure; pod.py and endpoints.py call it.
 
-Jobs are judged with all of their templates (jobs.py); here nobody knows how many pods there will be, nor what the others of a
-group say: that is told by the controller, when it makes their Workload.
+Jobs are validated with all of their templates (jobs.py). Here the number of pods and the other members of a group are unknown:
+the controller checks these when it creates the group's Workload.
 """
 
 from __future__ import annotations

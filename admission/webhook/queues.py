@@ -155,7 +155,7 @@ def _checks(spec: Wire) -> Sequence[Wire]:
 
 
 def _resource_groups(spec: Wire, orphan: str, *, lending_within_nominal: bool) -> Errors:
-    """`orphan` says why there may be no limits (nobody to borrow from or lend to); empty where there may."""
+    """`orphan` says why limits are not allowed (the queue has no cohort to borrow from or lend to); empty if they are."""
     groups = spec.get("resourceGroups") or ()
     errors = _totals(groups)
     seen_resources: set[str] = set()

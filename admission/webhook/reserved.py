@@ -1,8 +1,8 @@
 """Names of queues that users may not write: GANG_QUEUE and SAKKARA_QUEUE are for gangs that named no queue. Pure.
 
-They count nothing, so naming them would mean to run beside every quota. A gang may name its own all the same where it would
-get it anyway: where no elastic quota, no default queue and no rule for jobs without a queue holds for its namespace. A
-LocalQueue of such a name that somebody made himself is a queue like any other.
+These queues count no quota, so a job that names one would run outside every quota. A gang may name its own if it would get
+that queue anyway: if no elastic quota, no default queue and no rule for jobs without a queue applies to its namespace. A
+LocalQueue of such a name that a user created is a queue like any other.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class ReviewRules:
     kept_schedulers: frozenset[str] = frozenset()
     # the most that the ConfigMap of a Sakkara group may give as its priority
     highest_group_priority: int = HIGHEST_PRIORITY
-    # the users as whom Kubernetes' own controller makes the pods of Jobs
+    # the users under which Kubernetes' own controller creates the pods of Jobs
     job_controllers: frozenset[str] = frozenset(JOB_CONTROLLERS)
 
     def is_managed_owner(self, kind: GroupKind) -> bool:

@@ -61,7 +61,7 @@ _BYTES_OF_A_VALUE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What strangers may take. Times in seconds."""
+    """What clients may use. Times in seconds."""
 
     body: int = 3 * 1024 * 1024
     """Bytes: etcd takes objects of 1.5 MiB, and an update carries two of them."""
@@ -84,7 +84,7 @@ class ServerLimits:
     large: int = 16
     """Large bodies that are being read."""
     waiting: int = 8
-    """Large reviews that wait for their thread, and conversions for theirs; more are told to come again."""
+    """Large reviews that wait for their thread, and conversions for theirs; more get status 503."""
     sending: int = 16
     """Answers longer than `small` that are being sent."""
 
@@ -93,7 +93,7 @@ class Serving:
     """The TLS context of a server, whose certificate can be replaced at any time."""
 
     def __init__(self, clients: Path | None = None) -> None:
-        """`clients`: a file with the CAs of those who may connect; none: everybody may."""
+        """`clients`: a file with the CAs of the clients that may connect; None: all clients may."""
         self.context = _context()
         self.pair: ServingCertificate | None = None
         if clients is not None:

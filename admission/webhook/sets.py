@@ -1,12 +1,12 @@
 """What StatefulSet and LeaderWorkerSet have in common for the webhook: marking their pod templates, what may change when.
 
-Such a set is not suspended, its pods are: the templates of one that names a queue say the queue and the priority class, that
-something above the pods admits them, and that they are served as a group of which not all need be there. Which group a pod is
-of it is told later (controllers/pods/sets.py): the Workload's name hangs on the set's uid, and a template that changed with the
-number of pods would roll all of them over. Names of groups in a template (copied from another set's) go. Templates that
-name a gang of another dialect keep to that: of ours they get the queue alone.
+The set is not suspended; its pods are gated. If a set names a queue, the webhook writes into its templates the queue and the
+priority class, that a controller above the pods admits them, and that the group serves with some of its pods missing. The controller
+names a pod's group later (controllers/pods/sets.py): the Workload's name depends on the set's uid, and a template that changed
+with the number of pods would restart all of them. Group names in a template (copied from another set) are removed. Templates
+that name a gang of another dialect keep it and get only the queue.
 
-Its queue is fixed once a pod is ready. What its pods ask for is fixed until it has none. Pure; statefulset.py and
+The queue is fixed once a pod is ready. The requests of its pods are fixed until it has no pods. Pure; statefulset.py and
 leaderworkerset.py call it.
 """
 

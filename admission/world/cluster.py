@@ -31,8 +31,8 @@ _PAGE = 500
 async def from_cluster(kube: Kube, rules: WorldRules | None = None, *, now: float | None = None) -> World:
     """What the controller sees, at this moment. Raises api.errors.ApiError where the cluster does not answer.
 
-    Kinds that are not installed count as empty; objects that do not decode are left out and named in `faults`, and so is that
-    ConfigMaps, of which few clusters have any for us, may not be read.
+    Kinds that are not installed count as empty. Objects that do not decode are left out; `faults` names them, and says if the
+    user may not read ConfigMaps (few clusters have any that matter here).
     """
     return (await load_cluster(kube, rules, now=now))[0]
 

@@ -5,8 +5,8 @@ that any of them tells of; else the first creationTimestamp of a job or of a pod
 by then is there at the beginning, anything else is an arrival; the annotation `stowage.dev/simulated-arrival` counts from the
 beginning.
 
-What cannot be taken is named in `faults`, and the rest goes on. In place of the API server: namespace `default`, namespaces
-that nobody describes bear their name as label, a node without conditions is ready, a missing hostname label is the node's
+`faults` names each object that cannot be used, and the rest is loaded. In place of the API server: namespace `default`, a
+namespace without an object has its name as label, a node without conditions is ready, a missing hostname label is the node's
 name, its system Linux, a missing UID is the place in the files (which is how equals are ordered). In place of controllers:
 elastic quotas become queues (elastic.py), Deployments and their like pods (makers.py), pods that no node holds Workloads
 (units.py).

@@ -64,8 +64,8 @@ class ShortRecord(msgspec.Struct, frozen=True):
 class ReservationRecord(msgspec.Struct, frozen=True):
     """What a pending workload gets when its victims have left, how far it borrows then, and what others get with it.
 
-    `lack`: of which quota there is too little for it to start before; none: anything that changes may let it. `evicted`: all
-    that are evicted for it, since `since` (epoch seconds).
+    `lack`: the quota that is short until then; none: any change may let it start. `evicted`: all workloads that are evicted
+    for it, since `since` (epoch seconds).
     """
 
     workload: str
@@ -90,7 +90,7 @@ class StartRecord(msgspec.Struct, frozen=True):
 
 
 class KeptRecord(msgspec.Struct, frozen=True):
-    """What the refused head of a StrictFIFO queue asks for, of which it keeps its queue's; how far it would borrow."""
+    """The request of the refused head of a StrictFIFO queue, which keeps its queue's quota for it; how far it would borrow."""
 
     workload: str
     admission: Admission

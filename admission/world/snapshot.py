@@ -1,9 +1,8 @@
 """A snapshot: everything that the engine's next decision depends on, as one JSON; loaded again, it decides the same.
 
-It holds the engine's own input values (not the objects they were made from), the options, the time, and of the past what still
-matters: who was refused and sleeps, and until what comes, who waits for which victims to leave, or for which moment, and what
-it gets then, which nodes hold room for admitted pods that are not bound yet, which nodes have failed under whom, and whose pods
-are not ready.
+It holds the engine's own input values (not the objects they were made from), the options, the time, and the past that still
+matters: inadmissible workloads and their queueing hints; preemptors, their victims and their reservations; the nodes that hold
+capacity for admitted pods that are not bound yet; the failed nodes of each workload; the workloads whose pods are not ready.
 The same state gives the same bytes, and loading and capturing gives them back. One object a line, so that two snapshots can
 be compared by line. Maps keep their order, since texts may follow it.
 
@@ -65,7 +64,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """See the module. `at` in epoch seconds; `workloads` are the admitted ones, `pending` those that wait.
 
     `evictions`: the last ones of each pair of workloads.
-    `unforeseen`: the heads of queues with backfill of which nobody can tell when they start.
+    `unforeseen`: the heads of queues with backfill whose start is unknown.
     `failed`: the failed nodes of workloads that run and are to be given others next. `one_by_one`: the next one is admitted
     when the pods of all others are ready; `unready`: whose are not.
     """
@@ -144,7 +143,7 @@ def capture(
 ) -> Snapshot:
     """The state of ledger and queues at `now` (epoch seconds), as the next cycle would begin with it.
 
-    `failed` as Snapshot has it, in the order in which they come; `unready` None: nobody waits for pods of others.
+    `failed` as Snapshot has it, in the order in which they come; `unready` None: no workload waits for pods of others.
 
     Costs as much as there is, and decides nothing; but backoffs that are over by then are taken to be over.
     """

@@ -49,7 +49,7 @@ class InjectedFault(StrEnum):
     DUPLICATE = "duplicate"
     REORDER = "reorder"
     CONFLICT = "conflict"
-    """409 to an update or patch, as when somebody else was always faster."""
+    """409 to an update or patch, as if another client always wrote first."""
     BUSY = "busy"
     """429 with Retry-After."""
     BROKEN = "broken"

@@ -31,7 +31,7 @@ _LIST_KEYS: dict[str, tuple[str, ...]] = {
 }
 _SETS = frozenset(("finalizers",))
 _ATOMIC_MAPS = frozenset(("nodeSelector", "selector", "nodeSelectorTerms", "securityContext"))
-# Identity and what the server owns: never part of anybody's fields.
+# Identity and what the server owns: no field manager owns these fields.
 _SKIPPED = {("apiVersion",), ("kind",)} | {
     ("metadata", name)
     for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")

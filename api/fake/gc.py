@@ -29,7 +29,7 @@ class CollectorStore(Protocol):
 
 
 class GarbageCollector:
-    """Knows which objects live (by uid) and who depends on whom."""
+    """Knows which objects live (by uid) and their dependents."""
 
     def __init__(self, hands: CollectorStore) -> None:
         self._hands = hands

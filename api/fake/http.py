@@ -1,6 +1,6 @@
 """The REST API: requests in, JSON out. A thin layer over `Calls` (writes) and `Storage` (reads).
 
-Decides which method means what, and who asks (bearer tokens; there is no RBAC here: `config/rbac` is tested on the real
+Maps methods to verbs and bearer tokens to users ( there is no RBAC here: `config/rbac` is tested on the real
 control plane). Called by server.py.
 """
 

@@ -124,7 +124,7 @@ def other_object(kind: NamedKind, name: str, why: str) -> StatusError:
 
 
 def apply_conflict(clashes: Sequence[tuple[str, str]]) -> StatusError:
-    """Server-side apply: (who it clashes with, field path) for each field that somebody else owns."""
+    """Server-side apply: (field manager, field path) for each field that another manager owns."""
     causes = [Cause("FieldManagerConflict", f"conflict with {who}", field) for who, field in clashes]
     owners: dict[str, list[str]] = {}
     for who, field in clashes:

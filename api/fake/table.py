@@ -102,7 +102,7 @@ class Table:
             self._new[key] = None
 
     def _ordered(self) -> list[str]:
-        """All keys in order. Many insertions are sorted in at once, when somebody asks."""
+        """All keys in order. Insertions are sorted in at the next call, all at once."""
         if self._new:
             self._keys += self._new
             self._keys.sort()

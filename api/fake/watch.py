@@ -1,4 +1,4 @@
-"""One watch: which events of a table it sees, and how they wait until somebody reads them.
+"""One watch: which events of a table it sees, and how they wait until a client reads them.
 
 Decides how a filtered watch shows an object that starts or ceases to match (ADDED, DELETED). The HTTP stream, its
 bookmarks and its time limit are in stream.py. Called by store.py; read by stream.py, by workers and by tests.

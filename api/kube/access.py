@@ -1,7 +1,7 @@
 """Whether the bearer of a token may read a page of a process: the API server knows (TokenReview, SubjectAccessReview).
 
-The role that lets a process ask is `system:auth-delegator` (the component config/metricsauth); who may read a page has a
-role with `nonResourceURLs: [/metrics]` and the verb `get`. Used by health.py.
+A process needs the role `system:auth-delegator` for these reviews (the component config/metricsauth); a reader of the page
+needs a role with `nonResourceURLs: [/metrics]` and the verb `get`. Used by health.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Access:
     """Asks, and remembers the answers for a minute."""
 
     def __init__(self, kube: Kube) -> None:
-        # Few at once, of its own: strangers must not take the slots of real work.
+        # Its own few slots: unknown clients must not take the slots of real work.
         self._kube = kube.tuned(attempts=1, timeout=5.0, concurrency=4)
         self._known: TTLCache[tuple[bytes, str], PathAccess] = TTLCache(1024, 60.0)
 

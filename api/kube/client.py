@@ -237,7 +237,7 @@ class Kube:
         return decode_dict(await self._write("POST", "create", resource, resource.path(namespace), query, body, False))
 
     async def replace(self, resource: Resource, obj: Object, *, subresource: str | None = None) -> dict[str, Any]:
-        """PUT. With a metadata.resourceVersion it raises Conflict when somebody else was first."""
+        """PUT. With a metadata.resourceVersion it raises Conflict when another client wrote first."""
         body = _wire(obj)
         meta = body["metadata"]
         path = resource.path(meta.get("namespace"), meta["name"], subresource)

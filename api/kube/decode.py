@@ -37,7 +37,7 @@ _FIELD = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<field>.*)`)?$", re.DOTALL
 
 # Twice what the deepest of our kinds needs. Parsers go in by recursion and give up at about a thousand.
 _DEEPEST: Final = 200
-# Nobody else can know it, so nobody can have an object left out by writing it into one.
+# Random, so that no user can have an object left out by writing this value into it.
 _TOO_DEEP: Final = b'"nested too deep: ' + secrets.token_hex(16).encode() + b'"'
 
 

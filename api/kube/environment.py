@@ -1,9 +1,9 @@
 """The settings that every process shares, read once from a YAML file and the environment, then handed on as values.
 
 `STOWAGE_CONFIG` names the file; variables `STOWAGE_<NAME>` (nested with `__`, as `STOWAGE_CLIENT__QPS`) win over it.
-In the file keys are camelCase, as in every manifest. An unknown key is an error, so that a typo does not pass, and so is a
-file that is not there: nobody shall run with defaults who has written settings. (Variables may bear unknown names: the cluster
-itself makes some of the webhook's Service.)
+In the file keys are camelCase, as in every manifest. An unknown key is an error, so that a typo does not pass. A
+missing file is an error, so that a process never runs with defaults in place of written settings. (Variables may have unknown
+names: the cluster itself sets some for the webhook's Service.)
 """
 
 from __future__ import annotations

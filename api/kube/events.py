@@ -1,7 +1,7 @@
-"""Events: the sentences that `kubectl describe` shows under an object. Best effort, never in anybody's way.
+"""Events: the sentences that `kubectl describe` shows under an object. Best effort; callers never wait.
 
-`record` only files the sentence; one task sends what is filed. The same sentence about the same object counts up one
-Event instead of making many. When the API server is slow the file fills up, and what does not fit is counted and lost.
+`record` only queues the event; one task sends what is queued. The same event about the same object increments the count of
+one Event. When the API server is slow the queue fills up; events that do not fit are counted and dropped.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class EventRecorder:
             try:
                 await self._count_up(sentence, sent, filed)
             except NotFound:
-                pass  # the server forgets Events after an hour, or somebody deleted it
+                pass  # the server forgets Events after an hour, or a user deleted it
             else:
                 return
         name = f"{filed.ref.name[:_NAME_LIMIT]}.{next(self._numbers):x}"

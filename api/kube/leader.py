@@ -4,7 +4,7 @@ Timing, all on this machine's monotonic clock (the Lease's own times are for peo
 
     t0                            a renewal is sent, and succeeds later
     t0 + renew_deadline  (10 s)   the fence closes and the work is cancelled, unless a later renewal has succeeded
-    t0 + lease_duration  (15 s)   the earliest moment at which anybody else may take the Lease
+    t0 + lease_duration  (15 s)   the earliest moment at which another process may take the Lease
 
 Others count lease_duration from when they saw the renewal, which cannot be before t0; so between our last possible
 write and the next leader's first there are lease_duration - renew_deadline seconds, for writes still under way. The
@@ -46,7 +46,7 @@ class _Seen:
         return str(self.spec.get("holderIdentity") or "")
 
     def free(self, now: float) -> bool:
-        """Whether nobody can still believe to hold it."""
+        """Whether no process can still believe that it holds the Lease."""
         return not self.holder or now >= self.at + float(self.spec.get("leaseDurationSeconds") or 0)
 
 

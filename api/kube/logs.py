@@ -59,5 +59,5 @@ def configure(level: str = "INFO", *, as_json: bool = True) -> None:
     handler.setFormatter(JsonFormatter() if as_json else PlainFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
-    # One line per request of a probe or scrape tells nobody anything.
+    # A line for each request of a probe or scrape is noise.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

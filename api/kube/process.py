@@ -89,7 +89,7 @@ async def _serve(main: Main, settings: ProcessSettings) -> int:
 
 
 def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What nobody awaited. uvloop calls it fatal when an answer comes on a connection that was closed meanwhile."""
+    """An exception that no task awaited. uvloop calls it fatal when an answer comes on a closed connection."""
     error = context.get("exception")
     if isinstance(error, RuntimeError) and str(error).endswith("the handler is closed"):
         log.info("an answer came on a closed connection", extra={"error": str(error)})

@@ -188,7 +188,7 @@ class Reconciler:
         metrics.RECONCILE_ERRORS.labels(self.name, type(error).__name__).inc()
         facts = {"queue": self.name, "key": key, "error": str(error), "failures": failures, "retry_in": round(delay, 3)}
         if isinstance(error, Conflict):
-            log.info("somebody else wrote first", extra=facts)
+            log.info("another client wrote first", extra=facts)
         elif isinstance(error, StowageError):
             log.warning("reconcile failed", extra=facts)
         else:

@@ -1,8 +1,8 @@
 """The frame of a kind's own rules, and what several of them need.
 
 A `StorageRules` object belongs to one kind (kinds.py) and holds no state. The default does nothing: plain storage. Called by
-change.py, in the order default, prepare, check. `prepare_*` and `default` may change the object they are given, which
-nobody else holds yet; `check_*` only look.
+change.py, in the order default, prepare, check. `prepare_*` and `default` may change the object they are given,
+because no other code holds it yet; `check_*` only look.
 """
 
 from __future__ import annotations

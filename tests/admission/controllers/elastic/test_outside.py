@@ -104,7 +104,7 @@ NAMED = pytest.mark.parametrize(
 def test_what_a_pod_says_of_itself_hides_no_more_than_workloads_have_reserved(
     named: dict[str, Any], reserved: int | None, used: int, pods_first: bool
 ) -> None:
-    """Issue 16, A2 and B2: whoever may write a running pod cannot take it out of the quota."""
+    """Issue 16, A2 and B2: a user that may write a running pod cannot take it out of the quota."""
     cluster = Cluster()
     cluster.quota("a")
     if reserved is not None and not pods_first:
