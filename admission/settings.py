@@ -109,7 +109,7 @@ class PodsReadySection(Section):
 
 
 class WorkloadRetentionSection(Section):
-    """How long objects stay that nobody needs any more; none: for ever."""
+    """How long objects stay after their use; none: for ever."""
 
     after_finished: Duration | None = Field(None, description="finished Workloads are deleted then; their jobs stay")
     after_deactivated_by_kueue: Duration | None = Field(
@@ -355,7 +355,7 @@ class WebhookSection(Section):
     url: str | None = Field(None, description="where the API server reaches us when not by the Service (development)")
     certificates: Literal["SelfSigned", "Files"] = Field(
         "SelfSigned",
-        description="whether it makes its serving certificate itself, or reads files that somebody else renews",
+        description="whether it makes its serving certificate itself, or reads files that another tool renews",
     )
     secret: str = Field("stowage-webhook-server-cert", description="the Secret that keeps a certificate of its own")
     certificate_dir: Path = Field(

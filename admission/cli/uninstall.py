@@ -1,7 +1,7 @@
 """`stowage uninstall`: removes Stowage in an order that leaves nothing hanging. Asks first.
 
-`kubectl delete -k config/default` deletes the processes together with the CRDs; nobody then takes the finalizers of their
-objects away, and the deletion waits for ever. The order here: webhook configurations (nothing is held up any more), the
+`kubectl delete -k config/default` deletes the processes together with the CRDs; no controller then removes the finalizers of
+their objects, and the deletion waits for ever. The order here: webhook configurations (nothing is held up any more), the
 Deployments and their pods (nothing adds a finalizer again), finalizers, CRDs, rights, namespace. With `keep_crds` the queues
 and Workloads stay as they are, for the Kueue that takes over.
 

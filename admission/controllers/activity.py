@@ -22,7 +22,7 @@ _OF_CHECKS = ("AdmissionCheckNotFound", "AdmissionCheckInactive", "NotSupportedW
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A condition's value, reason and message. `unanswered`: admission checks that nobody answers.
+    """A condition's value, reason and message. `unanswered`: admission checks that no controller answers.
 
     `only_checks`: nothing else keeps the queue inactive.
     """

@@ -1,8 +1,8 @@
 """What the gauges of queues and cohorts show: pure tables of figures, and the sheet that sets them.
 
 A table names every series of one object; what it named the time before and does not any more (another cohort, a flavor
-that is gone, a reason for which nobody waits now) is taken away, as is everything of an object that is gone. Called by `queues`
-with each status.
+that is gone, a reason for which no workload waits now) is taken away, as is everything of an object that is gone. Called by
+`queues` with each status.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def _requeue_at(status: WorkloadStatus) -> float | None:
 def _requeued(workload: Workload, status: WorkloadStatus, context: AdmissionContext, now: float) -> WorkloadStatus:
     """Requeued=False is turned once what caused the eviction is over.
 
-    The time that one has run which somebody takes into service again is forgotten: else its limit would end it at once.
+    The run time of a workload that a user activates again is reset: otherwise its limit would end it at once.
     """
     held = find_condition(status.conditions, REQUEUED)
     if held is None or held.status != "False":

@@ -1,9 +1,9 @@
 """Workloads that the cycle has decided to evict, for others or because their nodes failed: written, each at most once.
 
-From the decision on the ledger counts the workload as leaving, so that nobody else is evicted in its stead while the write is
-under way. It is written onto the version that was seen when it was decided: where somebody else wrote meanwhile, nobody is
-evicted, and what was decided is decided again. What is left half done by a crash is found in the world as it is: who is
-evicted already is on the way out for every later decision, and is not evicted twice.
+From the decision on, the ledger counts the workload as leaving, so that no other is evicted in its stead while the write is
+under way. The write names the resourceVersion that the decision saw: if another client wrote meanwhile, no workload is evicted,
+and the next cycle decides again. After a crash the next leader reads the statuses: a workload that is evicted already counts
+as leaving for every later decision, and is not evicted twice.
 
 Called by the scheduler. The status, events and counters are the evictor's.
 """

@@ -66,7 +66,7 @@ def _legacy(condition: Condition) -> Condition:
 async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatus) -> Workload:
     """Writes the new status; returns the Workload as answered (or as it was, where nothing differs).
 
-    Raises api.errors.Conflict where somebody else wrote since `workload` was seen, NotFound where it is gone.
+    Raises api.errors.Conflict if another client wrote since `workload` was read, NotFound if it is gone.
     """
     diff = merge_diff(workload.status.to_wire(), _written(new_status).to_wire())
     if not diff:
@@ -81,7 +81,7 @@ async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatu
 async def read_again(kube: Kube, views: Views, workload: Workload) -> Workload | None:
     """The Workload as it is now, None where it is gone; asks until there is an answer.
 
-    For who wrote and got none: without knowing what holds nothing may be given away, and nobody evicted.
+    For a write without an answer: until its outcome is known, no quota may be given away and no workload evicted.
     """
     meta = workload.metadata
     while True:

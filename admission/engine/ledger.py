@@ -214,7 +214,7 @@ class Ledger:
     def away(self, keys: frozenset[str], *, nodes: bool = True) -> Iterator[None]:
         """A trial in which these workloads and their pods have left the nodes and hold nothing. Quota is not touched.
 
-        `nodes` False, where nobody will ask for capacity: the nodes are not touched either.
+        `nodes` False, if no caller will ask for capacity: the nodes stay as they are.
         """
         before = self._away
         with self.journal.trial():

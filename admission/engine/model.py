@@ -117,7 +117,7 @@ class PreemptionPolicy:
     """Fields and values as ClusterQueue.spec.preemption.
 
     `elastic`: as elastic quotas have it (elastic-quota.md): relatives' workloads go only for one that stays within the nominal
-    quota, own ones only for one that does not; and nobody's usage is taken below the nominal quota.
+    quota, own ones only for one that does not; and no queue's usage goes below its nominal quota.
     """
 
     reclaim_within_cohort: str = "Never"
@@ -139,7 +139,7 @@ class PreemptionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class UnansweredCheck:
-    """An admission check that nobody answers: it does not exist (no `controller`), is inactive, or is not `supported`.
+    """An admission check that no controller answers: it does not exist (no `controller`), is inactive, or is not `supported`.
 
     `says`: the message of its Active condition.
     """
@@ -154,7 +154,7 @@ class UnansweredCheck:
 class ClusterQueue:
     """A queue with its quota. `inactive`: why it admits nothing (its condition's message), None while active.
 
-    `unanswered`: its admission checks that nobody answers; `only_checks`: nothing else keeps it inactive.
+    `unanswered`: its admission checks that no controller answers; `only_checks`: nothing else keeps it inactive.
 
     `allows(namespace)` is decided by the feed and comes with each workload, since namespace labels live there.
     `ignores_uncovered`: resources that no group covers are not counted; else a workload that requests them fits nowhere.
@@ -354,7 +354,7 @@ class Workload:
     `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
     `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came. `time_limit`: how many seconds it may
     still run, None: for ever; `admitted`: since when it runs, None while it does not. `gated`: a preemption gate of its is
-    closed, so it may not evict anybody. `one_pod`: it stands for one plain pod, which nothing replaces.
+    closed, so it may not evict. `one_pod`: it stands for one plain pod, which nothing replaces.
     """
 
     key: str

@@ -2,8 +2,8 @@
 
 Jobs are plain dicts as decoded from JSON, never changed in place. An adapter decides nothing about admission: it reads
 the job's shape and state, and words the patches that start and stop it. Patches are merge patches that carry the
-resourceVersion they were made from, so that a job somebody else changed meanwhile answers 409 and is looked at anew.
-To add a kind: one module with a class of this protocol, one line in registry.py; the adapter contract tests it.
+resourceVersion they were made from, so that the write gets 409 if another client changed the job meanwhile, and the job is
+planned again. To add a kind: one module with a class of this protocol, one line in registry.py; the adapter contract tests it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Kueue's own pod groups (integrations/podgroup.py) are gangs whose minimum is the
 Sakkara's groups are told in ConfigMaps: a pod says the name alone, and that it is one of these (`sakkara`).
 
 The webhook reads a pod once, when it is created, refuses what `read` finds wrong, and writes the one form (`to_text`) into the
-annotation GANG_TERMS. From then on nobody but the webhook needs to know of dialects.
+annotation GANG_TERMS. So only the webhook needs to know the dialects.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def policy_of(metadata: Metadata) -> MatchPolicy | None:
 
 
 def from_text(text: str | None) -> PodGang | None:
-    """The inverse of `PodGang.to_text`; None for none, and for what nobody but a stranger wrote."""
+    """The inverse of `PodGang.to_text`; None for no text, and for a text that Stowage did not write."""
     return _from_text(text) if text and len(text) <= _LONGEST_TERMS else None
 
 

@@ -78,7 +78,7 @@ def _identity(kind: JobKind) -> Iterator[InvalidObject]:
 
 
 def _unknown(at: str, value: Any) -> Iterator[InvalidObject]:
-    """Fields that nobody reads: a misspelt one would have no effect, and nobody would know."""
+    """Unknown fields: a misspelt one would have no effect, and no one would notice."""
     if isinstance(value, tuple):
         for number, one in enumerate(value):
             yield from _unknown(f"{at}[{number}]", one)

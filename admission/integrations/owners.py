@@ -1,7 +1,7 @@
 """Which owners of a Workload Stowage starts and stops. Pure.
 
 Kueue leaves Workloads of every kind that it manages behind. One whose owner no part of Stowage starts would hold quota for
-nothing, and nobody would ever release its finalizer: `context` keeps it out of the queue and says why, `workloads` lets
+nothing, and no controller would ever remove its finalizer: `context` keeps it out of the queue and says why, `workloads` lets
 it go when it is deleted.
 """
 

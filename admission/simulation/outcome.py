@@ -26,8 +26,8 @@ class WorkloadState(StrEnum):
 class WorkloadRun:
     """One workload's way. `reason` and `message`: of its last wait; they stay when it was admitted after it.
 
-    `refusals`: how often it was considered in vain. `preempts`: whom its last Preempt decision named. `evictions`: how often it
-    lost its place again.
+    `refusals`: how often it was considered in vain. `preempts`: the victims that its last Preempt decision named. `evictions`:
+    how often it lost its place again.
     """
 
     workload: Workload

@@ -1,10 +1,10 @@
 """What StatefulSet and LeaderWorkerSet have in common for the webhook: marking their pod templates, what may change when.
 
 The set is not suspended; its pods are gated. If a set names a queue, the webhook writes into its templates the queue and the
-priority class, that a controller above the pods admits them, and that the group serves with some of its pods missing. The controller
-names a pod's group later (controllers/pods/sets.py): the Workload's name depends on the set's uid, and a template that changed
-with the number of pods would restart all of them. Group names in a template (copied from another set) are removed. Templates
-that name a gang of another dialect keep it and get only the queue.
+priority class, that a controller above the pods admits them, and that the group serves with some of its pods missing. The
+controller names a pod's group later (controllers/pods/sets.py): the Workload's name depends on the set's uid, and a template
+that changed with the number of pods would restart all of them. Group names in a template (copied from another set) are removed.
+Templates that name a gang of another dialect keep it and get only the queue.
 
 The queue is fixed once a pod is ready. The requests of its pods are fixed until it has no pods. Pure; statefulset.py and
 leaderworkerset.py call it.

@@ -1,11 +1,11 @@
 """Keeps the queues of elastic quotas as `translation` wants them, and the quotas' status.
 
-For each namespace with an elastic quota: its ClusterQueue and LocalQueue, the flavor that all of them share where nobody has
+For each namespace with an elastic quota: its ClusterQueue and LocalQueue, the flavor that all of them share where no user has
 made it, and the label that lets jobs without a queue name of this namespace reach the webhook. Everything else about these
 queues (activity, counts, finalizers) is done by the controllers that do it for any queue. When the quota goes its
-LocalQueue goes, so nothing more starts; its ClusterQueue follows when nobody holds quota of it any more.
+LocalQueue goes, so nothing more starts; its ClusterQueue follows when no workload holds its quota.
 
-Objects of these names that do not bear our label are somebody else's: they stay as they are, and the quota says so.
+Objects of these names without our label belong to others: they stay as they are, and the quota's status says so.
 """
 
 from __future__ import annotations

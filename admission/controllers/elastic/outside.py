@@ -1,9 +1,9 @@
 """What the pods of each namespace hold beyond what its Workloads have reserved: an elastic quota counts all of it. No IO.
 
 An elastic quota counts every pod that is bound, as its document has it, also those that ran there before the quota was made. A
-pod that names a Workload, or the pod set that it is of, is counted by a Workload. But anybody who may change the pod may write
-that, so it is not believed pod by pod: of all that such pods of a namespace hold, only as much is left out as the Workloads of
-the namespace have reserved. So what is charged to a namespace is never less than what its pods hold:
+pod that names a Workload, or the pod set that it is of, is counted by a Workload. But any user that may change the pod may
+write that, so it is not believed pod by pod: of all that such pods of a namespace hold, only as much is left out as the
+Workloads of the namespace have reserved. So what is charged to a namespace is never less than what its pods hold:
 
     outside = pods that name nothing + max(0, pods that name something - reserved by Workloads)
 

@@ -4,7 +4,7 @@ So it is the cohort tree that counts, lends and reclaims, and the engine's preem
 `elastic` of its model, which the label on the queue stands for). What all queues of the cohort share:
 
 - *resources*: those that any elastic quota names; one that a quota does not name itself has min 0 and no limit there.
-  Resources that none of them names are not counted. Pods are always covered, without a limit where nobody names them, so
+  Resources that none of them names are not counted. Pods are always covered, without a limit where no quota names them, so
   that every workload of it gets the flavor and with it places on nodes;
 - *flavor*: `elastic-quota`. Unless there is one of that name, it means all Linux nodes, each for itself (by hostname), so a
   request is admitted, and others evicted for it, only where the nodes really hold its pods.

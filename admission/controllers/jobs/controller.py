@@ -3,7 +3,7 @@
 It watches, asks `plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by job
 (`batch/job:ns/name`), one worker a key. That pods of a running job become ready or end is collected for a while, and a job
 that looks as it did when there was nothing to do is not planned again, so that the many status updates of a running job cost
-next to nothing. A write that meets somebody else's change ends the round: the change itself brings the key back. Only the
+next to nothing. A write that conflicts with another client's change ends the pass: that change queues the key again. Only the
 leader runs it (assembly.py builds it).
 """
 

@@ -1,6 +1,6 @@
 """Performs a plan of the job controller through the API server, in order, and records its events.
 
-Every write carries the version it was planned for. One that meets somebody else's change, or nothing, ends the plan
+Every write carries the version it was planned for. One that meets another client's change, or no object, ends the plan
 quietly: the change itself brings the job back. What is done to Workloads is writing.py's.
 """
 

@@ -48,7 +48,7 @@ class JobAncestors:
         if parent is None or parent["metadata"].get("uid", "") != owner.uid:
             return None
         if fault_of_part(job, adapter, parent, kind):
-            return None  # anybody may name any owner
+            return None  # any user may name any owner
         above = self.ancestor_admitted(parent, kind, depth + 1)
         if above is not None or not is_managed(parent, JobContext(options=self._options)):
             return above

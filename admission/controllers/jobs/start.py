@@ -59,7 +59,7 @@ def plan_overlooked(job: Job, kind: JobIntegration, workload: Workload, now: flo
 
 
 def _time(text: str | None) -> float:
-    """Epoch seconds; 0 for none, and for what is no time: anybody may write annotations."""
+    """Epoch seconds; 0 if there is none or it is no valid time: users may write annotations."""
     try:
         return parse_time(text) or 0.0
     except ValueError:

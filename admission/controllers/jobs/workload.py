@@ -140,8 +140,9 @@ def resolved_priority(
 ) -> tuple[PriorityClassRef | None, int | None]:
     """WorkloadPriorityClass of the label, else the job's own class, the first template's, the cluster's default, 0.
 
-    What a Workload has already holds until its job names another class: a class that goes or changes moves nobody. One that
-    has its pods' PriorityClass keeps it, whatever WorkloadPriorityClass is named later, until they have another.
+    What a Workload has already holds until its job names another class: a class that is deleted or changes affects no existing
+    Workload. One that has its pods' PriorityClass keeps it, whatever WorkloadPriorityClass is named later, until they have
+    another.
     """
     label = labels_of(job).get(names.PRIORITY_CLASS_LABEL)
     naming = as_prioritized(kind) if kind else None

@@ -152,7 +152,7 @@ def adopt(unit: PodUnit, workload: Workload, members: Sequence[QueuedPod]) -> tu
 
 
 def _owners_that_stay(workload: Workload, unit: PodUnit, more: int) -> tuple[OwnerReference, ...]:
-    """All of them while there is room; then only strangers, and members that are there."""
+    """All of them while the list has space; then only owners that are no members, and members that exist."""
     owners = workload.metadata.owner_references
     if len(owners) + more <= MAX_OWNERS:
         return owners

@@ -355,7 +355,7 @@ class PodController:
 
 
 def _of_pods(workloads: Sequence[Workload]) -> list[Workload]:
-    """Those that are of pod groups, not a stranger's of the same name."""
+    """Those of pod groups, not other Workloads of the same name."""
     return [workload for workload in workloads if keys_of(workload)]
 
 

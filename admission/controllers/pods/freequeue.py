@@ -1,9 +1,9 @@
-"""The queues of gangs that name none: they count nothing, so that such gangs wait for room on the nodes alone.
+"""The queues of gangs that name none: they count no quota, so that such gangs wait for capacity on the nodes alone.
 
 Flavor and ClusterQueue GANG_QUEUE, and a LocalQueue of that name in each namespace where a gang asks for it; the flavor means
-all Linux nodes, each for itself, unless somebody made another one of the name. A gang that asks for a level finds it in the
+all Linux nodes, each for itself, unless a user created another one of the name. A gang that asks for a level finds it in the
 cluster's other flavors that have a topology: the ClusterQueue lists them behind, and follows when they come and go. What is
-made stays: it costs nothing, and is wanted again. Objects of the name that are somebody else's are used as they are.
+made stays: it costs nothing, and is wanted again. Objects of the name that others created are used as they are.
 
 For Sakkara groups the same under the name SAKKARA_QUEUE, by the tree of that name (sakkara/trees.py); there a group may evict
 others of lower priority.

@@ -8,7 +8,7 @@
                                        is lost, whose place in the Workload is kept for the pod that comes after it
     it has ended and pods come      -> they join, or make a new gang, as the match policy says
 
-A Sakkara group (sakkara/unit.py) is of exactly its size: who is too many waits until a member fails or goes.
+A Sakkara group (sakkara/unit.py) has exactly its size: an excess pod waits until a member fails or is deleted.
 
 Workloads of a gang carry its place in line and its GangGroup as annotations. The pods of late members are units of one pod
 each, so what is done about them is what is done about any pod (`plan`). They own the gang's Workload beside those it is for,

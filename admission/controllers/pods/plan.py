@@ -4,7 +4,7 @@ The order of the questions is that of jobs (jobs/plan.py), told for pods that ca
 
     the unit has ended            -> its Workload is Finished; the pods lose our finalizer
     no Workload                   -> end pods that run; once the group is complete, make a Workload
-    the Workload is a stranger's  -> say so
+    the Workload is another's     -> say so
     too many pods                 -> the youngest that do not run go; failed ones whose place is taken are let go
     the Workload goes or is evicted -> end the pods that run; once none takes up a node, give the quota back
     admitted                      -> open the admission gate of those that still have it
@@ -117,7 +117,7 @@ class _PodGroupPlanner:
         return self._with_workload(own)
 
     def name_taken(self, workload: Workload) -> PodGroupPlan:
-        """A stranger's Workload stands where the group's should."""
+        """Another object's Workload has the name of the group's."""
         text = (
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"
@@ -262,7 +262,7 @@ class _PodGroupPlanner:
     def _workload_goes(self, workload: Workload) -> PodGroupPlan:
         """The pods end with their Workload, gated ones too; once none takes up a node, it may go.
 
-        One that has lost all its owners was not ended by anybody, but collected: who has come in their place gets the next.
+        A Workload without owners was not ended but garbage collected: the pods that replaced the owners get the next one.
         """
         unit = self._unit
         ending = ending_with(workload, unit.pods) if unit.group else unit.pods

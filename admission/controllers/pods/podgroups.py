@@ -1,6 +1,6 @@
 """The PodGroups of gangs: seen, made where only labels name a gang, deleted with the last pod, told where the gang stands.
 
-`PodGroups` is what everybody sees of them; `PodGroupController` writes, keyed by `namespace/name`. A gang has one PodGroup,
+`PodGroups` is the read side; `PodGroupController` writes, keyed by `namespace/name`. A gang has one PodGroup,
 of whichever group; where both are there, that of scheduling.x-k8s.io holds. Ours bear the label GANG_MADE.
 """
 

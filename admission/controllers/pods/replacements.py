@@ -25,7 +25,7 @@ def with_replacements(status: WorkloadStatus, unit: PodUnit, workload: Workload,
     evicted = eviction if eviction is not None and eviction.status == "True" else None
     wanted = sum(pod_set.count for pod_set in workload.spec.pod_sets)
     if unit.fast:
-        # Those that nobody has created yet are not missing; before it runs (again) one pod stands for all.
+        # Pods that were never created are not missing; before it runs (again) one pod stands for all.
         running = evicted is None and is_true(status.conditions, ADMITTED)
         wanted = min(wanted, len(unit.pods) if running else 1)
     waits = old is not None and old.status == "True"

@@ -1,6 +1,6 @@
 """How a gated pod starts: one strategic merge patch, with all that the admission gives. Pure; part of `plan`.
 
-The patch names the gates that go, so that somebody else's stay; selector, labels and annotations are only added to, as
+The patch names the gates to remove, so that other gates stay; selector, labels and annotations are only added to, as
 the API server asks of a gated pod. A pod whose pod set has a topology assignment keeps the topology gate, which the
 ungater opens; any other loses both gates at once. A pod of a group that a ConfigMap describes bears the group's label from
 then on, also if it named its group otherwise.

@@ -1,6 +1,6 @@
 """What becomes of a Workload whose set is deleted without its pods (--cascade=orphan). Pure; part of `setplan`.
 
-It keeps its quota as long as pods of it are there: nobody owns it then but them (compose.adopt), and it ends with the last one
+It keeps its quota as long as pods of it are there: only they own it then (compose.adopt), and it ends with the last one
 (plan_gone). A set of the same name that is made afterwards takes the pods over, and with them the Workload: it keeps the name,
 which pods that run have been told and which no other set would give. Only where a pod was already told the name that the new
 set gives is that one used, and the other goes.
@@ -42,7 +42,7 @@ def kept_names(
 ) -> tuple[dict[str, str], list[Workload]]:
     """By the names that the set gives, the other names that Workloads of its groups have; and which are still to be taken over.
 
-    `workloads` are the set's, `behind` those of its pods that nobody controls.
+    `workloads` are the set's, `behind` those of its pods without a controller.
     """
     kept: dict[str, str] = {}
     taken: list[Workload] = []

@@ -1,7 +1,7 @@
 """Which waiting members of gangs are told why their gang waits, as events on their pods. Pure but for what it remembers.
 
 `kubectl describe pod` shows events, so each member that is still gated gets one. That costs the API server a write for each
-pod, so nobody is told who has only just come, nobody more often than once in AGAIN seconds however often the reason changes,
+pod, so a new gang gets none at once, and no gang more than one in AGAIN seconds however often the reason changes,
 and all gangs together no more than RATE pods a second; a pod beyond that is told later. A reason that stays is told
 anew before the API server forgets its event. The pod controller calls it with each look at a gang.
 """

@@ -257,7 +257,7 @@ def _precedence(workload: Workload) -> tuple[bool, bool, str, str]:
 
 
 def _alike(old: MemberPod, new: MemberPod) -> bool:
-    """Whether nothing has changed that a result depends on: labels of ours among them, which somebody may have taken off."""
+    """Whether nothing has changed that a result depends on, such as our labels, which a user may have removed."""
     return all(getattr(old, name) == getattr(new, name) for name in _LOOKED_AT) and old.metadata.uid == new.metadata.uid
 
 

@@ -66,7 +66,7 @@ def _fits(found: Nomination) -> AttemptResult:
 def cannot_run(ledger: Ledger, workload: Workload) -> AttemptResult | None:
     """Why the workload would not fit if it were alone, with all quota free and every level relaxed that ever will be.
 
-    None where it would, be it with as few pods as it can start with. Nodes, pods that belong to nobody, quotas and flavors
+    None where it would, be it with as few pods as it can start with. Nodes, foreign pods, quotas and flavors
     are as they are now.
     """
     with ledger.trial():

@@ -15,7 +15,7 @@ The steps, repeated until nothing more fits or the budget is used up:
      something changes that lets it be considered anew. Workloads after it start only if they fit now and also then.
    - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops, and keeps its unused quota from
      borrowers where it may not reclaim what it lends (kept.py). Where the queue asks for backfill
-     its head is told when it will start, and nobody behind it starts who would delay that (backfill.py).
+     its head gets a start time, and no workload behind it starts that would delay it (backfill.py).
 
 Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
 moment. Usage only grows during a cycle, so what does not fit now will not fit later in it. The shell writes the decisions;
@@ -106,7 +106,7 @@ def run_cycle(
 ) -> CycleReport:
     """Decide on up to `budget` workloads (at least one), admissions and waits together; `now` is epoch seconds.
 
-    Without `preemptions` nobody is evicted. `fair`: fair sharing is on. `startable`: no more than so many may start, since
+    Without `preemptions` no workload is evicted. `fair`: fair sharing is on. `startable`: no more than so many may start, since
     each has to have its pods ready before the next one (lifecycle.md 3.6); None: any number.
     """
     queues.due(now)

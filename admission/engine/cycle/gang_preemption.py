@@ -106,7 +106,7 @@ class GangPreemptor:
         """The victims, each with those that leave with it. A workload that may not leave with all of these is
         sheltered, and others are looked for.
 
-        The part that finds nobody goes first in the next try, as in gangfit.py.
+        The part that finds no victims goes first in the next try, as in gangfit.py.
         """
         line, blamed = list(parts), set[str]()
         while True:

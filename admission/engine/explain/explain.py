@@ -66,7 +66,7 @@ def explain(
 
 
 def _cause(ledger: Ledger, workload: Workload) -> str:
-    """Why the queue admits nothing, and which checks nobody answers."""
+    """Why the queue admits nothing, and which checks no controller answers."""
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None or queue.stop is not StopPolicy.NONE:
         return ""

@@ -58,7 +58,7 @@ _TROUBLE: tuple[type[Change], ...] = (
     CoverResource,
     AddNodes,
 )
-"""Kinds of changes by how readily they are made: what costs nobody anything first, then waiting, then giving up something."""
+"""Kinds of changes by how readily they are made: what has no cost first, then waiting, then giving up something."""
 
 _OPENING = (Tolerate, DropSelector, DropAffinity)
 

@@ -47,7 +47,7 @@ class Shortage:
     """A resource of one domain, seen alone, on the nodes that the pods may use; it is not enough for all of them.
 
     `asked`: what all pods take together; `free`: what is left; `pods`: how many of them that holds; `short`: what the
-    pods beyond those would take. `takers`: who has most of the rest, at most five.
+    pods beyond those would take. `takers`: the users of most of the rest, at most five.
     """
 
     resource: str
@@ -129,7 +129,7 @@ class QuotaUser:
 
 @dataclass(frozen=True, slots=True)
 class QuotaView:
-    """Quota of one resource in a flavor. `available`: to the queue now, borrowing included; `most`: if nobody used any.
+    """Quota of one resource in a flavor. `available`: to the queue now, borrowing included; `most`: if no workload used any.
 
     `short`: by how much the request is beyond `available`. `users` and `workloads`: who uses it, most first, at most five.
     """
@@ -188,13 +188,13 @@ class Explanation:
     """Why the workload is where it is. `message` is Kueue's text for its condition.
 
     `starts`: when it starts at the latest, where that is reserved for it (epoch seconds); `behind`: whose reservations keep it
-    waiting though it fits; `victims`: who has to leave first, evicted for it.
+    waiting though it fits; `victims`: the workloads evicted for it, which must leave first.
 
-    `cause`: why its queue is inactive, or nobody answers its admission checks; with their controllers.
+    `cause`: why its queue is inactive, or no controller answers its admission checks; with their controllers.
 
     `proofs`: of an admitted one, or one that fits, what is proved of its domains.
 
-    `ahead`: who is considered before it in its queue, where it would fit; at most five. `remedies`: each sufficient alone,
+    `ahead`: the workloads before it in its queue, if it would fit; at most five. `remedies`: each sufficient alone,
     the least trouble first, also when all that are considered before it have had their turn; `taken`: what would do without
     these. `complete`: False where the search for remedies was cut off at its budget.
     """

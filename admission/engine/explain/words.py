@@ -104,7 +104,7 @@ def decisive(view: PodSetView) -> LevelView | None:
 
 
 def unanswered_text(check: UnansweredCheck) -> str:
-    """Why nobody answers an admission check."""
+    """Why no controller answers an admission check."""
     if not check.controller:
         return f"AdmissionCheck {check.name} does not exist"
     whose = f"AdmissionCheck {check.name} of controller {check.controller}"

@@ -162,7 +162,7 @@ def available(node: QuotaNode, fr: FlavorResource) -> int:
 
 
 def potential(node: QuotaNode, fr: FlavorResource) -> int:
-    """The most that could ever be used here, if nobody else used anything."""
+    """The most that could ever be used here, if no other queue used anything."""
     total = node.subtree.get(fr, 0)
     if node.parent is None:
         return total

@@ -2,7 +2,7 @@
 
 The share of a node (ClusterQueue or Cohort) is what it borrows, in thousandths of what its parent's tree can lend, of the
 resource where that is largest, divided by the node's weight. Shares are exact fractions: two that are equal on paper compare
-as equal, whatever the amounts. A node of weight 0 that borrows has more than everybody of a positive weight; among
+as equal, whatever the amounts. A node of weight 0 that borrows has more than every node of a positive weight; among
 themselves such nodes compare by the share before weighting. Formulas: cycle.md 4.3 and 4.9.
 
 Decides nothing by itself: preemption/fair.py asks which eviction a strategy allows, the shell shows `Share.status`.
@@ -48,7 +48,7 @@ NO_SHARE = Share()
 
 
 def lendable(parent: QuotaNode) -> dict[str, int]:
-    """By resource, the most that could be used below the node if nobody used anything."""
+    """By resource, the most that could be used below the node if no quota were in use."""
     pairs = set(parent.subtree).union(*(ancestor.subtree for ancestor in parent.ancestors()))
     total: dict[str, int] = {}
     for flavor, resource in pairs:

@@ -3,7 +3,7 @@
 Holds quota and usage of ClusterQueues and Cohorts with nominal quota, lending and borrowing limits on any number of levels;
 a queue without a cohort is a tree of its own. Cohorts that are only named by their members exist all the same. Quota may be
 edited at any time: usage stays, and usage may be charged to a queue that is not known yet (objects arrive in any order).
-Cohorts whose parents run in a circle, and all below them, are `cyclic`: linked to nobody, to be kept inactive.
+Cohorts whose parents run in a circle, and all below them, are `cyclic`: without links, and kept inactive.
 
 Every change is told to the journal, so that a trial can be taken back. It decides nothing: the search over flavors asks, the
 ledger charges. The formulas are in cohorts.py.
@@ -193,7 +193,7 @@ class QuotaTree:
         return max(0, cohorts.available(node, fr)) if node else 0
 
     def potential(self, queue: str, fr: FlavorResource) -> int:
-        """The most the queue could use if nobody else used anything."""
+        """The most the queue could use if no other queue used anything."""
         node = self._queues.get(queue)
         return cohorts.potential(node, fr) if node else 0
 
