@@ -14,13 +14,13 @@ from math import log2
 
 import numpy as np
 
-from admission.engine.topology.compatible.pick import Dom, PickOrder
+from admission.engine.topology.compatible.pick import PickedDomain, PickOrder
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
-Cloner = Callable[[int, Iterable[int]], list[Dom]]
+Cloner = Callable[[int, Iterable[int]], list[PickedDomain]]
 """(level, slots) -> copies of these domains, each with its whole subtree."""
 
 
@@ -29,7 +29,7 @@ class Start:
     """Where the descent begins."""
 
     level: int
-    doms: list[Dom]
+    doms: list[PickedDomain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Greedy:
 
     fits: bool
     count: int
-    last_leader: Dom | None
-    last: Dom | None
+    last_leader: PickedDomain | None
+    last: PickedDomain | None
 
 
 @dataclass(frozen=True, slots=True)
 class SiblingSet:
     """A pruned set of siblings, each of which can take `share` slices."""
 
-    doms: list[Dom]
+    doms: list[PickedDomain]
     share: int
     count: int
 
@@ -150,10 +150,10 @@ class Balance:
             return SiblingSet(doms, share, count)
         return best
 
-    def _greedy(self, doms: Sequence[Dom]) -> Greedy:
+    def _greedy(self, doms: Sequence[PickedDomain]) -> Greedy:
         rest, leaders, count = self._ask.need, self._ask.leaders, 0
-        last_leader: Dom | None = None
-        last: Dom | None = None
+        last_leader: PickedDomain | None = None
+        last: PickedDomain | None = None
         ordered = self._profile.with_leader(doms)
         at = 0
         while leaders > 0 and at < len(ordered) and ordered[at].leader > 0:
@@ -165,7 +165,7 @@ class Balance:
             last, rest, count = dom, rest - dom.slice, count + 1
         return Greedy(rest <= 0 and leaders <= 0, count, last_leader, last)
 
-    def _pruned(self, doms: list[Dom], share: int) -> int | None:
+    def _pruned(self, doms: list[PickedDomain], share: int) -> int | None:
         """Prune; returns how many domains are needed, None if the rest does not hold everything."""
         for dom in doms:
             for child in dom.children or ():
@@ -176,13 +176,13 @@ class Balance:
         found = self._greedy(doms)
         return found.count if found.fits else None
 
-    def _test(self, dom: Dom, share: int) -> None:
+    def _test(self, dom: PickedDomain, share: int) -> None:
         if dom.slice < share:
             _empty(dom)
         elif self._ask.leaders and dom.leader > 0 and dom.slice_l < share:
             _no_leader(dom)
 
-    def _roll_up(self, dom: Dom, level: int) -> None:
+    def _roll_up(self, dom: PickedDomain, level: int) -> None:
         """Recompute the numbers of a subtree from its lowest domains, without inner layers."""
         children = dom.children
         if children:
@@ -194,7 +194,7 @@ class Balance:
         if level == self._ask.slice_level:
             dom.slice, dom.slice_l = dom.pod // self._ask.slice_size, dom.pod_l // self._ask.slice_size
 
-    def _sum(self, dom: Dom, children: list[Dom]) -> None:
+    def _sum(self, dom: PickedDomain, children: list[PickedDomain]) -> None:
         hosts = [child for child in children if not self._ask.leaders or child.leader > 0]
         dom.pod, dom.slice = sum(child.pod for child in children), sum(child.slice for child in children)
         dom.leader = max(child.leader for child in children)
@@ -204,13 +204,13 @@ class Balance:
 
     # ---- which domains of the set
 
-    def _by_entropy(self, doms: list[Dom]) -> list[Dom]:
+    def _by_entropy(self, doms: list[PickedDomain]) -> list[PickedDomain]:
         return sorted(doms, key=lambda d: (-d.leader, -d.slice_l, -_entropy(d), d.label))
 
-    def _optimal(self, doms: list[Dom], ordered: list[Dom]) -> list[Dom] | None:
+    def _optimal(self, doms: list[PickedDomain], ordered: list[PickedDomain]) -> list[PickedDomain] | None:
         """As few domains as possible that hold everything most tightly; the first found wins a tie."""
         ask, most = self._ask, self._greedy(doms).count
-        states: list[dict[tuple[int, int], tuple[Dom, ...]]] = [{} for _ in range(most + 1)]
+        states: list[dict[tuple[int, int], tuple[PickedDomain, ...]]] = [{} for _ in range(most + 1)]
         states[0][ask.leaders, ask.need * ask.slice_size] = ()
         for dom in ordered:
             for used in range(most - 1, -1, -1):
@@ -225,7 +225,7 @@ class Balance:
         ends = [pods for leaders, pods in states[most] if leaders == 0 and pods <= 0]
         return list(states[most][0, max(ends)]) if ends else None
 
-    def _share_out(self, doms: list[Dom], share: int) -> list[Dom] | None:
+    def _share_out(self, doms: list[PickedDomain], share: int) -> list[PickedDomain] | None:
         """Give each domain its share, and the first ones as much of the remainder as they can take."""
         ask = self._ask
         chosen = self._optimal(doms, sorted(doms, key=lambda d: d.label))
@@ -244,7 +244,7 @@ class Balance:
         return ordered if extra <= 0 and leaders <= 0 else None
 
 
-def _children(doms: Iterable[Dom]) -> list[Dom]:
+def _children(doms: Iterable[PickedDomain]) -> list[PickedDomain]:
     return [child for dom in doms for child in dom.children or ()]
 
 
@@ -258,27 +258,27 @@ def _least(first: int, *others: int | None) -> int:
     return min([first, *(other for other in others if other is not None)])
 
 
-def _slices(dom: Dom | None) -> int | None:
+def _slices(dom: PickedDomain | None) -> int | None:
     return None if dom is None else dom.slice
 
 
-def _beside(dom: Dom | None) -> int | None:
+def _beside(dom: PickedDomain | None) -> int | None:
     return None if dom is None else dom.slice_l
 
 
-def _empty(dom: Dom) -> None:
+def _empty(dom: PickedDomain) -> None:
     dom.pod = dom.pod_l = dom.slice = dom.slice_l = dom.leader = 0
     for child in dom.children or ():
         _empty(child)
 
 
-def _no_leader(dom: Dom) -> None:
+def _no_leader(dom: PickedDomain) -> None:
     dom.leader = dom.pod_l = dom.slice_l = 0
     for child in dom.children or ():
         _no_leader(child)
 
 
-def _entropy(dom: Dom) -> float:
+def _entropy(dom: PickedDomain) -> float:
     """How evenly the pods are spread over the children. Sums over sorted counts, so equal spreads tie exactly."""
     counts = sorted(child.pod for child in dom.children or () if child.pod > 0)
     total = sum(counts)

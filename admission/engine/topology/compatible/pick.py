@@ -1,6 +1,6 @@
 """Pick domains one by one, as placement.md 5.7 and 5.8 describe: with leaders, with affinity, inside one parent.
 
-A Dom is a domain with its own numbers, which picking changes. The orders and `minimize` follow the text, including its
+A PickedDomain has numbers of its own, which picking changes. The orders and `minimize` follow the text, including its
 quirks. select.py is the fast way for the plain case and gives the same answer. tree_search.py calls both.
 """
 
@@ -12,7 +12,7 @@ from itertools import takewhile
 
 
 @dataclass(slots=True)
-class Dom:
+class PickedDomain:
     """A domain while it is being picked. `label` sorts like its values. `children` is set only in a copy of a subtree."""
 
     id: int
@@ -23,10 +23,10 @@ class Dom:
     slice_l: int
     leader: int = 0
     affinity: int = 0
-    children: list[Dom] | None = None
+    children: list[PickedDomain] | None = None
 
 
-Sizes = Callable[[Dom], int]
+Sizes = Callable[[PickedDomain], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,20 @@ class PickOrder:
     least: bool
     by_affinity: bool
 
-    def with_leader(self, doms: Sequence[Dom]) -> list[Dom]:
+    def with_leader(self, doms: Sequence[PickedDomain]) -> list[PickedDomain]:
         """Domains with capacity for a leader first."""
         sign = 1 if self.least else -1
         return sorted(doms, key=lambda d: (-d.leader, self._affinity(d), sign * d.slice_l, d.pod_l, d.label))
 
-    def plain(self, doms: Sequence[Dom]) -> list[Dom]:
+    def plain(self, doms: Sequence[PickedDomain]) -> list[PickedDomain]:
         """By slices, then ascending pods."""
         sign = 1 if self.least else -1
         return sorted(doms, key=lambda d: (self._affinity(d), sign * d.slice, d.pod, d.label))
 
-    def _affinity(self, dom: Dom) -> int:
+    def _affinity(self, dom: PickedDomain) -> int:
         return -dom.affinity if self.by_affinity else 0
 
-    def tightest(self, doms: Sequence[Dom], need: int, leaders: int, *, slices: bool) -> Dom:
+    def tightest(self, doms: Sequence[PickedDomain], need: int, leaders: int, *, slices: bool) -> PickedDomain:
         """The first domain with the fewest slices (or pods) that holds `need`; the first of all if none does."""
         beside, alone = _sizes(slices)
         size = beside if leaders else alone
@@ -57,7 +57,9 @@ class PickOrder:
         fitting = [d for d in among if d.leader >= leaders and size(d) >= need]
         return min(fitting, key=size) if fitting else doms[0]
 
-    def minimize(self, doms: Sequence[Dom], count: int, leaders: int, size: int, *, slices: bool) -> list[Dom]:
+    def minimize(
+        self, doms: Sequence[PickedDomain], count: int, leaders: int, size: int, *, slices: bool
+    ) -> list[PickedDomain]:
         """The needed domains of a sorted list, each with the pods it gets. None if they do not hold all pods."""
         doms = prioritize_leader(doms, count, leaders, size, slices=slices)
         taker = _Taker(self, size if slices else 1, slices)
@@ -72,17 +74,17 @@ class _Taker:
     """The state of one `minimize`."""
 
     def __init__(self, profile: PickOrder, factor: int, slices: bool) -> None:
-        self.out: list[Dom] = []
+        self.out: list[PickedDomain] = []
         self.rest = self.leaders = 0
         self._profile = profile
         self._factor = factor
         self._slices = slices
 
-    def take(self, doms: Sequence[Dom]) -> bool:
+    def take(self, doms: Sequence[PickedDomain]) -> bool:
         """Take from the first of the domains, or from the tightest if it holds the rest. True: everything is placed."""
         return self._with_leader(doms) if self.leaders > 0 else self._alone(doms)
 
-    def _with_leader(self, doms: Sequence[Dom]) -> bool:
+    def _with_leader(self, doms: Sequence[PickedDomain]) -> bool:
         beside, _ = _sizes(self._slices)
         dom = doms[0]
         if not self._profile.least and beside(dom) >= self.rest and dom.leader >= self.leaders:
@@ -93,7 +95,7 @@ class _Taker:
         self.leaders -= dom.leader
         return done
 
-    def _alone(self, doms: Sequence[Dom]) -> bool:
+    def _alone(self, doms: Sequence[PickedDomain]) -> bool:
         _, alone = _sizes(self._slices)
         dom = doms[0]
         if not self._profile.least and alone(dom) >= self.rest:
@@ -103,7 +105,7 @@ class _Taker:
         self._give(dom, min(alone(dom), self.rest))
         return done
 
-    def _give(self, dom: Dom, amount: int) -> None:
+    def _give(self, dom: PickedDomain, amount: int) -> None:
         if self._slices:
             dom.slice = dom.slice_l = amount
         dom.pod = amount * self._factor
@@ -118,7 +120,9 @@ def _sizes(slices: bool) -> tuple[Sizes, Sizes]:
     return (lambda d: d.pod_l), (lambda d: d.pod)
 
 
-def prioritize_leader(doms: Sequence[Dom], count: int, leaders: int, size: int, *, slices: bool) -> list[Dom]:
+def prioritize_leader(
+    doms: Sequence[PickedDomain], count: int, leaders: int, size: int, *, slices: bool
+) -> list[PickedDomain]:
     """Move the first domain to the front that can take the leader without costing too much capacity."""
     doms = list(doms)
     if leaders == 0 or len(doms) < 2:

@@ -19,7 +19,7 @@ _HISTOGRAM = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class CandidateSet:
     """Candidate domains: slots with slices, pods and labels."""
 
     ids: Ints
@@ -30,11 +30,11 @@ class Field:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def at(self, index: Ints) -> Field:
+    def at(self, index: Ints) -> CandidateSet:
         """The candidates with these indexes, in this order."""
         slices = self.slices[index]
         pods = slices if self.pods is self.slices else self.pods[index]
-        return Field(self.ids[index], slices, pods, self.label[index])
+        return CandidateSet(self.ids[index], slices, pods, self.label[index])
 
     def order(self, *, least: bool) -> Ints:
         """Indexes in the order that the profile sorts by."""
@@ -59,7 +59,7 @@ class Selection:
     slices: Ints
 
 
-def tightest(field: Field, need: int, allowed: Bools | None = None) -> int | None:
+def tightest(field: CandidateSet, need: int, allowed: Bools | None = None) -> int | None:
     """Index of the domain with the fewest slices that still holds `need`, None if none does."""
     fits = field.slices >= need
     if allowed is not None:
@@ -71,7 +71,7 @@ def tightest(field: Field, need: int, allowed: Bools | None = None) -> int | Non
     return field.first(index[slices == slices.min()])
 
 
-def take(field: Field, need: int, *, least: bool) -> Selection | int:
+def take(field: CandidateSet, need: int, *, least: bool) -> Selection | int:
     """Domains that hold `need` slices together, or the number of slices there are if they do not."""
     total = int(field.slices.sum())
     if total < need or not len(field):
@@ -93,7 +93,7 @@ def take(field: Field, need: int, *, least: bool) -> Selection | int:
     return Selection(field.ids[chosen], np.append(slices[:last], rest))
 
 
-def _enough(field: Field, need: int, *, least: bool) -> Ints:
+def _enough(field: CandidateSet, need: int, *, least: bool) -> Ints:
     """Indexes of the first domains in order, enough to hold `need` (or all, where that is cheap)."""
     top = int(field.slices.max())
     if len(field) <= _SMALL or top >= _HISTOGRAM or need <= 0:
@@ -108,7 +108,7 @@ def _enough(field: Field, need: int, *, least: bool) -> Ints:
     return np.concatenate((inside, _firsts(field, tied, -(-missing // edge))))
 
 
-def _firsts(field: Field, index: Ints, count: int) -> Ints:
+def _firsts(field: CandidateSet, index: Ints, count: int) -> Ints:
     """The first `count` of indexes with equal slices."""
     if count >= len(index):
         return index

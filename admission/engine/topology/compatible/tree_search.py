@@ -13,8 +13,8 @@ import numpy as np
 
 from admission.engine.decision import Certificate
 from admission.engine.topology.compatible import balanced
-from admission.engine.topology.compatible.pick import Dom, PickOrder, prioritize_leader
-from admission.engine.topology.compatible.select import Field, Selection, take, tightest
+from admission.engine.topology.compatible.pick import PickedDomain, PickOrder, prioritize_leader
+from admission.engine.topology.compatible.select import CandidateSet, Selection, take, tightest
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.tree.level import Ints
@@ -52,7 +52,7 @@ class Picked:
     """Domains of one level that hold everything."""
 
     level: int
-    doms: list[Dom]
+    doms: list[PickedDomain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +100,14 @@ class Search:
 
     # ---- plain: arrays
 
-    def _field(self, level: int, ids: Ints, *, whole: bool = False) -> Field:
+    def _field(self, level: int, ids: Ints, *, whole: bool = False) -> CandidateSet:
         """The level's domains with these slots. `whole`: all of them, ascending."""
         numbers, label = self._numbers[level], self._tree.levels[level].label
         if whole and len(ids) == self._tree.levels[level].size:
-            return Field(ids, numbers.slice, numbers.pod, label)
+            return CandidateSet(ids, numbers.slice, numbers.pod, label)
         slices = numbers.slice[ids]
         pods = slices if numbers.pod is numbers.slice else numbers.pod[ids]
-        return Field(ids, slices, pods, label[ids])
+        return CandidateSet(ids, slices, pods, label[ids])
 
     def _find_plain(self, level: int) -> Chosen | NoFit | NoDomains:
         ask = self._ask
@@ -124,7 +124,7 @@ class Search:
         taken = take(field, ask.need, least=ask.least)
         return NoFit(level, taken, ask.need) if isinstance(taken, int) else Chosen(level, taken)
 
-    def _best_single(self, field: Field) -> int:
+    def _best_single(self, field: CandidateSet) -> int:
         most = int(field.slices.max())
         return int(field.pods[field.slices == most].max()) if self._ask.least else most
 
@@ -145,7 +145,7 @@ class Search:
             return self._finish(self._below_slices(level, self._doms_of(level, taken)))
         return self._ordered(taken.ids, taken.slices * self._ask.slice_size, np.zeros_like(taken.ids))
 
-    def _doms_of(self, level: int, taken: Selection) -> list[Dom]:
+    def _doms_of(self, level: int, taken: Selection) -> list[PickedDomain]:
         doms = self._doms(level, taken.ids)
         for dom, slices in zip(doms, taken.slices.tolist(), strict=True):
             dom.slice, dom.pod, dom.leader = slices, slices * self._ask.slice_size, 0
@@ -153,7 +153,7 @@ class Search:
 
     # ---- domain by domain
 
-    def _doms(self, level: int, ids: Ints) -> list[Dom]:
+    def _doms(self, level: int, ids: Ints) -> list[PickedDomain]:
         numbers, label = self._numbers[level], self._tree.levels[level].label
         none = np.zeros(len(ids), dtype=np.int64)
         columns = (
@@ -166,9 +166,9 @@ class Search:
             none if numbers.leader is None else numbers.leader[ids],
             none if numbers.affinity is None else numbers.affinity[ids],
         )
-        return list(map(Dom, *(column.tolist() for column in columns)))
+        return list(map(PickedDomain, *(column.tolist() for column in columns)))
 
-    def _children(self, level: int, doms: Sequence[Dom]) -> list[Dom]:
+    def _children(self, level: int, doms: Sequence[PickedDomain]) -> list[PickedDomain]:
         if doms and doms[0].children is not None:
             return [child for dom in doms for child in dom.children or ()]
         ids = self._tree.levels[level].children_of(np.array([dom.id for dom in doms], dtype=np.int64))
@@ -190,7 +190,7 @@ class Search:
             return self._find(level - 1)
         return self._several(level, doms)
 
-    def _find_least(self, level: int, doms: list[Dom]) -> Picked | NoFit | NoDomains:
+    def _find_least(self, level: int, doms: list[PickedDomain]) -> Picked | NoFit | NoDomains:
         ask = self._ask
         for dom in doms:
             if dom.leader >= ask.leaders and (dom.slice_l if ask.leaders else dom.slice) >= ask.need:
@@ -203,7 +203,7 @@ class Search:
             return self._find(level - 1)
         return self._several(level, doms)
 
-    def _required_by_affinity(self, level: int, doms: list[Dom]) -> Picked | NoFit:
+    def _required_by_affinity(self, level: int, doms: list[PickedDomain]) -> Picked | NoFit:
         """With affinity the first domain need not be the largest, so a later one may still hold the request."""
         ask = self._ask
         if self._profile.by_affinity:
@@ -213,9 +213,9 @@ class Search:
                     return Picked(level, [found])
         return NoFit(level, doms[0].slice, ask.need)
 
-    def _several(self, level: int, doms: list[Dom]) -> Picked | NoFit:
+    def _several(self, level: int, doms: list[PickedDomain]) -> Picked | NoFit:
         """Several domains of the level: those with the leaders first, then the rest."""
-        ask, profile, out = self._ask, self._profile, list[Dom]()
+        ask, profile, out = self._ask, self._profile, list[PickedDomain]()
         doms = prioritize_leader(doms, ask.count, ask.leaders, ask.slice_size, slices=True)
         at, rest, leaders = 0, ask.need, ask.leaders
         while leaders > 0 and at < len(doms) and doms[at].leader > 0:
@@ -247,7 +247,7 @@ class Search:
             level += 1
         return self._finish(self._below_slices(level, doms))
 
-    def _below_slices(self, level: int, doms: list[Dom]) -> list[Dom]:
+    def _below_slices(self, level: int, doms: list[PickedDomain]) -> list[PickedDomain]:
         """In each domain separately: the children that hold what the domain was given."""
         ask = self._ask
         while level < self._last:
@@ -256,14 +256,14 @@ class Search:
             level += 1
         return doms
 
-    def _inside(self, level: int, dom: Dom, size: int) -> list[Dom]:
+    def _inside(self, level: int, dom: PickedDomain, size: int) -> list[PickedDomain]:
         children = self._profile.plain(self._children(level, [dom]))
         if size > 1:
             for child in children:
                 child.slice, child.slice_l = child.pod // size, child.pod_l // size
         return self._profile.minimize(children, dom.pod, dom.leader, size, slices=size > 1)
 
-    def _finish(self, doms: Sequence[Dom]) -> Found:
+    def _finish(self, doms: Sequence[PickedDomain]) -> Found:
         columns = ([dom.id for dom in doms], [dom.pod for dom in doms], [dom.leader for dom in doms])
         ids, pods, leaders = (np.array(column, dtype=np.int64) for column in columns)
         return self._ordered(ids, pods, leaders)
@@ -288,7 +288,7 @@ class Search:
         whole = int(found.pods.sum()) >= self._ask.need * self._ask.slice_size
         return found if whole else None
 
-    def _clones(self, level: int, slots: Iterable[int]) -> list[Dom]:
+    def _clones(self, level: int, slots: Iterable[int]) -> list[PickedDomain]:
         """Copies of domains with their subtrees."""
         doms = self._doms(level, np.fromiter(slots, dtype=np.int64))
         if level < self._last:
@@ -297,5 +297,5 @@ class Search:
         return doms
 
 
-def _holds(dom: Dom, need: int, leaders: int) -> bool:
+def _holds(dom: PickedDomain, need: int, leaders: int) -> bool:
     return dom.slice_l >= need and dom.leader >= leaders

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admission.engine.topology.joint.limits import Row, Vec
+from admission.engine.topology.joint.limits import LimitRow, Vec
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 
@@ -54,7 +54,7 @@ class CapacityView:
         self._cared = cared
         self._lists: _Lists | None = None
         self._rows: dict[DomainRef, list[int]] = {}
-        self._row: dict[int, Row] = {}
+        self._row: dict[int, LimitRow] = {}
         self._alike: dict[object, int] = {}
         self._signs: dict[DomainRef, int] = {}
         self._capacities: dict[int, list[Vec]] = {}
@@ -95,14 +95,14 @@ class CapacityView:
             slots = [child for one in slots for child in depth.children[one]]
         return slots
 
-    def row(self, row: int) -> Row:
+    def row(self, row: int) -> LimitRow:
         """What a row offers."""
         found = self._row.get(row)
         if found is None:
             lists = self._read()
             free = tuple([column[row] for column in lists.free])
             allowed = tuple([may is None or may[row] for may in lists.may])
-            found = self._row[row] = Row(free, self._path(row), allowed)
+            found = self._row[row] = LimitRow(free, self._path(row), allowed)
         return found
 
     def _read(self) -> _Lists:

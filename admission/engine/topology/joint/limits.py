@@ -24,7 +24,7 @@ class PackingItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LimitRow:
     """Free amounts, the slots of its domains from the widest, and for each item whether it may use the row."""
 
     free: Vec
@@ -44,7 +44,7 @@ def fit(free: Sequence[int], vector: Vec) -> int:
 class PackingLimits:
     """The three tests, for the rows from any index on."""
 
-    def __init__(self, rows: Sequence[Row], fits: Sequence[Sequence[int]], items: Sequence[PackingItem]) -> None:
+    def __init__(self, rows: Sequence[LimitRow], fits: Sequence[Sequence[int]], items: Sequence[PackingItem]) -> None:
         """`fits`: by row and item, how many pods fit while nothing else is there."""
         self._items = items
         self._families = [_Family(rows, fits, members, m, items[m].vector) for members, m in _families(items)]
@@ -66,7 +66,7 @@ class _Family:
     """
 
     def __init__(
-        self, rows: Sequence[Row], fits: Sequence[Sequence[int]], members: Sequence[int], m: int, vector: Vec
+        self, rows: Sequence[LimitRow], fits: Sequence[Sequence[int]], members: Sequence[int], m: int, vector: Vec
     ) -> None:
         self._members = members
         if len(members) == 1:

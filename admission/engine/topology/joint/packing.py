@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from admission.engine.topology.joint.limits import PackingItem, PackingLimits, Row, Vec, fit
+from admission.engine.topology.joint.limits import LimitRow, PackingItem, PackingLimits, Vec, fit
 
 Counts = list[Vec]
 """By row as given: how many pods of each item."""
@@ -49,7 +49,7 @@ class NoPacking(Enum):
     UNKNOWN = "the budget ended"
 
 
-def pack(rows: Sequence[Row], items: Sequence[PackingItem], budget: NodeBudget) -> Counts | NoPacking:
+def pack(rows: Sequence[LimitRow], items: Sequence[PackingItem], budget: NodeBudget) -> Counts | NoPacking:
     """Counts for all rows, or why there are none. Rows must be in tree order if items have layers.
 
     Equivalent items are packed as one and separated afterwards.
@@ -63,7 +63,9 @@ def pack(rows: Sequence[Row], items: Sequence[PackingItem], budget: NodeBudget) 
         for members in alike.values()
     ]
     firsts = [members[0] for members in alike.values()]
-    found = _packed([Row(row.free, row.path, tuple([row.allowed[m] for m in firsts])) for row in rows], merged, budget)
+    found = _packed(
+        [LimitRow(row.free, row.path, tuple([row.allowed[m] for m in firsts])) for row in rows], merged, budget
+    )
     return found if isinstance(found, NoPacking) else _separated(found, list(alike.values()), items)
 
 
@@ -81,7 +83,7 @@ def _separated(counts: Counts, alike: Sequence[Sequence[int]], items: Sequence[P
     return found
 
 
-def _packed(rows: Sequence[Row], items: Sequence[PackingItem], budget: NodeBudget) -> Counts | NoPacking:
+def _packed(rows: Sequence[LimitRow], items: Sequence[PackingItem], budget: NodeBudget) -> Counts | NoPacking:
     fits = [[fit(row.free, item.vector) if row.allowed[m] else 0 for m, item in enumerate(items)] for row in rows]
     useful = [index for index, some in enumerate(fits) if any(some)]
     if not any(item.layers for item in items):
@@ -103,7 +105,7 @@ class _Packer:
     """One packing. Items are considered in the order of `self._order`, hardest first."""
 
     def __init__(
-        self, rows: Sequence[Row], fits: Sequence[Sequence[int]], items: Sequence[PackingItem], budget: NodeBudget
+        self, rows: Sequence[LimitRow], fits: Sequence[Sequence[int]], items: Sequence[PackingItem], budget: NodeBudget
     ) -> None:
         """`fits`: by row and item, how many pods fit while nothing else is there."""
         self._rows = rows
@@ -254,6 +256,6 @@ class _Packer:
                 surplus -= part
 
 
-def _change(row: Row, after: Row) -> int:
+def _change(row: LimitRow, after: LimitRow) -> int:
     """The first level at which the two rows lie in different domains."""
     return next((level for level, (a, b) in enumerate(zip(row.path, after.path, strict=True)) if a != b), len(row.path))

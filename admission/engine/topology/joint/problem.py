@@ -22,7 +22,7 @@ from admission.engine.topology import count
 from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.joint.beside import beside
 from admission.engine.topology.joint.capacity_view import CapacityView, DomainRef, PodShape, free_of
-from admission.engine.topology.joint.limits import PackingItem, Row, Vec
+from admission.engine.topology.joint.limits import LimitRow, PackingItem, Vec
 from admission.engine.topology.joint.packing import Counts, NodeBudget, NoPacking, pack
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
@@ -253,7 +253,7 @@ class JointProblem:
             if not whole:
                 inside = [row.path[level] in slots for level, slots in choices]
                 allowed = tuple([may and ok for may, ok in zip(allowed, inside, strict=True)])
-            rows.append(Row(row.free, row.path, allowed))
+            rows.append(LimitRow(row.free, row.path, allowed))
         part = NodeBudget(max(1, budget.left // _ONE_PACKING))
         found = pack(rows, [self._items[item] for item in order], part)
         budget.left -= part.used

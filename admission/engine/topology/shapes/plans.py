@@ -51,7 +51,7 @@ class StateBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SharePlan:
     """Choices of each kind of child, largest first; 0: it may stay empty. `price`: the level's figures, packed by the
     rule.
 
@@ -65,7 +65,7 @@ class Plan:
     counts: Mapping[int, int] | None = None
 
 
-def plans(kind: DomainKind, share: int, budget: StateBudget) -> list[Plan]:
+def plans(kind: DomainKind, share: int, budget: StateBudget) -> list[SharePlan]:
     """All plans for a share that the kind can take; several if several numbers of used units are equally good."""
     rule = kind.rule
     if rule.even:
@@ -83,7 +83,7 @@ def plans(kind: DomainKind, share: int, budget: StateBudget) -> list[Plan]:
 # ---- even
 
 
-def _even(kind: DomainKind, rule: LevelRule, share: int) -> Plan:
+def _even(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan:
     parts = kind.parts(share)
     counts = even(rule, share, parts)
     options: dict[DomainKind, tuple[int, ...]] = {}
@@ -94,7 +94,7 @@ def _even(kind: DomainKind, rule: LevelRule, share: int) -> Plan:
     able = sum(many for kid, many in kind.kids if kid in options)
     if able > parts:
         options = {kid: some if kid.kept else (*some, 0) for kid, some in options.items()}
-    return Plan(_price(rule, counts), parts, options, counts)
+    return SharePlan(_price(rule, counts), parts, options, counts)
 
 
 def even(rule: LevelRule, share: int, parts: int) -> dict[int, int]:
@@ -124,7 +124,7 @@ class _Able:
     sizes: int
 
 
-def _smooth(kind: DomainKind, rule: LevelRule, share: int) -> Plan | None:
+def _smooth(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan | None:
     step = rule.stride
     steps, rest = divmod(share, step)
     if rest or kind.kept:
@@ -148,7 +148,7 @@ def _smooth(kind: DomainKind, rule: LevelRule, share: int) -> Plan | None:
         if any(size <= one.most * step and not one.sizes >> size & 1 for size in sized):
             return None
     parts_asked = sum(counts.values()) if rule.partitions is not None else None
-    return Plan(_price(rule, sized), parts_asked, _tight(able, sized, step), sized)
+    return SharePlan(_price(rule, sized), parts_asked, _tight(able, sized, step), sized)
 
 
 def _packed(able: Sequence[_Able], steps: int) -> Counter[int]:
@@ -231,7 +231,7 @@ def _choices(kind: DomainKind, rule: LevelRule, share: int) -> Iterator[_Choice]
                 yield choice
 
 
-def _table(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -> Plan:
+def _table(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -> SharePlan:
     choices = list(_choices(kind, rule, share))
     start = np.full(share + 1, NEVER, dtype=np.int64)
     start[0] = 0
@@ -239,7 +239,7 @@ def _table(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -
     for choice in choices:
         budget.spend(1 + len(choice.prices) * (share + 1) // CELLS)
         steps.append(_next(choice, steps[-1]))
-    return Plan(int(steps[-1][share]), None, _marked(choices, steps, share, share + 1))
+    return SharePlan(int(steps[-1][share]), None, _marked(choices, steps, share, share + 1))
 
 
 def _next(choice: _Choice, before: Ints) -> Ints:
@@ -285,7 +285,7 @@ def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> 
     return {kid: tuple(sorted(some, reverse=True)) for kid, some in marks.items() if some and some != {0}}
 
 
-def _parted(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -> Iterator[Plan]:
+def _parted(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -> Iterator[SharePlan]:
     choices = list(_choices(kind, rule, share))
     most = min(len(choices), share)
     start = np.full((most + 1, share + 1), NEVER, dtype=np.int64)
@@ -302,4 +302,4 @@ def _parted(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) 
     for parts, price in totals.items():
         if price == least:
             end = parts * (share + 1) + share
-            yield Plan(price, parts, _marked(choices, steps, end, share + 1))
+            yield SharePlan(price, parts, _marked(choices, steps, end, share + 1))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from admission.engine.topology.shapes.domain_kinds import DomainKind
-from admission.engine.topology.shapes.plans import Plan, StateBudget, plans
+from admission.engine.topology.shapes.plans import SharePlan, StateBudget, plans
 
 Costs = Mapping[DomainKind, Mapping[int, int]]
 
@@ -23,9 +23,9 @@ class Splitter:
     def __init__(self, shifts: Sequence[int], budget: StateBudget) -> None:
         self._shifts = shifts
         self._budget = budget
-        self._plans: dict[tuple[int, int], list[Plan]] = {}
+        self._plans: dict[tuple[int, int], list[SharePlan]] = {}
 
-    def plans(self, kind: DomainKind, share: int) -> list[Plan]:
+    def plans(self, kind: DomainKind, share: int) -> list[SharePlan]:
         """The plans for a share that the kind can take. Raises BudgetSpent."""
         found = self._plans.get((kind.rank, share))
         if found is None:
@@ -68,7 +68,7 @@ class Splitter:
             ways.append((cost + extra, [-part for part in shares]))
         return ways
 
-    def _narrowed(self, kind: DomainKind, plan: Plan) -> Plan:
+    def _narrowed(self, kind: DomainKind, plan: SharePlan) -> SharePlan:
         """If some children get the same share and the others none: only children whose own children can look best with
         it.
         """
@@ -82,7 +82,7 @@ class Splitter:
                 last, left = tops[kid], left - some
         return replace(plan, options={kid: sizes for kid, sizes in plan.options.items() if tops[kid] <= last})
 
-    def _way(self, plan: Plan, order: Sequence[DomainKind], costs: Costs, share: int) -> tuple[int, list[int]]:
+    def _way(self, plan: SharePlan, order: Sequence[DomainKind], costs: Costs, share: int) -> tuple[int, list[int]]:
         places = _places(plan, order, share)
         choices = [costs[order[place]] for place in places]
         self._budget.spend(len(choices) + 1)
@@ -94,7 +94,7 @@ class Splitter:
             shares[place] = part
         return sum(choice[part] for choice, part in zip(choices, parts, strict=True)), shares
 
-    def _walk(self, plan: Plan, choices: Sequence[Mapping[int, int]], share: int) -> list[int]:
+    def _walk(self, plan: SharePlan, choices: Sequence[Mapping[int, int]], share: int) -> list[int]:
         """State by state: (pods left, units left) before each child, and the least cost from there on."""
         counted = plan.parts is not None
         most = _suffix([max(choice) for choice in choices])
@@ -142,7 +142,7 @@ def _suffix(numbers: Sequence[int]) -> list[int]:
     return sums
 
 
-def _places(plan: Plan, order: Sequence[DomainKind], share: int) -> list[int]:
+def _places(plan: SharePlan, order: Sequence[DomainKind], share: int) -> list[int]:
     """The children that can matter: of equal ones that may stay empty, the first by name, as many as there are shares."""
     capacity = {kid: _most(plan, sizes, share) for kid, sizes in plan.options.items()}
     places = []
@@ -154,13 +154,13 @@ def _places(plan: Plan, order: Sequence[DomainKind], share: int) -> list[int]:
     return places
 
 
-def _most(plan: Plan, sizes: tuple[int, ...], share: int) -> int:
+def _most(plan: SharePlan, sizes: tuple[int, ...], share: int) -> int:
     if plan.counts is not None:
         return sum(plan.counts[size] for size in sizes if size)
     return share // min(size for size in sizes if size)
 
 
-def _steps(plan: Plan, choices: Sequence[Mapping[int, int]], share: int) -> list[int] | None:
+def _steps(plan: SharePlan, choices: Sequence[Mapping[int, int]], share: int) -> list[int] | None:
     """The exchange method; None if it does not apply: the cheapest steps from each child's smaller share to its larger
     one.
     """

@@ -8,24 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.topology.compatible import select
-from admission.engine.topology.compatible.pick import Dom, PickOrder
-from admission.engine.topology.compatible.select import Field, take, tightest
+from admission.engine.topology.compatible.pick import PickedDomain, PickOrder
+from admission.engine.topology.compatible.select import CandidateSet, take, tightest
 
 numbers = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), min_size=1, max_size=40)
 
 
-def field(rows: list[tuple[int, int]], *, same: bool) -> Field:
+def field(rows: list[tuple[int, int]], *, same: bool) -> CandidateSet:
     slices = np.array([slices for slices, _ in rows], dtype=np.int64)
     pods = slices if same else slices * 2 + np.array([extra for _, extra in rows], dtype=np.int64)
     label = np.array(
         [(7 * index) % len(rows) if len(rows) % 7 else index for index in range(len(rows))], dtype=np.int64
     )
-    return Field(np.arange(100, 100 + len(rows), dtype=np.int64), slices, pods, label)
+    return CandidateSet(np.arange(100, 100 + len(rows), dtype=np.int64), slices, pods, label)
 
 
-def doms(some: Field) -> list[Dom]:
+def doms(some: CandidateSet) -> list[PickedDomain]:
     return [
-        Dom(*row)
+        PickedDomain(*row)
         for row in zip(
             *(c.tolist() for c in (some.ids, some.label, some.pods, some.pods, some.slices, some.slices)), strict=True
         )

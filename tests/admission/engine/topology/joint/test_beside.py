@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.topology.joint.beside import beside
-from admission.engine.topology.joint.limits import PackingItem, Row
+from admission.engine.topology.joint.limits import LimitRow, PackingItem
 from admission.engine.topology.joint.packing import NodeBudget, NoPacking, pack
 
 vectors = st.tuples(st.integers(0, 2), st.integers(1, 3))
@@ -20,7 +20,7 @@ spots = st.lists(
 def test_the_most_that_a_search_finds(
     hosts: list[tuple[tuple[int, int], bool, bool]], first: tuple[int, int], second: tuple[int, int]
 ) -> None:
-    rows = [Row(free, (index,), (one, other)) for index, (free, one, other) in enumerate(hosts)]
+    rows = [LimitRow(free, (index,), (one, other)) for index, (free, one, other) in enumerate(hosts)]
 
     def fits(some: int, others: int) -> bool:
         return not isinstance(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.topology.joint.limits import PackingItem, Row
+from admission.engine.topology.joint.limits import LimitRow, PackingItem
 from admission.engine.topology.joint.packing import NodeBudget, NoPacking, pack
 from tests.admission.engine.topology.brute import Gang, Wanted, fewest, racks_hold
 
@@ -13,7 +13,7 @@ needs = st.sampled_from([(1, 0), (2, 0), (3, 0), (1, 1), (0, 2), (2, 1)])
 
 
 @st.composite
-def packings(draw: st.DrawFn) -> tuple[list[Row], list[PackingItem]]:
+def packings(draw: st.DrawFn) -> tuple[list[LimitRow], list[PackingItem]]:
     """Up to 5 hosts in up to 2 racks, up to 3 shapes, some in slices of 2 by host or by rack, or of both."""
     racks = sorted(draw(st.lists(st.integers(0, 1), min_size=1, max_size=5)))
     items = [
@@ -21,7 +21,7 @@ def packings(draw: st.DrawFn) -> tuple[list[Row], list[PackingItem]]:
         for _ in range(draw(st.integers(1, 3)))
     ]
     rows = [
-        Row((draw(st.integers(0, 6)), draw(st.integers(0, 3))), (rack, host), (True,) * len(items))
+        LimitRow((draw(st.integers(0, 6)), draw(st.integers(0, 3))), (rack, host), (True,) * len(items))
         for host, rack in enumerate(racks)
     ]
     return rows, items
@@ -29,7 +29,7 @@ def packings(draw: st.DrawFn) -> tuple[list[Row], list[PackingItem]]:
 
 @settings(max_examples=300, deadline=None)
 @given(packings())
-def test_found_exactly_when_there_is_one(given_: tuple[list[Row], list[PackingItem]]) -> None:
+def test_found_exactly_when_there_is_one(given_: tuple[list[LimitRow], list[PackingItem]]) -> None:
     rows, items = given_
     paths = [tuple(map(str, row.path)) for row in rows]
     gangs = [Gang(0, False, (Wanted(i.count, i.vector, i.layers[0] if i.layers else None),)) for i in items]
@@ -53,7 +53,9 @@ def test_found_exactly_when_there_is_one(given_: tuple[list[Row], list[PackingIt
 
 def test_layers_of_slices_inside_each_other() -> None:
     """4 to a rack, 2 to a host: of the first rack's hosts with 3 slots only 2 each count."""
-    rows = [Row((slots,), (rack, host), (True,)) for host, (rack, slots) in enumerate([(0, 3), (0, 3), (1, 3), (1, 5)])]
+    rows = [
+        LimitRow((slots,), (rack, host), (True,)) for host, (rack, slots) in enumerate([(0, 3), (0, 3), (1, 3), (1, 5)])
+    ]
     counts = pack(rows, [PackingItem((1,), 8, ((0, 4), (1, 2)))], NodeBudget(1000))
     assert not isinstance(counts, NoPacking)
     assert sum(pods for (pods,) in counts) == 8
@@ -62,7 +64,7 @@ def test_layers_of_slices_inside_each_other() -> None:
 
 
 def test_a_budget_that_ends_proves_nothing() -> None:
-    rows = [Row((3,), (0, host), (True, True)) for host in range(6)]
+    rows = [LimitRow((3,), (0, host), (True, True)) for host in range(6)]
     items = [PackingItem((2,), 5), PackingItem((1,), 8)]
     assert pack(rows, items, NodeBudget(0)) is NoPacking.UNKNOWN
 
