@@ -39,12 +39,12 @@ class Reservations:
         self._own: list[tuple[Workload, CapacityReservation]] = []
         for workload, reservation in (*queues.capacity_reservations(), *self._claimed()):
             self.projected_quota.leave(reservation.victims)
-            if reservation.evicted:
-                self._own.append((workload, reservation))
             self._enter(workload, reservation)
         self._sort()
 
     def _enter(self, workload: Workload, reservation: CapacityReservation) -> None:
+        if reservation.evicted:
+            self._own.append((workload, reservation))
         beside = [(one, got) for key, got in reservation.beside if (one := self._queues.workload(key)) is not None]
         order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
         self._due.append((reservation.level, order, workload, reservation.admission))
@@ -147,9 +147,14 @@ class Reservations:
                 self.projected_quota.take(admission, -1)
 
     def restore(self, workload: Workload) -> None:
-        """Apply its claim again: its turn ended without a decision, and others are evaluated before it."""
+        """Apply its claim again: its turn ended without a decision, and others are evaluated before it.
+
+        The claim binds workloads with an earlier turn as before: they may fit only in what its victims, or those of other
+        claims, leave.
+        """
         claim = self._queues.claims.get(workload.key)
         if claim is not None and claim.victims and workload.key not in self._names:
+            self._own = [each for each in self._own if each[0].key != workload.key]
             self._enter(workload, claim)
             self._sort()
 

@@ -257,6 +257,12 @@ def test_a_preemptor_starts_where_a_workload_that_came_in_between_took_its_room(
     assert broken(range(seed, seed + 1), arriving) == []
 
 
+@pytest.mark.parametrize("timed", [as_made, arriving])
+def test_a_claim_covers_what_the_victims_of_other_claims_leave(timed: Callable[[Scene], Scene]) -> None:
+    """w3 takes two of the five that its victim leaves, w4 needs the rest: w5 has an earlier turn and gets none."""
+    assert broken(range(24233, 24234), timed) == []
+
+
 @pytest.mark.parametrize("seed", [5, 245, 677, 1237, 1617, 2049])
 def test_a_circle_of_evictions_ends(seed: int) -> None:
     """Two, or three (245), evict each other whenever they may, less and less often. A week, with a cycle every ten minutes."""
