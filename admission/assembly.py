@@ -16,20 +16,21 @@ from typing import Any
 from admission.controllers.cluster_view import Views
 from admission.controllers.elastic.controller import ElasticQuotaController
 from admission.controllers.evictor import Evictor
-from admission.controllers.explaining import Explainer, ExplanationLimits
+from admission.controllers.explainer import Explainer, ExplanationLimits
+from admission.controllers.fair_share_status import NO_SHARES, LedgerShares
 from admission.controllers.feed import Feed
 from admission.controllers.job_kinds import JobKindController
+from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller import JobController
-from admission.controllers.jobs.surroundings import JobOptions
-from admission.controllers.lives import LifeMetrics
+from admission.controllers.lifecycle_metrics import LifeMetrics
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, life_rules, shown
 from admission.controllers.pods.controller import PodController
 from admission.controllers.pods.freequeue import FreeQueueController
+from admission.controllers.pods.gang_groups import GangGroupController
 from admission.controllers.pods.podgroups import PodGroupController, PodGroups
 from admission.controllers.pods.sets import SetController
-from admission.controllers.pods.together import GangGroupController
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
 from admission.controllers.sakkara.groups import SakkaraGroups
@@ -40,10 +41,9 @@ from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
-from admission.controllers.shares import NO_SHARES, LedgerShares
 from admission.controllers.unbound import UnboundController, unbound_informer
 from admission.controllers.unmanaged import UnmanagedKinds
-from admission.controllers.waits import WaitReporter
+from admission.controllers.wait_reasons import WaitReporter
 from admission.controllers.workloads import WorkloadController
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
@@ -56,8 +56,8 @@ from admission.settings import AdmissionSettings
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informer import Informer
+from api.kube.optional_informer import WhenServed
 from api.kube.resources import CONFIG_MAPS, ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
-from api.kube.served import WhenServed
 from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
 from api.sakkara import ConfigMap
 

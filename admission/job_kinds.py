@@ -15,8 +15,8 @@ from admission.integrations.job_kind_errors import read
 from admission.integrations.registry import KINDS, GroupKind
 from api.errors import InvalidObject
 from api.kube.client import Kube
+from api.kube.optional_informer import WhenServed
 from api.kube.resources import JOB_KINDS
-from api.kube.served import WhenServed
 from api.kube.store import Change, ChangeType
 
 log = logging.getLogger(__name__)

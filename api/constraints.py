@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
-from api.foreign import read_json
 from api.schema import LABEL_KEY
+from api.untrusted_text import read_json
 from api.workloads import MAX_CONSTRAINTS, PlacementConstraint
 
 TYPES: Final = ("pack", "spread")

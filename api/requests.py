@@ -25,7 +25,7 @@ import msgspec
 
 from api import constraints, duration, names
 from api.errors import InvalidObject
-from api.foreign import bounded
+from api.untrusted_text import bounded
 from api.workloads import SliceConstraint, TopologyRequest
 
 MAX_LAYERS = 3

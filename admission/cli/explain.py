@@ -16,10 +16,10 @@ from rich.console import Console
 from admission.cli.connection import connect, worded
 from admission.cli.explanation import show, show_placement
 from admission.engine.decision import Reason
+from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
-from admission.engine.explain.turn import DecisionInputs
-from admission.engine.explain.value import Explanation, Verdict
-from admission.engine.explain.wire import to_wire
+from admission.engine.explain.explanation import Explanation, Verdict
+from admission.engine.explain.explanation_json import to_wire
 from admission.engine.model import Workload
 from admission.integrations.owners import managed_kinds
 from admission.world.cluster import from_cluster

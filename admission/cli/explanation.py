@@ -1,6 +1,6 @@
 """How `stowage explain` looks: the verdict, a table of levels, a table of quota, and the remedies.
 
-Words are those of engine/explain/words.py, so that the status and the event say the same. Called by explain.py.
+Words are those of engine/explain/wording.py, so that the status and the event say the same. Called by explain.py.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from admission.engine.cycle.backfill import expected
-from admission.engine.explain import words
-from admission.engine.explain.value import Explanation, FlavorView, LevelView, QuotaView, Verdict
+from admission.engine.explain import wording
+from admission.engine.explain.explanation import Explanation, FlavorView, LevelView, QuotaView, Verdict
 from admission.engine.model import Admission
 
 _DOMAINS_SHOWN = 64
@@ -33,8 +33,8 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
     head = Text(f"{title}{where}: ").append(state)
     out.print(head.append(f" ({', '.join(explanation.codes)})" if _told(explanation) else ""), soft_wrap=True)
     if explanation.verdict is Verdict.CANNOT_RUN:
-        _line(out, words.NEVER)
-    text = explanation.message or words.headline(explanation)
+        _line(out, wording.NEVER)
+    text = explanation.message or wording.headline(explanation)
     _line(out, text)
     if explanation.cause:
         _line(out, explanation.cause)
@@ -99,13 +99,13 @@ def _table(*headings: str) -> Table:
 def _quota_table(views: tuple[QuotaView, ...]) -> Table:
     table = _table("quota of", "asked", "available", "at most", "short", "used by queues", "used by workloads")
     for view in views:
-        amounts = [words.quantity(view.resource, n) for n in (view.asked, view.available, view.most, view.short)]
+        amounts = [wording.quantity(view.resource, n) for n in (view.asked, view.available, view.most, view.short)]
         users = (
-            f"{user.cluster_queue} {words.quantity(view.resource, user.amount)}"
-            + (f" ({words.quantity(view.resource, user.borrowed)} borrowed)" if user.borrowed else "")
+            f"{user.cluster_queue} {wording.quantity(view.resource, user.amount)}"
+            + (f" ({wording.quantity(view.resource, user.borrowed)} borrowed)" if user.borrowed else "")
             for user in view.users
         )
-        takers = (words.taker_text(view.resource, taker) for taker in view.workloads)
+        takers = (wording.taker_text(view.resource, taker) for taker in view.workloads)
         style = "yellow" if view.short else ""
         table.add_row(view.resource, *amounts, ", ".join(users), ", ".join(takers), style=style)
     return table
@@ -114,7 +114,7 @@ def _quota_table(views: tuple[QuotaView, ...]) -> Table:
 def _level_table(views: tuple[LevelView, ...]) -> Table:
     table = _table("level", "best domain", "holds", "everywhere", "what limits it")
     for view in views:
-        limits = "\n".join(words.limit_texts(view)) if view.fits < view.wanted or not view.leader else ""
+        limits = "\n".join(wording.limit_texts(view)) if view.fits < view.wanted or not view.leader else ""
         if not view.domain:
             limits = "no domain at all"
         holds = f"{view.fits} of {view.wanted} {view.unit}"
@@ -134,12 +134,12 @@ def _remedies(explanation: Explanation, out: Console) -> None:
     if explanation.remedies:
         out.print("It would be admitted, all else equal, if")
         for number, remedy in enumerate(explanation.remedies, start=1):
-            out.print(Padding(Text(f"{number}. {words.remedy_text(remedy)}"), (0, 0, 0, 2)))
+            out.print(Padding(Text(f"{number}. {wording.remedy_text(remedy)}"), (0, 0, 0, 2)))
     else:
         out.print("No single change that was tried would admit it.")
     if explanation.taken:
         out.print("Not enough, since others come first:")
         for taken in explanation.taken:
-            _line(out, words.taken_text(taken))
+            _line(out, wording.taken_text(taken))
     if not explanation.complete:
         out.print("The search was cut off at its budget; there may be other ways.")

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from admission.cli.connection import connect, worded
-from admission.simulation import picture, tables, wire
-from admission.simulation.outcome import SimulationResult, WorkloadRun, figures
+from admission.simulation import picture, result_json, tables
+from admission.simulation.result import SimulationResult, WorkloadRun, figures
 from admission.simulation.run import Progress as Step
 from admission.simulation.run import simulate
 from admission.world.cluster import load_cluster
@@ -126,7 +126,7 @@ def _play(asked: SimulateArguments, world: World, added: list[str], out: Console
         picture.draw(again.ledger, moment, asked.picture)
     shown = [outcome.runs[key] for key in added] or list(outcome.runs.values())
     if asked.as_json:
-        out.file.write(wire.encoded(outcome, shown, faults) + "\n")
+        out.file.write(result_json.encoded(outcome, shown, faults) + "\n")
     elif added:
         _answer(shown, world, out)
     else:

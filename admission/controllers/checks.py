@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from admission.controllers.activity import flavors_of
+from admission.controllers.active_conditions import flavors_of
 from api.meta import parse_time, rfc3339
 from api.names import GANG_CHECK, GANG_GROUP, CheckState
 from api.queues import ClusterQueue

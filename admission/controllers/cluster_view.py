@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from admission.controllers.activity import Activity, cluster_queue_activity
+from admission.controllers.active_conditions import Activity, cluster_queue_activity
 from admission.controllers.admission_context import AdmissionContext
 from admission.controllers.checks import checks_for, own_checks
-from admission.controllers.elastic.outside import OutsidePods
-from admission.controllers.held import HeldPod, NodeReader, PodReader
+from admission.controllers.elastic.unreserved_usage import OutsidePods
+from admission.controllers.projection import HeldPod, NodeReader, PodReader
 from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.trees import Trees
 from api.kube.client import Kube

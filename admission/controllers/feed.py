@@ -21,8 +21,8 @@ from cachetools import LRUCache
 from admission.controllers.admission_context import blocker
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, ClusterView
 from admission.controllers.elastic.translation import queue_name
-from admission.controllers.held import HeldPod
 from admission.controllers.lifecycle import not_before
+from admission.controllers.projection import HeldPod
 from admission.controllers.resources import Limit, LimitRange, RuntimeClass, completed, defect
 from admission.controllers.sakkara.trees import TreesChanged
 from admission.engine import convert, model

@@ -14,9 +14,9 @@ from typing import Final
 
 from prometheus_client import Gauge
 
-from admission import queuemetrics as metrics
-from admission.controllers.activity import Activity
-from admission.controllers.tally import NO_RESERVATION, Tally, Why
+from admission import queue_metrics as metrics
+from admission.controllers.active_conditions import Activity
+from admission.controllers.queue_totals import NO_RESERVATION, Tally, Why
 from admission.engine.decision import Reason
 from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.cohorts import QuotaNode

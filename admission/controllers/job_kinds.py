@@ -17,9 +17,9 @@ from admission.job_kinds import JobKinds
 from api.errors import NotFound
 from api.job_kinds import JobKind
 from api.kube.client import Kube, PatchKind
+from api.kube.optional_informer import WhenServed
 from api.kube.reconcile import Reconciler
 from api.kube.resources import JOB_KINDS
-from api.kube.served import WhenServed
 from api.meta import Condition, find_condition, rfc3339, set_condition
 
 ACTIVE: Final = "Active"

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from admission.controllers.repairs import hostnames, hosts_of
+from admission.controllers.node_replacement import hostnames, hosts_of
 from admission.engine.topology.tree.match import tolerates
 from api.meta import is_true, parse_time
 from api.names import EVICTED, FINISHED, HOSTNAME_LABEL, QUOTA_RESERVED

@@ -1,6 +1,6 @@
 """Node failures: marks the Workloads that lost nodes, and ends pods that can never run.
 
-What is wrong is found in `node_failures`; a marked Workload gets other nodes in the next cycle (repairs.py), and the
+What is wrong is found in `node_failures`; a marked Workload gets other nodes in the next cycle (node_replacement.py), and the
 ungater sends its new pods there. Where the settings follow Kueue, a Workload that loses another node before that is evicted.
 
 Woken by nodes that come, go, change their readiness or their taints; by bound pods of such nodes that end; and by every
@@ -21,7 +21,6 @@ import msgspec
 from admission.controllers.cluster_view import Views, hostname
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
-from admission.controllers.held import HeldPod
 from admission.controllers.node_failures import (
     FailureRules,
     FailureVerdict,
@@ -34,7 +33,8 @@ from admission.controllers.node_failures import (
     multiple_failures,
     patience,
 )
-from admission.controllers.repairs import hostnames
+from admission.controllers.node_replacement import hostnames
+from admission.controllers.projection import HeldPod
 from admission.controllers.status import patch_status
 from admission.engine.ledger import Ledger
 from api.errors import NotFound

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from admission.controllers.gauges import GaugeOptions
-from admission.controllers.jobs.surroundings import JobOptions
+from admission.controllers.jobs.context import JobOptions
 from admission.controllers.lifecycle import LifecycleRules
 from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
 from admission.settings import AdmissionSettings, PodsReadySection

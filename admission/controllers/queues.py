@@ -1,7 +1,7 @@
 """Status of ClusterQueues and LocalQueues, and the finalizers that keep used objects: kept current, at most once a period.
 
 Counts and usage are read from the Workloads as they are seen, so the status says what the API server says. Activity comes
-from `activity`. A queue is deleted only when no Workload holds its quota, a flavor when no queue names it, a Topology
+from `active_conditions`. A queue is deleted only when no Workload holds its quota, a flavor when no queue names it, a Topology
 when no flavor does.
 """
 
@@ -14,12 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from admission.controllers import unsupported_fields
-from admission.controllers.activity import Activity, cohort_activity, cohorts_above, flavors_of, local_queue_activity
+from admission.controllers.active_conditions import (
+    Activity,
+    cohort_activity,
+    cohorts_above,
+    flavors_of,
+    local_queue_activity,
+)
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, Views
 from admission.controllers.elastic.translation import queue_name
+from admission.controllers.fair_share_status import NO_SHARES, StatusShares
 from admission.controllers.gauges import USUAL, GaugeOptions, QueueFigures, QueueGauges, of_cohort, of_local_queue
-from admission.controllers.shares import NO_SHARES, StatusShares
-from admission.controllers.tally import NOTHING, Tallies, Tally, nominal_quotas, usage
+from admission.controllers.queue_totals import NOTHING, Tallies, Tally, nominal_quotas, usage
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from api.kube.client import Kube, PatchKind

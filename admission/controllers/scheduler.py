@@ -1,9 +1,10 @@
-"""The loop: at each request of the feed it runs admission cycles, and has their decisions written. Only the leader runs it.
+"""The scheduling loop: at each request of the feed it runs admission cycles, and has their decisions written. Only the
+leader runs it.
 
-A cycle books its admissions in the ledger at once; each is written (admitting.py) while the next cycle already runs. A write
-that fails takes the booking back (the feed then sees the Workload as it is); one whose outcome is unknown keeps it until the
-Workload was read, so that no capacity is ever given twice. Evictions are written likewise (removals.py). Before each cycle
-those come that run and have lost a node (repairs.py).
+A cycle charges its admissions to the ledger at once; admission_writer.py writes each of them while the next cycle
+already runs. If a write fails, the charge is taken back (the feed then sees the Workload as it is). If its outcome is
+unknown, the charge stays until the Workload has been read, so no capacity is given twice. pending_evictions.py writes
+evictions likewise. Before each cycle come the running workloads that have lost a node (node_replacement.py).
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from dataclasses import replace
 from typing import Any
 
 from admission import metrics
-from admission.controllers.admitting import AdmissionWriter
+from admission.controllers.admission_writer import AdmissionWriter
 from admission.controllers.cluster_view import Views
 from admission.controllers.decision_log import DecisionLog
 from admission.controllers.evictor import Evictor
-from admission.controllers.removals import Removals
-from admission.controllers.repairs import Repairs
+from admission.controllers.node_replacement import Repairs
+from admission.controllers.pending_evictions import Removals
 from admission.controllers.scheduler_context import SchedulerContext
-from admission.controllers.waits import WaitReason, WaitReporter
+from admission.controllers.wait_reasons import WaitReason, WaitReporter
 from admission.engine import model
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.deciding import decide
+from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reason, Reject, Wait
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube

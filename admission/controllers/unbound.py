@@ -25,7 +25,7 @@ from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
-from admission.controllers.held import HeldMeta
+from admission.controllers.projection import HeldMeta
 from admission.controllers.status import patch_status
 from api.errors import NotFound
 from api.kube.client import Kube

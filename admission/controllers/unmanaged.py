@@ -12,9 +12,9 @@ from admission.integrations.owners import managed_kinds
 from admission.integrations.registry import KINDS
 from api.kube.client import Kube
 from api.kube.events import WARNING, EventRecorder, ref_to
+from api.kube.optional_informer import WhenServed
 from api.kube.reconcile import Reconciler
 from api.kube.resources import NOT_MANAGED
-from api.kube.served import WhenServed
 from api.kube.store import Change, ChangeType
 from api.names import QUEUE_NAME_LABEL
 

@@ -16,7 +16,7 @@ import msgspec
 
 from admission.engine import model
 from admission.engine.quota.charging import PLAIN, ResourceRules
-from api import assignment, constraints, foreign, pods, quantity, queues, topology, workloads
+from api import assignment, constraints, pods, quantity, queues, topology, untrusted_text, workloads
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, object_key, parse_time
 from api.names import (
@@ -143,7 +143,7 @@ def _gang(w: workloads.Workload) -> model.Gang | None:
         return None
     text = given.get(GANG_GROUP, "[]")
     try:
-        together = msgspec.json.decode(foreign.bounded(text), type=tuple[str, ...])
+        together = msgspec.json.decode(untrusted_text.bounded(text), type=tuple[str, ...])
     except (msgspec.MsgspecError, ValueError):
         raise InvalidObject(f"metadata.annotations[{GANG_GROUP}]", text, "must be a JSON list of gangs") from None
     joins = "" if w.metadata.name == given[GANG] else object_key(w.metadata.namespace, given[GANG])

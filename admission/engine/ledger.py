@@ -1,7 +1,7 @@
 """The ledger: nodes, usage, workloads, kept incrementally; the only state that a decision reads.
 
 `apply` takes an object of the cluster; `place`, `replace`, `fits` and `audit` answer and change nothing; `charge` and
-`release` add and remove an admission, inside a trial or for good. Every change can be undone (trial.py), and its cost grows
+`release` add and remove an admission, inside a trial or for good. Every change can be undone (journal.py), and its cost grows
 with what it touches, not with the cluster. quota/tree.py counts quota; topology/ counts capacity and assigns pods to workloads.
 Called by the feed (apply) and by cycle/ (everything else).
 """
@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import chain
 
 from admission.engine.decision import PlacementResult
+from admission.engine.journal import Journal, Trial
 from admission.engine.model import (
     Admission,
     Assignment,
@@ -43,7 +44,6 @@ from admission.engine.topology.eviction_gains import EvictionGains, eviction_gai
 from admission.engine.topology.place import Placed, Placer
 from admission.engine.topology.replace import Replacer
 from admission.engine.topology.tree.tree import Tree, Values
-from admission.engine.trial import Journal, Trial
 
 
 class Ledger:

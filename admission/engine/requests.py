@@ -1,8 +1,8 @@
 """What a workload asks of the placement at this moment: its pod sets on the flavors found for them, as one request each.
 
-Three things are settled here that the Workload alone does not say: how far its required levels have given way by now
-(relax.py), which placement profile holds (the workload's own, else its queue's, else that of the settings), and whether
-topology is implied by the queue. Called by cycle.py, and by whatever asks the same question on a trial.
+Three things are decided here that the Workload alone does not say: how far its required levels are relaxed by now
+(topology_relaxation.py), which placement profile applies (the workload's own, else its queue's, else that of the settings), and
+whether the queue implies topology. Called by cycle.py, and by whatever asks the same question on a trial.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, Workload
-from admission.engine.relax import RelaxedAsk, relaxed_ask
+from admission.engine.topology_relaxation import RelaxedAsk, relaxed_ask
 
 Flavors = Mapping[str, Flavor]
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podset import kept_template
-from admission.integrations.seats import PodMembership, ReplicaGroup, count_of
+from admission.integrations.replica_groups import PodMembership, ReplicaGroup, count_of
 from api import names
 from api.errors import InvalidObject
 from api.kube.resources import LEADER_WORKER_SETS, Resource

@@ -3,7 +3,7 @@
 Pure. A template is the decoded PodTemplateSpec; nothing is changed in place. Maps merge key by key: a key that stands
 there with another value is a conflict, which is permanent (the job cannot start as admitted). Keys of our own are
 written over: a stale one, copied from another job's manifest, must not keep this one from starting.
-The adapters call it for each of their templates; admission/controllers/jobs/infos.py says what is to be added.
+The adapters call it for each of their templates; admission/controllers/jobs/pod_set_infos.py says what is to be added.
 """
 
 from __future__ import annotations

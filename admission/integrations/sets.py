@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from admission.integrations.leaderworkerset import LeaderWorkerSet
 from admission.integrations.pod import QueuedPod
-from admission.integrations.seats import PodMembership, ReplicaGroup
+from admission.integrations.replica_groups import PodMembership, ReplicaGroup
 from admission.integrations.statefulset import StatefulSet
 from api import names
 from api.kube.resources import Resource

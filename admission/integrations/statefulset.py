@@ -12,7 +12,7 @@ from typing import Any, Final
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podset import kept_template
-from admission.integrations.seats import PodMembership, ReplicaGroup, count_of
+from admission.integrations.replica_groups import PodMembership, ReplicaGroup, count_of
 from api import names
 from api.kube.resources import STATEFUL_SETS, Resource
 from api.requests import topology_request

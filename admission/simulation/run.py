@@ -19,7 +19,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
 from admission.engine.model import BoundPod, FlavorResource, ObjectRemoved, RemovedKind, Workload
 from admission.simulation.occupancy import nodes, quota
-from admission.simulation.outcome import SimulationResult, UseMeter, WorkloadRun
+from admission.simulation.result import SimulationResult, UseMeter, WorkloadRun
 from admission.world.world import World
 
 RUN_FOR = 600.0

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL, Admission, Assignment, to_text
-from admission.simulation.outcome import SimulationResult, WorkloadRun, WorkloadState, figures
+from admission.simulation.result import SimulationResult, WorkloadRun, WorkloadState, figures
 
 _STYLES = {
     WorkloadState.WAITING: "yellow",

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from admission.job_kinds import JobKinds
 from admission.settings import AdmissionSettings, WebhookSection
-from admission.webhook.authority import Lifetimes
+from admission.webhook.certificate_authority import Lifetimes
 from admission.webhook.certs import (
     CertificateLocations,
     Certificates,
@@ -23,8 +23,8 @@ from admission.webhook.certs import (
     service_names,
 )
 from admission.webhook.declared_rules import DeclaredRules
+from admission.webhook.gang_pods import gang_keys, read_member
 from admission.webhook.lookups import Lookups
-from admission.webhook.members import gang_keys, read_member
 from admission.webhook.options import webhook_rules
 from admission.webhook.owners import Owners
 from admission.webhook.server import Handlers, Serving, serving

@@ -1,4 +1,4 @@
-"""Keeps the serving certificate: reads, plans (authority.py), writes, publishes the trust, loads.
+"""Keeps the serving certificate: reads, plans (certificate_authority.py), writes, publishes the trust, loads.
 
 Two modes, both with `once` (one pass) and `run` (until cancelled). `OwnCertificates`: made by us, in a Secret that all
 replicas share, the CAs in `clientConfig.caBundle` of the two webhook configurations. `MountedCertificates`: made by
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from admission.webhook.authority import (
+from admission.webhook.certificate_authority import (
     AuthorityState,
     Lifetimes,
     RotationStep,

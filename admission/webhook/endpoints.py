@@ -32,7 +32,7 @@ from admission.webhook import (
     placement,
     pod,
     queues,
-    reserved,
+    reserved_queues,
     statefulset,
     workloads,
 )
@@ -145,7 +145,7 @@ def _queue_errors(request: Request, lookups: Lookups, rules: ReviewRules, *, gan
     queue = jobs.queue_name(request.written or request.new)
     if queue == jobs.queue_name(request.old):
         return []
-    return reserved.validate(queue, request.namespace, lookups, rules, gang=gang)
+    return reserved_queues.validate(queue, request.namespace, lookups, rules, gang=gang)
 
 
 def _stays_queued(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
@@ -154,9 +154,9 @@ def _stays_queued(request: Request, lookups: Lookups, rules: ReviewRules) -> Err
     Elsewhere a job that is suspended may, as in Kueue: it is as if it never had named a queue.
     """
     before, after = jobs.queue_name(request.old), jobs.queue_name(request.new)
-    if not before or after or not reserved.is_queued_anyway(request.namespace, lookups, rules):
+    if not before or after or not reserved_queues.is_queued_anyway(request.namespace, lookups, rules):
         return []
-    return [invalid(reserved.QUEUE, after, "a job that was queued stays queued in this namespace")]
+    return [invalid(reserved_queues.QUEUE, after, "a job that was queued stays queued in this namespace")]
 
 
 def _validate_workload(request: Request, _: Lookups, rules: ReviewRules) -> Errors:

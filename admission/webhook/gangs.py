@@ -18,8 +18,8 @@ from admission.integrations.gang import GangReading, InvalidGangField, PodGang, 
 from admission.integrations.pod import role_hash
 from admission.integrations.sakkara import in_words, shape_of
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, FieldPath, forbidden, invalid
+from admission.webhook.gang_pods import GangPod
 from admission.webhook.lookups import Lookups
-from admission.webhook.members import GangPod
 from api import names
 from api.meta import object_key
 from api.sakkara import GIVEN, HIGHEST_PRIORITY, read_group

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
 
-from admission.webhook.latest import OldestFirstLimit
+from admission.webhook.connection_limits import OldestFirstLimit
 
 log = logging.getLogger(__name__)
 

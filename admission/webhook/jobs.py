@@ -16,7 +16,7 @@ from typing import Any, Final
 from admission.integrations.declared import suspends
 from admission.integrations.paths import value_at
 from admission.webhook import annotations as topology
-from admission.webhook import gangs, gates, schedulers, shaping
+from admission.webhook import gangs, gates, placement_annotations, schedulers
 from admission.webhook.annotations import QueueLevels
 from admission.webhook.fields import Errors, FieldPath, invalid, unchanged
 from admission.webhook.formats import subdomain
@@ -133,10 +133,10 @@ def _asked(job: Job, kind: ReviewedKind) -> list[Mapping[str, str]]:
 
 def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known: QueueLevels | None) -> Errors:
     asked = annotations_of(job)
-    errors = [*topology.first_forms(_METADATA, asked, known), *shaping.refinements(_METADATA, asked)]
-    errors += shaping.profile(_METADATA, asked)
+    errors = [*topology.first_forms(_METADATA, asked, known), *placement_annotations.refinements(_METADATA, asked)]
+    errors += placement_annotations.profile(_METADATA, asked)
     for template in templates:
-        errors += shaping.refinements(template.metadata, template.annotations)
+        errors += placement_annotations.refinements(template.metadata, template.annotations)
         errors += topology.first_forms(template.metadata, template.annotations, known)
         errors += topology.template_annotations(
             template.metadata, template.annotations, asked, multi_layer=rules.placement.multi_layer
@@ -144,7 +144,7 @@ def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known
     if errors:
         return errors
     errors = [e for t in templates for e in topology.slice_bound(t.metadata, t.annotations, t.count)]
-    return [*errors, *shaping.combinations(_METADATA, asked, templates)]
+    return [*errors, *placement_annotations.combinations(_METADATA, asked, templates)]
 
 
 def _queue(job: Job) -> Errors:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from admission.webhook.members import GangPod
+from admission.webhook.gang_pods import GangPod
 from api.meta import object_key
 from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL
 from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, WorkloadPriorityClass

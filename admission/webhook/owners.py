@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from admission.integrations.children import fault_of_part, fault_of_pod, fault_of_start
 from admission.integrations.gang import is_subdomain
-from admission.integrations.parts import fault_of_part, fault_of_pod, fault_of_start
 from admission.integrations.registry import KINDS
 from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.rules import JOB, GroupKind, ReviewRules

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.webhook import annotations as topology
-from admission.webhook import shaping
+from admission.webhook import placement_annotations
 from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.jobs import annotations_of
 from admission.webhook.rules import ReviewRules
@@ -26,8 +26,8 @@ def errors_of(obj: Mapping[str, Any], rules: ReviewRules, *, shared: bool = Fals
     if not rules.topology_aware:
         return []
     given = annotations_of(dict(obj))
-    errors = [*topology.first_forms(_METADATA, given, None), *shaping.refinements(_METADATA, given)]
-    errors += shaping.profile(_METADATA, given)
+    errors = [*topology.first_forms(_METADATA, given, None), *placement_annotations.refinements(_METADATA, given)]
+    errors += placement_annotations.profile(_METADATA, given)
     errors += topology.template_annotations(_METADATA, given, multi_layer=rules.placement.multi_layer)
     return errors + _combinations(given, shared)
 
@@ -39,5 +39,5 @@ def _combinations(given: Mapping[str, str], shared: bool) -> Errors:
         errors.append(forbidden(_ANNOTATIONS.key(names.PLACEMENT_CONSTRAINTS), rule))
     relaxes = names.RELAX_TOPOLOGY_AFTER in given and not shared
     if relaxes and names.REQUIRED_TOPOLOGY not in effective_annotations(given):
-        errors.append(forbidden(_ANNOTATIONS.key(names.RELAX_TOPOLOGY_AFTER), shaping.NOT_REQUIRED))
+        errors.append(forbidden(_ANNOTATIONS.key(names.RELAX_TOPOLOGY_AFTER), placement_annotations.NOT_REQUIRED))
     return errors

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from admission.webhook.fields import Errors, FieldPath, duplicate, forbidden, invalid, not_supported, unchanged
 from admission.webhook.formats import label_name, label_selector, not_negative, subdomain
+from admission.webhook.placement_annotations import backfill, profile
 from admission.webhook.rules import ReviewRules
-from admission.webhook.shaping import backfill, profile
 from api.errors import InvalidQuantity
 from api.quantity import parse
 

@@ -34,11 +34,11 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from msgspec import structs
 
-from admission.webhook.authority import ServingCertificate
+from admission.webhook.certificate_authority import ServingCertificate
+from admission.webhook.connection_limits import OldestFirstLimit, address, cut
 from admission.webhook.conversion import converted
 from admission.webhook.endpoints import PATHS, Request, owner_to_read
 from admission.webhook.handshakes import Handshakes
-from admission.webhook.latest import OldestFirstLimit, address, cut
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
 from admission.webhook.review import BadReview, count_values, decode, review

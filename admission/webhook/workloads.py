@@ -14,9 +14,9 @@ from admission.webhook import gates
 from admission.webhook.fields import Errors, FieldPath, forbidden, invalid, required, same, unchanged
 from admission.webhook.formats import annotation_keys, labels
 from admission.webhook.jobs import annotations_of
+from admission.webhook.placement_annotations import fault_error, profile
 from admission.webhook.pods import template_faults, template_resources
 from admission.webhook.rules import ReviewRules
-from admission.webhook.shaping import fault_error, profile
 from admission.webhook.workload_status import (
     admission_change,
     admission_errors,

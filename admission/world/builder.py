@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from admission.controllers.sakkara.groups import group_key
-from admission.world import makers, sets, units
+from admission.world import pod_units, sets, template_pods
+from admission.world.api_defaults import born, comes_now, settle_namespace, settle_node
 from admission.world.documents import Document
-from admission.world.given import GROUPS, InputObjects, comers, moment
+from admission.world.input_objects import GROUPS, InputObjects, comers, moment
 from admission.world.jobs import (
     NotOurs,
     arrival,
@@ -27,13 +28,12 @@ from admission.world.jobs import (
     lookups,
     workload_of,
 )
-from admission.world.makers import MAKERS
 from admission.world.objects import KINDS, Objects
+from admission.world.pod_units import Units
 from admission.world.rules import WorldRules
 from admission.world.sets import SET_KINDS
-from admission.world.states import about, take_states
-from admission.world.stored import born, comes_now, settle_namespace, settle_node
-from admission.world.units import Units
+from admission.world.template_pods import MAKERS
+from admission.world.workload_facts import about, take_states
 from admission.world.world import Arrival, WorkloadFacts, World
 from api.errors import InvalidObject, StowageError
 from api.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, WORKLOADS, Resource
@@ -184,14 +184,14 @@ class Builder:
 
     def _take_pod(self, document: Document, kind: Resource) -> None:
         pod = document.object
-        if units.is_bound(pod):
+        if pod_units.is_bound(pod):
             self.objects.add(kind, msgspec.json.encode(pod))
-        elif units.is_over(pod):
+        elif pod_units.is_over(pod):
             return
-        elif (job := units.job_of(pod)) is not None and not units.in_gang(pod):
+        elif (job := pod_units.job_of(pod)) is not None and not pod_units.in_gang(pod):
             if not self._plays(document, *job):
                 raise NotOurs(f"is part of {job[0]} {job[1]}, which is not there, and no node holds it")
-        elif units.in_set(pod):
+        elif pod_units.in_set(pod):
             self._given.is_part(document)
         else:
             self._take_unbound(document, kind)
@@ -203,7 +203,7 @@ class Builder:
 
     def _take_unbound(self, document: Document, kind: Resource) -> None:
         pod = document.object
-        stored = pod if units.is_known(pod) else self._completed(kind, pod)
+        stored = pod if pod_units.is_known(pod) else self._completed(kind, pod)
         self._units.add(Document(document.where, self._given.identified(stored, self._world.now)))
 
     def _take_pod_group(self, document: Document, kind: Resource) -> None:
@@ -229,13 +229,13 @@ class Builder:
         self._take_pods_of(kind, Document(document.where, self._completed(kind, document.object)))
 
     def _take_pods_of(self, kind: Resource, maker: Document) -> None:
-        for pod in list(makers.spelled_out(kind, maker, self._given.of(PODS))):
+        for pod in list(template_pods.spelled_out(kind, maker, self._given.of(PODS))):
             self._take_unbound(pod, PODS)
 
-    def _take_unit_of(self, members: units.UnitPods) -> Callable[[Document, Resource], None]:
+    def _take_unit_of(self, members: pod_units.UnitPods) -> Callable[[Document, Resource], None]:
         return lambda _, __: self._take_unit(members)
 
-    def _take_unit(self, members: units.UnitPods) -> None:
+    def _take_unit(self, members: pod_units.UnitPods) -> None:
         said = [duration(document.object) for document in members.documents]
         run_for = max((seconds for seconds in said if seconds is not None), default=None)
         self._runs_for(members.title, run_for)

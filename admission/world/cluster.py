@@ -14,10 +14,10 @@ import msgspec
 
 from admission.controllers.cluster_view import BOUND_PODS
 from admission.job_kinds import declare
-from admission.world.maps import waiting
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
-from admission.world.states import about, take_gangs, take_states
+from admission.world.sakkara_maps import waiting
+from admission.world.workload_facts import about, take_gangs, take_states
 from admission.world.world import RejectedObject, World
 from api.errors import Forbidden, InvalidObject, NotFound
 from api.kube.client import Kube

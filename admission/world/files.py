@@ -8,8 +8,8 @@ beginning.
 `faults` names each object that cannot be used, and the rest is loaded. In place of the API server: namespace `default`, a
 namespace without an object has its name as label, a node without conditions is ready, a missing hostname label is the node's
 name, its system Linux, a missing UID is the place in the files (which is how equals are ordered). In place of controllers:
-elastic quotas become queues (elastic.py), Deployments and their like pods (makers.py), pods that no node holds Workloads
-(units.py).
+elastic quotas become queues (elastic.py), Deployments and their like pods (template_pods.py), pods that no node holds Workloads
+(pod_units.py).
 """
 
 from __future__ import annotations

@@ -12,16 +12,16 @@ from typing import Any, Final
 import msgspec
 
 from admission.controllers.cluster_view import ClusterView
-from admission.controllers.jobs.surroundings import JobContext
+from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.workload import composed, is_managed
 from admission.integrations.base import JobIntegration
 from admission.integrations.gang import names_gang
 from admission.integrations.registry import KINDS
 from admission.webhook.endpoints import CREATE, ENDPOINTS, Request, declared_endpoint
 from admission.webhook.fields import aggregate
+from admission.webhook.gang_pods import GangPod
 from admission.webhook.jobs import is_part
 from admission.webhook.lookups import Lookups
-from admission.webhook.members import GangPod
 from admission.webhook.rules import ReviewRules
 from api.duration import seconds
 from api.errors import InvalidObject, StowageError

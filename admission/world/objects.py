@@ -13,17 +13,17 @@ from pydantic import ValidationError
 
 from admission.controllers.cluster_view import ClusterView, index
 from admission.controllers.feed import Feed
-from admission.controllers.held import PodReader
-from admission.controllers.jobs.surroundings import JobContext
+from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.gang import GangTerms, terms_of
-from admission.controllers.pods.views import BY_POD, pod_keys
+from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
+from admission.controllers.projection import PodReader
 from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.terms import as_described
 from admission.engine import convert, model
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod
-from admission.world import maps
+from admission.world import sakkara_maps
 from admission.world.rules import WorldRules
 from api.errors import InvalidObject
 from api.groups import PodGroup
@@ -99,7 +99,7 @@ class Objects:
         self._stores[WORKLOADS].add_index(BY_POD, pod_keys)
         self._feed = Feed(self.view, state, _nobody, rules=rules.resources, by_eviction=rules.by_eviction)
         self.pod_groups: dict[str, PodGroup] = {}
-        self.group_maps = maps.GroupMaps()
+        self.group_maps = sakkara_maps.GroupMaps()
         self.groups = SakkaraGroups(self.group_maps)
 
     def add(self, kind: Resource, data: bytes) -> Any:
@@ -117,14 +117,14 @@ class Objects:
         return made
 
     def _add_map(self, found: ConfigMap) -> None:
-        maps.check(found, self.rules.trees)
+        sakkara_maps.check(found, self.rules.trees)
         for label, store in ((SAKKARA_TOPOLOGY, self._stores[CONFIG_MAPS]), (SAKKARA_GROUP, self.group_maps)):
             if label in found.metadata.labels:
                 store.upsert(found)
 
     def map_problem(self, key: str) -> str | None:
         """What is wrong with a ConfigMap that was taken in; None where all is well."""
-        return maps.problem(key, self.view.trees, self.groups)
+        return sakkara_maps.problem(key, self.view.trees, self.groups)
 
     def terms(self, key: str, pods: Sequence[QueuedPod]) -> GangTerms:
         """What holds for the gang of that key. Raises UnlikePods."""

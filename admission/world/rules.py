@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from admission.controllers.jobs.surroundings import JobOptions
+from admission.controllers.jobs.context import JobOptions
 from admission.controllers.options import job_options
 from admission.engine.model import PlacementOptions
 from admission.engine.quota.charging import PLAIN, ResourceRules

@@ -29,13 +29,13 @@ from admission.engine.model import (
     PlacementOptions,
     Workload,
 )
+from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.evictions import EvictedPair
-from admission.engine.queue.line import order_of
 from admission.engine.queue.memory import QueueMemory
 from admission.engine.queue.pending import KeptRequest, StartReservation
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
-from admission.world.records import (
+from admission.world.snapshot_records import (
     CohortRecord,
     HeldCapacityRecord,
     InadmissibleRecord,

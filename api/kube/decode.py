@@ -15,8 +15,8 @@ import msgspec
 import pydantic
 
 from api.errors import InvalidObject
-from api.foreign import cut
 from api.meta import object_key
+from api.untrusted_text import cut
 
 T = TypeVar("T")
 Decoder = Callable[[bytes], T]

@@ -21,7 +21,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from api.errors import InvalidObject
 from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings, ProcessSettings
-from api.kube.unknown import said_of
+from api.kube.unsupported_keys import said_of
 
 CONFIG_VARIABLE = "STOWAGE_CONFIG"
 

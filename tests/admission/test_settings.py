@@ -18,7 +18,7 @@ from admission.integrations.owners import managed_kinds
 from admission.settings import AdmissionSettings
 from api.kube.environment import faults
 from api.kube.resources import NOT_MANAGED
-from api.kube.unknown import INSTEAD, MANAGED_FRAMEWORKS
+from api.kube.unsupported_keys import INSTEAD, MANAGED_FRAMEWORKS
 from api.pods import Namespace
 from ungater.app import main as ungater
 

@@ -19,9 +19,9 @@ from api.kube.settings import ClientSettings
 from hack.controlplane.fixtures import control_plane_tools, package_cluster
 from tests.scenarios.conftest import pytest_runtest_makereport
 from tests.scenarios.failures import entries
-from tests.scenarios.playing import fallen
 from tests.scenarios.site import Site, eventually
 from tests.scenarios.stage import Stage, embedded, real
+from tests.scenarios.stage_processes import fallen
 
 __all__ = ["control_plane_tools", "package_cluster", "pytest_runtest_makereport"]
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from time import process_time
 
 from admission.engine.explain.explain import explain
-from admission.engine.explain.value import Explanation
-from admission.engine.explain.words import headline
+from admission.engine.explain.explanation import Explanation
+from admission.engine.explain.wording import headline
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,

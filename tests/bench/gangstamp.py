@@ -16,8 +16,8 @@ from pathlib import Path
 import uvloop
 
 from admission.controllers import conditions
-from admission.controllers.jobs.infos import pod_set_infos
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.jobs.pod_set_infos import pod_set_infos
 from admission.controllers.pods.compose import composed
 from admission.controllers.pods.start import starts
 from admission.controllers.status import patch_status

@@ -22,7 +22,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from admission.engine.model import PlacementOptions, Profile
-from admission.simulation.outcome import SimulationResult, figures
+from admission.simulation.result import SimulationResult, figures
 from admission.simulation.run import simulate
 from admission.webhook.rules import ReviewRules
 from admission.world.documents import Document

@@ -22,7 +22,7 @@ from pathlib import Path
 from subprocess import run as start
 from typing import Any
 
-from admission.engine.cycle.deciding import decide
+from admission.engine.cycle.decide import decide
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,

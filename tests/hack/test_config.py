@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.controllers.sakkara.output_given import RECORD, WRITTEN
+from admission.controllers.sakkara.output_record import RECORD, WRITTEN
 from admission.settings import AdmissionSettings
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, VALIDATE_DECLARED, VALIDATING
 from hack import runtime_lock

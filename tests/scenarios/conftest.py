@@ -1,4 +1,4 @@
-"""Fixtures of the scenarios: a stage per module, or for several (sharing.py), and a corner of it per test."""
+"""Fixtures of the scenarios: a stage per module, or for several (shared_stages.py), and a corner of it per test."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest_asyncio
 
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from tests.scenarios.failures import complaints
-from tests.scenarios.playing import fallen, logs
-from tests.scenarios.sharing import OpenStage, StageKey
+from tests.scenarios.shared_stages import OpenStage, StageKey
 from tests.scenarios.site import Site
 from tests.scenarios.stage import Stage, embedded, real
+from tests.scenarios.stage_processes import fallen, logs
 
 __all__ = ["cluster", "control_plane_tools"]
 

@@ -32,7 +32,7 @@ from api.kube.resources import (
 from api.meta import find_condition
 from api.names import ADMITTED, API_VERSION, HOSTNAME_LABEL, QUEUE_NAME_LABEL, QUOTA_RESERVED
 from api.workloads import Workload
-from tests.scenarios.playing import fallen
+from tests.scenarios.stage_processes import fallen
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 from hack.controlplane.cluster import ControlPlane
-from tests.scenarios.playing import playing
+from tests.scenarios.stage_processes import playing
 
 
 @dataclass

@@ -25,10 +25,10 @@ from admission.cli.processes import ChildProcess
 from api.errors import ApiError
 from api.kube.resources import JOBS, LEASES, PODS, WORKLOADS
 from api.names import REQUIRE_TOPOLOGY
+from tests.scenarios.change_watcher import Watchman, watched
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.stage import Stage
-from tests.scenarios.watchman import Watchman, watched
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from api.kube.resources import CLUSTER_QUEUES, COHORTS
-from tests.scenarios import shares, tenants
+from tests.scenarios import quota_shares, tenants
 from tests.scenarios.site import GPU, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -46,7 +46,7 @@ async def test_the_latecomer_gets_three_quarters(site: Callable[[str], Site]) ->
     assert cohort["status"]["fairSharing"] == {"weightedShare": 0}, "a root borrows of nobody"
 
 
-async def play(here: Site, each: int, gpus: int, pods: tuple[int, int], seconds: tuple[int, int]) -> shares.Held:
+async def play(here: Site, each: int, gpus: int, pods: tuple[int, int], seconds: tuple[int, int]) -> quota_shares.Held:
     """`each` jobs of the smaller tenant and three times as many of the other, all there at once.
 
     Each has so many pods and runs for so many seconds (from, to).
@@ -58,7 +58,7 @@ async def play(here: Site, each: int, gpus: int, pods: tuple[int, int], seconds:
             jobs.append(here.job(f"{name}-{n}", random.randint(*pods), queue=name, run_for=length))
     random.shuffle(jobs)
     await opened(here, gpus)
-    async with shares.watched(here.kube, here.name, *WEIGHTS) as held:
+    async with quota_shares.watched(here.kube, here.name, *WEIGHTS) as held:
         for start in range(0, len(jobs), 20):
             await asyncio.gather(*(here.submit(job) for job in jobs[start : start + 20]))
 
@@ -66,7 +66,7 @@ async def play(here: Site, each: int, gpus: int, pods: tuple[int, int], seconds:
             return held.finished == len(jobs)
 
         await eventually("all jobs have ended", ended, seconds=len(jobs) * 4 + 60.0)
-    print(shares.told(held, WEIGHTS))
+    print(quota_shares.told(held, WEIGHTS))
     return held
 
 

@@ -1,6 +1,6 @@
 """LeaderWorkerSets as users write them, with a queue's name: each group admitted by itself, leader and workers together.
 
-On the embedded stage a stand-in plays their controller (standins.py); on the real one it is the kind's own.
+On the embedded stage a stand-in plays their controller (set_controllers.py); on the real one it is the kind's own.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from api.names import (
 )
 from api.workloads import Workload
 from hack.controlplane.options import ClusterOptions
+from tests.scenarios.set_controllers import LeaderWorkerSets, running
 from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.stage import Stage
-from tests.scenarios.standins import LeaderWorkerSets, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True

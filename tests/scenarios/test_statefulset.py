@@ -1,6 +1,6 @@
 """StatefulSets as users write them, with a queue's name: admitted whole, ranked, held, rolled over, ended.
 
-On the embedded stage a stand-in plays their controller (standins.py).
+On the embedded stage a stand-in plays their controller (set_controllers.py).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from api.names import (
 )
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE, down
+from tests.scenarios.set_controllers import StatefulSets, running
 from tests.scenarios.site import GPU, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
-from tests.scenarios.standins import StatefulSets, running
 from tests.scenarios.test_lifecycle import says
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

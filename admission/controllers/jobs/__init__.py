@@ -1,5 +1,6 @@
 """Jobs of every kind, started and stopped as their Workloads say.
 
-Read `controller` (what wakes a job up), then `plan` (what is due, as values), `executor` (doing it). `start`, `endings`,
-`fit`, `workload`, `infos` and `ready` are the chapters of the plan, pure like it; `views` and `family` are what it looks at.
+`controller` reconciles a job, `plan` lists the actions that are due, as values, and `executor` performs them. `start`,
+`finish`, `equivalence`, `workload`, `pod_set_infos` and `pods_ready` are parts of the plan and pure like it. `caches`
+and `ancestors` hold the objects that it reads; `predicates` says which changes matter.
 """

@@ -15,13 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import CreateWorkload
-from admission.controllers.jobs.changes import has_turned, is_progress
-from admission.controllers.jobs.endings import plan_orphaned
-from admission.controllers.jobs.executor import Executor
-from admission.controllers.jobs.family import JobAncestors, about_to_start, children_of
-from admission.controllers.jobs.plan import plan
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
-from admission.controllers.jobs.views import (
+from admission.controllers.jobs.ancestors import JobAncestors, about_to_start, children_of
+from admission.controllers.jobs.caches import (
     BY_JOB,
     BY_PREBUILT,
     ExpectedWorkloads,
@@ -33,10 +28,15 @@ from admission.controllers.jobs.views import (
     owner_key,
     owner_uid,
 )
+from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.jobs.executor import Executor
+from admission.controllers.jobs.finish import plan_orphaned
+from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.predicates import has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
-from admission.controllers.writing import Recorder, WorkloadWriter
+from admission.controllers.workload_writer import Recorder, WorkloadWriter
 from admission.integrations.base import Job, JobIntegration, as_parent, as_reclaiming
-from admission.lifemetrics import CREATION_LATENCY
+from admission.workload_metrics import CREATION_LATENCY
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler

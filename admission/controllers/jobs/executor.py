@@ -1,7 +1,7 @@
 """Performs a plan of the job controller through the API server, in order, and records its events.
 
 Every write carries the version it was planned for. One that meets another client's change, or no object, ends the plan
-quietly: the change itself brings the job back. What is done to Workloads is writing.py's.
+quietly: the change itself brings the job back. workload_writer.py performs the actions on Workloads.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import Action, DeleteJob, JobPlan, PatchChild, PatchJob
-from admission.controllers.jobs.views import MutationCache
-from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
+from admission.controllers.jobs.caches import MutationCache
+from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.base import JobIntegration
 from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind

@@ -20,7 +20,15 @@ from collections.abc import Sequence
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
-from admission.controllers.jobs.endings import (
+from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.equivalence import (
+    bears_start,
+    same_pod_sets,
+    same_templates,
+    similar_pod_sets,
+    started_pod_sets,
+)
+from admission.controllers.jobs.finish import (
     check_messages,
     declared_finished,
     finish,
@@ -30,16 +38,8 @@ from admission.controllers.jobs.endings import (
     plan_orphaned,
     stop_keeping,
 )
-from admission.controllers.jobs.fit import (
-    bears_start,
-    same_pod_sets,
-    same_templates,
-    similar_pod_sets,
-    started_pod_sets,
-)
-from admission.controllers.jobs.ready import with_pods_ready, with_reclaimable
+from admission.controllers.jobs.pods_ready import with_pods_ready, with_reclaimable
 from admission.controllers.jobs.start import host_left, is_unstarted, plan_overlooked, plan_start
-from admission.controllers.jobs.surroundings import JobContext
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
     adopted,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.controllers.actions import PatchWorkload
-from admission.controllers.jobs.fit import normal
-from admission.controllers.jobs.surroundings import JobContext
+from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.equivalence import normal
 from admission.integrations.base import Job, JobIntegration, as_prioritized
 from admission.integrations.names import workload_name
 from api import names

@@ -1,8 +1,9 @@
 """Plain pods and groups of pods: a Workload for each, gates opened when it is admitted, pods ended when it must stop.
 
-Read `controller` (what wakes a unit up), then `plan` (what is due, as values), `executor` (doing it). `compose`, `following`,
-`start` and `replacements` are chapters of the plan, pure like it. What jobs have in common with it is theirs (`jobs/`).
+`controller` reconciles a unit (a pod or a group), `plan` lists the actions that are due, as values, and `executor`
+performs them. `compose`, `workload_updates`, `start` and `replacements` are parts of the plan and pure like it. `jobs/`
+holds what jobs and pods have in common.
 
-`gang` and `gangs` are the plan under the terms of a gang, `podgroups` its PodGroup, `together` the gangs that start in one,
-`freequeue` the queues of those that name none. `setplan` and `sets` are StatefulSets and LeaderWorkerSets.
+`gang` and `gangs` plan gangs, `podgroups` their PodGroup, `gang_groups` gangs that start together, `freequeue` the
+queues of gangs that name none. `setplan` and `sets` are for StatefulSets and LeaderWorkerSets.
 """

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import PlannedEvent
-from admission.controllers.jobs.surroundings import JobContext
+from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.workload import (
     adopted,
     copied_annotations,

@@ -4,7 +4,7 @@ It watches, asks `plan` what to do, and does it through the API server; nothing 
 (`pod:ns/name`, `group:ns/name`), one worker a key. Pods of a group come one by one: while it is not complete it is looked
 at once a second at most, and afterwards its pods' changes are taken together, for longer the more there are, so that the cost
 of a group of ten thousand grows with their number and not with its square. A gang of one costs a look to make its Workload, one
-to start it, and one for all steps of its pod afterwards (changes.py). Only the leader runs it (assembly.py builds it).
+to start it, and one for all steps of its pod afterwards (predicates.py). Only the leader runs it (assembly.py builds it).
 """
 
 from __future__ import annotations
@@ -18,19 +18,16 @@ from typing import Any, Final
 import msgspec
 
 from admission.controllers.actions import PlannedEvent
-from admission.controllers.jobs.changes import has_turned
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
-from admission.controllers.jobs.views import ExpectedWorkloads, InformerView, MutationCache, controller_of
+from admission.controllers.jobs.caches import ExpectedWorkloads, InformerView, MutationCache, controller_of
+from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.jobs.predicates import has_turned
 from admission.controllers.pods.actions import PodGroupPlan
-from admission.controllers.pods.changes import is_fresh, is_nothing, is_step
 from admission.controllers.pods.executor import PodExecutor
-from admission.controllers.pods.following import UNLIKE, with_reason
 from admission.controllers.pods.gang import is_gang
+from admission.controllers.pods.gang_events import GangMessages, reason_of
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan, plan_gone
-from admission.controllers.pods.podgroups import PodGroups
-from admission.controllers.pods.telling import GangMessages, reason_of
-from admission.controllers.pods.views import (
+from admission.controllers.pods.pod_indexes import (
     BY_GROUP,
     BY_POD,
     BY_PREBUILT,
@@ -45,7 +42,10 @@ from admission.controllers.pods.views import (
     prebuilt_keys,
     unit_key,
 )
-from admission.controllers.writing import Recorder, WorkloadWriter
+from admission.controllers.pods.podgroups import PodGroups
+from admission.controllers.pods.predicates import is_fresh, is_nothing, is_step
+from admission.controllers.pods.workload_updates import UNLIKE, with_reason
+from admission.controllers.workload_writer import Recorder, WorkloadWriter
 from admission.integrations.gang import from_text
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit, UnlikePods
@@ -73,7 +73,7 @@ INCOMPLETE: Final = 1.0
 BATCH: Final = 0.1
 """Seconds for which changes of a group's pods are collected, at least."""
 ON_ITS_WAY: Final = 5.0
-"""Seconds for which the steps of pods that were rightly started are collected: they ask for nothing (changes.py)."""
+"""Seconds for which the steps of pods that were rightly started are collected: they ask for nothing (predicates.py)."""
 _LOOKED_AT_A_SECOND: Final = 10_000.0
 """Pods of one group."""
 _OWNERS_ASKED: Final = 8

@@ -28,8 +28,8 @@ from admission.controllers.pods.actions import (
     StartPod,
     StopPod,
 )
-from admission.controllers.pods.views import PodsBeingDeleted, PodView
-from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
+from admission.controllers.pods.pod_indexes import PodsBeingDeleted, PodView
+from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.controllers.cluster_view import Views
-from admission.controllers.pods.views import PodView
+from admission.controllers.pods.pod_indexes import PodView
 from admission.integrations.pod import QueuedPod
 from api.errors import AlreadyExists
 from api.kube.client import Kube, PatchKind

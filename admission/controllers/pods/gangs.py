@@ -26,11 +26,10 @@ from typing import Final
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.evictions import Eviction, evicted
-from admission.controllers.jobs.endings import let_go
-from admission.controllers.jobs.surroundings import JobContext
+from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.finish import let_go
 from admission.controllers.pods.actions import NOTHING, Action, PodGroupPlan, ReleasePod
 from admission.controllers.pods.compose import adopt, is_group_workload
-from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.gang import (
     BACKOFF,
     GangTerms,
@@ -42,6 +41,7 @@ from admission.controllers.pods.gang import (
     stopped,
 )
 from admission.controllers.pods.plan import RULES, plan
+from admission.controllers.pods.workload_updates import UNLIKE
 from admission.controllers.sakkara.unit import ExactUnit, unit_of
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod

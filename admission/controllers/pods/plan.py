@@ -21,17 +21,17 @@ from typing import Final
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PlannedEvent, SetStatus
-from admission.controllers.jobs.endings import check_messages, finish, kept_until, let_go
-from admission.controllers.jobs.infos import FlavorMissing, pod_set_infos
-from admission.controllers.jobs.ready import with_pods_ready
+from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
+from admission.controllers.jobs.finish import check_messages, finish, kept_until, let_go
+from admission.controllers.jobs.pod_set_infos import FlavorMissing, pod_set_infos
+from admission.controllers.jobs.pods_ready import with_pods_ready
 from admission.controllers.jobs.start import FLAVOR_RETRY
-from admission.controllers.jobs.surroundings import DEFAULTS, JobContext, JobOptions
 from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key
 from admission.controllers.pods.actions import NOTHING, DeletePod, PodGroupPlan, ReleasePod, StopPod
 from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
-from admission.controllers.pods.following import corrected, followed, uncomposed, unlike
 from admission.controllers.pods.replacements import with_replacements
 from admission.controllers.pods.start import beyond, starts
+from admission.controllers.pods.workload_updates import corrected, followed, uncomposed, unlike
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import MAIN, PodUnit, SortedMembers, TooFewPods, UnlikePods, sort_out, youngest
 from admission.integrations.podset import PodSetConflict

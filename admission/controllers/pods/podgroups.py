@@ -16,10 +16,10 @@ from cachetools import LRUCache
 from pydantic import ValidationError
 
 from admission.controllers.conditions import GANG_BOUND
-from admission.controllers.jobs.views import InformerView
+from admission.controllers.jobs.caches import InformerView
 from admission.controllers.pods.gang import GangTerms, is_gang, stopped, terms_of
-from admission.controllers.pods.groupstatus import next_status
-from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
+from admission.controllers.pods.pod_group_status import next_status
+from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.terms import as_described
 from admission.integrations.pod import QueuedPod

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from admission.controllers.actions import Planned, PlannedEvent, WorkloadAction
 from admission.integrations.pod import QueuedPod
-from admission.integrations.seats import PodMembership
+from admission.integrations.replica_groups import PodMembership
 from api import names
 
 _LABEL_LENGTH: Final = 63

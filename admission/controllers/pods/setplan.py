@@ -29,8 +29,8 @@ from admission.controllers.actions import (
     PlannedEvent,
     SetStatus,
 )
-from admission.controllers.jobs.endings import finish, let_go
-from admission.controllers.jobs.surroundings import DEFAULTS, JobContext, JobOptions
+from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
+from admission.controllers.jobs.finish import finish, let_go
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
     adopted,
@@ -41,10 +41,10 @@ from admission.controllers.jobs.workload import (
     uid_label,
     wanted_spec,
 )
+from admission.controllers.pods.orphaned_pods import kept_names, leaves_its_pods
 from admission.controllers.pods.setactions import NOTHING, JoinPod, SetPlan, joining
-from admission.controllers.pods.takeover import kept_names, leaves_its_pods
 from admission.integrations.pod import QueuedPod
-from admission.integrations.seats import PodMembership, ReplicaGroup
+from admission.integrations.replica_groups import PodMembership, ReplicaGroup
 from admission.integrations.sets import SetKind
 from api import names
 from api.errors import InvalidObject

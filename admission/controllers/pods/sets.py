@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import CreateWorkload, PlannedEvent
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
-from admission.controllers.jobs.views import (
+from admission.controllers.jobs.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
@@ -23,11 +22,12 @@ from admission.controllers.jobs.views import (
     owner_key,
     owner_uid,
 )
+from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.pods.orphaned_pods import is_left_behind
+from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
-from admission.controllers.pods.takeover import is_left_behind
-from admission.controllers.pods.views import PodView
-from admission.controllers.writing import CONFLICT_RETRY, Recorder, WorkloadWriter
+from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.sets import SETS, SetKind, kind_of
 from api.errors import Conflict, Forbidden, Invalid, NotFound

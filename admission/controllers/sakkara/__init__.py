@@ -1,5 +1,5 @@
-"""Sakkara's ConfigMaps: trees of nodes and groups of pods that are told in them, and what is told back.
+"""Sakkara's ConfigMaps, which describe trees of nodes and groups of pods, and the results written back to them.
 
-`trees` gives the ledger its levels; `groups` and `terms` make gangs of the pods (pods/gangs.py plans them, as `unit` shapes
-them); `reporter` says what is wrong with a ConfigMap.
+`trees` gives the ledger its levels; `groups` and `terms` make gangs of the pods, which pods/gangs.py plans and `unit` shapes;
+`reporter` reports errors of a ConfigMap. `output` and the modules beside it write the results.
 """

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
-from admission.controllers.jobs.views import InformerView
+from admission.controllers.jobs.caches import InformerView
 from admission.controllers.sakkara.terms import DescribedGroup
 from api.kube.store import Change
 from api.meta import object_key

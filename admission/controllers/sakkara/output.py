@@ -3,7 +3,7 @@
 From what is there (the group's ConfigMap as it is, its Workload, its pods) to what the ConfigMap and the pods are to say.
 An attempt lasts from one reservation to its end. With the next one, placement and ranks start anew; the time goes on.
 
-`output_given` is what goes in, `output_status` the status, `output_seats` the ranks; `output_controller` writes it all.
+`output_record` is what goes in, `output_status` the status, `output_ranks` the ranks; `output_controller` writes it all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from admission.controllers.sakkara.output_given import (
+from admission.controllers.sakkara.output_ranks import (
+    Path,
+    PlacedPod,
+    RankAssignment,
+    placement_text,
+    rank_text,
+    read_seats,
+    seated,
+)
+from admission.controllers.sakkara.output_record import (
     BEGIN,
     END,
     MESSAGE,
@@ -25,15 +34,6 @@ from admission.controllers.sakkara.output_given import (
     GroupStatus,
     ResultInput,
     ResultRecord,
-)
-from admission.controllers.sakkara.output_seats import (
-    Path,
-    PlacedPod,
-    RankAssignment,
-    placement_text,
-    rank_text,
-    read_seats,
-    seated,
 )
 from admission.controllers.sakkara.output_status import status_of
 from api import names

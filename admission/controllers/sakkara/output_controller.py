@@ -18,13 +18,13 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from admission.controllers.jobs.views import InformerView
-from admission.controllers.pods.views import BY_GROUP, PodView, group_keys
+from admission.controllers.jobs.caches import InformerView
+from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups, group_key
 from admission.controllers.sakkara.output import GroupResult, result
-from admission.controllers.sakkara.output_given import RECORD, SOLVER, WRITTEN, ResultInput, ResultRecord
 from admission.controllers.sakkara.output_members import MemberPod, read_member
 from admission.controllers.sakkara.output_paths import TreePaths
+from admission.controllers.sakkara.output_record import RECORD, SOLVER, WRITTEN, ResultInput, ResultRecord
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.integrations.pod import QueuedPod
 from api.errors import Conflict, Forbidden, Invalid, NotFound

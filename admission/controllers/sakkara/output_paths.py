@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from admission.controllers.cluster_view import BY_HOSTNAME, Copy
 from admission.controllers.sakkara.output_members import MemberPod
-from admission.controllers.sakkara.output_seats import UNKNOWN, Path
+from admission.controllers.sakkara.output_ranks import UNKNOWN, Path
 from admission.engine.ledger import Ledger
 from api.names import HOSTNAME_LABEL
 from api.pods import Node

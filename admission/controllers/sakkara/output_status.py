@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from admission.controllers.sakkara.output_given import MESSAGE, STATUS, GroupStatus, ResultInput, ended
+from admission.controllers.sakkara.output_record import MESSAGE, STATUS, GroupStatus, ResultInput, ended
 from api import names
 from api.meta import Condition, find_condition, is_true
 from api.names import EvictedReason, FinishedReason

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from admission.controllers.cluster_view import Views
 from admission.controllers.sakkara.groups import SYNC_TIMEOUT
-from admission.controllers.writing import Recorder
+from admission.controllers.workload_writer import Recorder
 from api.kube.events import ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CONFIG_MAPS

@@ -1,9 +1,9 @@
 """Would the ledger as it stands admit this workload, if it were its turn? The question behind every claim of an explanation.
 
-The same steps as the cycle's (solve.py, and fewer pods where it can start with fewer), for one workload and without charging
-anything. Ask inside a trial to learn what a change would do. No queue is
-looked at: whether others come first is not the question here. Called by explain.py, trying.py and growing.py; `cannot_run`
-also by cycle/cycle.py, with the decision that it makes.
+The same steps as the cycle's (solve.py, and fewer pods where it can start with fewer), for one workload and without
+charging anything. Ask inside a trial to learn what a change would do. No queue is looked at: whether others come first
+is not the question here. Called by explain.py, trials.py and capacity_changes.py; `cannot_run` also by cycle/cycle.py,
+with the decision that it makes.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def attempt(
 ) -> AttemptResult:
     """The workload (not charged yet) on the ledger at `now`, epoch seconds, with as many pods as can start.
 
-    `empty`: nodes as if no workload were admitted, for all pods. `nodes` False: by quota alone, for all pods. The message
-    counts what there is now; the condition's, what an empty cluster would hold where not even that is enough (turn.py).
+    `empty`: nodes as if no workload were admitted, for all pods. `nodes` False: by quota alone, for all pods. The
+    message counts what there is now; the condition's, what an empty cluster would hold where not even that is enough
+    (cycle_decision.py).
     """
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None:

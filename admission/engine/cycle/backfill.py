@@ -18,12 +18,13 @@ A reservation binds the workloads after the head: all behind it in its own queue
 flavors, those later in the order of the cycle (head_order.py); under fair sharing all of them. A workload before the head may
 take its capacity; the head then gets another moment. A head that is bound by another reservation never counts on its capacity.
 
-The moment is searched among the ends of running workloads (future.py): first at the same distance from the moment of the last
-head of this shape as that one had from the one before it, then in growing steps in the direction where it must be, then by
-bisection. Most heads need two placements. More free capacity never hurts the exact placement; under the other profiles the
-moment may not be the earliest one. The search runs when the head is refused, which happens once until something changes that
-could help it (queue/queues.py). If every workload keeps its limit, the head starts no later than at its first moment: at least
-the workloads counted on have ended by then, and every admission since was checked against the moment.
+The moment is searched among the ends of running workloads (projected_ledger.py): first at the same distance from the
+moment of the last head of this shape as that one had from the one before it, then in growing steps in the direction
+where it must be, then by bisection. Most heads need two placements. More free capacity never hurts the exact placement;
+under the other profiles the moment may not be the earliest one. The search runs when the head is refused, which happens
+once until something changes that could help it (queue/queues.py). If every workload keeps its limit, the head starts no
+later than at its first moment: at least the workloads counted on have ended by then, and every admission since was
+checked against the moment.
 
 A moment is kept for `_KEPT` seconds even if an earlier one became possible. A workload that uses none of the head's nodes and
 none of the quota that it needs starts without a placement check; other nodes for the head are searched for `_SEARCHES`
@@ -40,14 +41,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
 
-from admission.engine.cycle.future import Departures, FutureReservation, ProjectedLedger, Step
 from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.projected_ledger import Departures, FutureReservation, ProjectedLedger, Step
 from admission.engine.cycle.solve import Unsolved, solve
 from admission.engine.decision import Reason
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
-from admission.engine.queue.line import order_of, shape_of
+from admission.engine.queue.cluster_queue import order_of, shape_of
 from admission.engine.queue.pending import StartReservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.allocation.footprint import Footprint

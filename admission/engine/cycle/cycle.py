@@ -14,7 +14,7 @@ The steps, repeated until nothing more fits or the budget is used up:
    - *preempt*: its victims have to leave; what it then gets is promised to it, in this cycle and the next ones, until
      something changes that lets it be considered anew. Workloads after it start only if they fit now and also then.
    - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops, and keeps its unused quota from
-     borrowers where it may not reclaim what it lends (kept.py). Where the queue asks for backfill
+     borrowers where it may not reclaim what it lends (kept_quota.py). Where the queue asks for backfill
      its head gets a start time, and no workload behind it starts that would delay it (backfill.py).
 
 Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
@@ -32,12 +32,12 @@ from functools import partial
 
 from admission.engine.cycle.admission_attempt import cannot_run
 from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
+from admission.engine.cycle.gang_fit import GroupNotStarted
 from admission.engine.cycle.gang_preemption import GangPreemption
-from admission.engine.cycle.gangfit import GroupNotStarted
 from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, group_order, is_grouped, starting_together
 from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
-from admission.engine.cycle.kept import KeptQuota, keeps
+from admission.engine.cycle.kept_quota import KeptQuota, keeps
 from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination

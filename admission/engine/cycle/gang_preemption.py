@@ -6,7 +6,7 @@ follow when the first ones are charged. Then
 
 1. *whole*: a victim's GangGroup and the late members of its gang are evicted with it, because they started together. Where no
    member of this group may evict one of them, all of them stay.
-2. *proved*: with all of them gone the members are fitted anew, all at once (gangfit.py); only if they fit does it count.
+2. *proved*: with all of them gone the members are fitted anew, all at once (gang_fit.py); only if they fit does it count.
 3. *spared*: of several queues' victims some may not be needed beside the others. A victim that the group fits beside stays, the
    dearest first.
 
@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from admission.engine.cycle.gangfit import Fitting, GroupNotStarted
+from admission.engine.cycle.gang_fit import Fitting, GroupNotStarted
 from admission.engine.cycle.nominate import Nominator
 from admission.engine.decision import PreemptionReason, Victim
 from admission.engine.flavors.assign import Preemptions
@@ -31,7 +31,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, PodSet, Workload
 from admission.engine.preemption.candidates import allowed
 from admission.engine.preemption.cost import cost_of
-from admission.engine.queue.line import order_of
+from admission.engine.queue.cluster_queue import order_of
 
 Fit = Callable[[Sequence[Workload]], Fitting | GroupNotStarted]
 Part = tuple[ClusterQueue, Workload]
@@ -106,7 +106,7 @@ class GangPreemptor:
         """The victims, each with those that leave with it. A workload that may not leave with all of these is
         sheltered, and others are looked for.
 
-        The part that finds no victims goes first in the next try, as in gangfit.py.
+        The part that finds no victims goes first in the next try, as in gang_fit.py.
         """
         line, blamed = list(parts), set[str]()
         while True:

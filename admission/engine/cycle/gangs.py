@@ -5,7 +5,7 @@ order of the cycle, so no member overtakes another workload; then the other memb
 group is decided in one step while it holds nothing, so two groups never wait for each other.
 
 1. *gather*: every member exists, names the same group and may be evaluated. Else the group waits and says what is missing.
-2. *fit*: all members at once (gangfit.py); they are charged to the ledger together or not at all.
+2. *fit*: all members at once (gang_fit.py); they are charged to the ledger together or not at all.
 3. *preempt*: if they do not fit and one of their queues may preempt, victims for all members together (gang_preemption.py). The
    group as a whole gets a capacity reservation; no member is tried again until the victims have left.
 
@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from admission.engine.cycle.gang_fit import Delays, Fitting, GroupFit, GroupNotStarted
 from admission.engine.cycle.gang_preemption import GangPreemption, GangPreemptor
-from admission.engine.cycle.gangfit import Delays, Fitting, GroupFit, GroupNotStarted
 from admission.engine.cycle.reservations import Reservations
 from admission.engine.decision import Reason
 from admission.engine.flavors.assign import Preemptions
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
-from admission.engine.queue.line import Order, order_of
+from admission.engine.queue.cluster_queue import Order, order_of
 from admission.engine.queue.queues import PendingQueues
 
 Closed = Callable[[Workload, ClusterQueue], tuple[Reason, str] | None]

@@ -22,7 +22,7 @@ from admission.engine.cycle.tournament import winner
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload
-from admission.engine.queue.line import Order, order_of
+from admission.engine.queue.cluster_queue import Order, order_of
 
 
 @dataclass(slots=True, eq=False)

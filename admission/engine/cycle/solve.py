@@ -7,7 +7,7 @@
    nodes do not hold a pod set, its flavor is refused to it and the search goes on.
 
 The cycle takes steps 1 and 2 one at a time, since other heads may come first between them; preemption asks between them which
-victims would help (nominate.py). Gangs of a group (gangfit.py), expected starts (backfill.py) and explanations
+victims would help (nominate.py). Gangs of a group (gang_fit.py), expected starts (backfill.py) and explanations
 (admission_attempt.py) ask `solve`. Nothing is charged. Source: cycle.md 4.2.
 """
 

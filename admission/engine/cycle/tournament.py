@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.ledger import Ledger
-from admission.engine.queue.line import Order, order_of
+from admission.engine.queue.cluster_queue import Order, order_of
 from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.quota.fairness import Share, dominant_share
 

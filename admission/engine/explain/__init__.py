@@ -1,1 +1,4 @@
-"""Why a workload waits and what would let it in. Start at explain.py; the answer is value.py's, its words are words.py's."""
+"""Why a workload waits and what would admit it.
+
+explain.py is the entry point, explanation.py the result, wording.py its text.
+"""

@@ -1,6 +1,6 @@
 """The changes that a remedy is made of, as values: what a user, an administrator or time could do for a waiting workload.
 
-What each does to a ledger is in applying.py, how it is said in words.py. Amounts are per pod where they are of requests.
+What each does to a ledger is in apply_changes.py, how it is said in wording.py. Amounts are per pod where they are of requests.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class LimitTime:
 
 @dataclass(frozen=True, slots=True)
 class LetEvict:
-    """The queue's preemption policy lets the workload evict others: `field` of spec.preemption becomes `value`."""
+    """The queue's preemption policy lets the workload evict others: `field` of spec.preemption becomes `explanation`."""
 
     cluster_queue: str
     field: str

@@ -1,7 +1,7 @@
 """Why a workload waits and what would let it in: the whole explanation, on the ledger as it stands.
 
 The ledger is the same afterwards; the same ledger gives the same answer. Called by the controller for
-a Workload that has waited a while (controllers/explaining.py), by `stowage explain`, and by any holder of a ledger.
+a Workload that has waited a while (controllers/explainer.py), by `stowage explain`, and by any holder of a ledger.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from math import floor, inf
 from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
 from admission.engine.cycle.backfill import moment
 from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
-from admission.engine.explain.ahead import CycleTrials
+from admission.engine.explain.capacity_changes import raised
+from admission.engine.explain.certificates import proofs
 from admission.engine.explain.changes import LetEvict, LetReclaim, LimitTime, Remedy
+from admission.engine.explain.cycle_decision import DecisionInputs, decided, in_the_way
+from admission.engine.explain.cycle_trials import CycleTrials
+from admission.engine.explain.explanation import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
 from admission.engine.explain.finishing import UnplacedGroup
-from admission.engine.explain.growing import raised
-from admission.engine.explain.proving import proofs
+from admission.engine.explain.flavor_capacity import FlavorCapacity
 from admission.engine.explain.quotas import RelatedQueues, asked_of, quota_views
 from admission.engine.explain.remedies import answering, ranked, remedies
-from admission.engine.explain.rooms import FlavorCapacity
-from admission.engine.explain.trying import BUDGET, TrialBudget, Trials
-from admission.engine.explain.turn import DecisionInputs, decided, in_the_way
-from admission.engine.explain.value import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
-from admission.engine.explain.words import unanswered_text
+from admission.engine.explain.trials import BUDGET, TrialBudget, Trials
+from admission.engine.explain.wording import unanswered_text
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
 from admission.engine.flavors.eligible import named_levels, unsuitable, wants_topology
 from admission.engine.flavors.search import topology_implied
@@ -45,7 +45,7 @@ def explain(
     scene: DecisionInputs | None = None,
     checks: str = "",
 ) -> Explanation:
-    """The explanation at `now`, epoch seconds. `ahead`: keys of those before it in its queue.
+    """The explanation at `now`, epoch seconds. `cycle_trials`: keys of those before it in its queue.
 
     `budget`: how many placements may be tried for remedies; 0 for none. `scene`: what else binds it, None: nothing. `checks`:
     the admission checks that an admitted one waits for, with what they say.
@@ -143,7 +143,7 @@ class _WaitExplanation:
         return replace(found, remedies=(limit,)) if seconds > 0 and self._admitted_after(trying, limit) else found
 
     def _keepers(self) -> list[Workload]:
-        """The refused heads of other queues for which quota is kept that the workload would use (cycle/kept.py)."""
+        """The refused heads of other queues for which quota is kept that the workload would use (cycle/kept_quota.py)."""
         wanted = attempt(self._ledger, self._workload, self._now).usage.keys()
         tree = self._ledger.quota.tree_of(self._workload.cluster_queue)
         heads = (

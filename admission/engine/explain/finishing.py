@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from admission.engine.explain.changes import Finish
+from admission.engine.explain.flavor_capacity import FlavorCapacity
 from admission.engine.explain.quotas import RelatedQueues
-from admission.engine.explain.rooms import FlavorCapacity
-from admission.engine.explain.trying import Trials
+from admission.engine.explain.trials import Trials
 from admission.engine.model import FlavorResource
 from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.count import Counter, rows_below

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from heapq import nsmallest
 
-from admission.engine.explain.takers import TOP
-from admission.engine.explain.value import QuotaUser, QuotaView, Taker, TakerKind
+from admission.engine.explain.capacity_users import TOP
+from admission.engine.explain.explanation import QuotaUser, QuotaView, Taker, TakerKind
 from admission.engine.flavors.search import total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload

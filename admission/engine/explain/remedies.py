@@ -1,16 +1,17 @@
 """The smallest changes that would admit a waiting workload, each tried on the ledger before it is named.
 
-First one change of one kind: what the owner could ask for instead (asking.py), which workloads would have to finish
-(finishing.py), what an administrator could add (growing.py). Where quota and capacity are both short, no change of one kind but
-the end of others may do: then the missing quota is raised in each trial, and what is needed besides is named with it.
-Called by explain.py.
+First, changes of one kind: what the owner could request instead (workload_changes.py), which workloads would have to
+finish (finishing.py), what an administrator could add (capacity_changes.py). If quota and nodes are both short,
+possibly only the end of other workloads suffices as one change: then each trial raises the missing quota, and the
+remedy names the quota and what else is needed. Called by explain.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from admission.engine.explain import asking
+from admission.engine.explain import workload_changes
+from admission.engine.explain.capacity_changes import covering, missing_quota, more_nodes
 from admission.engine.explain.changes import (
     AddNodes,
     AnswerCheck,
@@ -34,9 +35,8 @@ from admission.engine.explain.changes import (
     Tolerate,
 )
 from admission.engine.explain.finishing import UnplacedGroup, finishing
-from admission.engine.explain.growing import covering, missing_quota, more_nodes
 from admission.engine.explain.quotas import RelatedQueues
-from admission.engine.explain.trying import Trials
+from admission.engine.explain.trials import Trials
 
 _TROUBLE: tuple[type[Change], ...] = (
     NameLevel,
@@ -90,17 +90,23 @@ def _remedies(
         short = [(change.flavor, change.resource) for change in raises]
         if (finish := finishing(trying, unplaced_groups, related, short)) is not None:
             found.append(Remedy((finish,)))
-    kinds: list[Search] = [asking.renamed, asking.relaxed, asking.softened, asking.tolerating, asking.unselecting]
-    kinds += [lambda t: _one(more_nodes(t, unplaced_groups)), asking.lowered, asking.fewer]
+    kinds: list[Search] = [
+        workload_changes.renamed,
+        workload_changes.relaxed,
+        workload_changes.softened,
+        workload_changes.tolerating,
+        workload_changes.unselecting,
+    ]
+    kinds += [lambda t: _one(more_nodes(t, unplaced_groups)), workload_changes.lowered, workload_changes.fewer]
     for kind in kinds:
         changes = list(kind(trying))
         found += [Remedy((change,)) for change in changes]
         if raises and not suffices and not changes:
             found += [Remedy((*raises, change)) for change in kind(trying.upon(raises))]
     if not any(isinstance(change, _OPENING) for remedy in found for change in remedy.changes):
-        found += [Remedy(opened)] if (opened := asking.opened(trying)) else []
+        found += [Remedy(opened)] if (opened := workload_changes.opened(trying)) else []
         if not opened and raises and not suffices:
-            found += [Remedy((*raises, *opened))] if (opened := asking.opened(trying.upon(raises))) else []
+            found += [Remedy((*raises, *opened))] if (opened := workload_changes.opened(trying.upon(raises))) else []
     return found
 
 

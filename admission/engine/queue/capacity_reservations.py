@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from admission.engine.model import Workload
-from admission.engine.queue.line import order_of
+from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import CapacityReservation, PendingWorkload
 from admission.engine.queue.queueing_hints import FreeOf
 

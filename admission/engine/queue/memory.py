@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.decision import Reason
-from admission.engine.queue.line import EquivalenceClass, QueueLine, order_of
+from admission.engine.queue.cluster_queue import EquivalenceClass, QueueLine, order_of
 from admission.engine.queue.pending import PendingWorkload
 from admission.engine.queue.queueing_hints import QueueingHint
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from admission.engine.model import Admission, Workload
-from admission.engine.queue.line import EquivalenceClass, order_of, shape_of
+from admission.engine.queue.cluster_queue import EquivalenceClass, order_of, shape_of
 from admission.engine.queue.queueing_hints import QueueingHint
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.model import Workload
-from admission.engine.queue.line import QueueLine
+from admission.engine.queue.cluster_queue import QueueLine
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ A workload is in one of three states:
 `take_notices` gives the reason of each workload that was not evaluated, once.
 
 Called by the shell (put, remove, requeue) and by cycle/cycle.py (heads, refuse). It holds no quota and decides no admission;
-line.py orders the workloads of a queue.
+cluster_queue.py orders the workloads of a queue.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from math import inf
 from admission.engine.decision import Reason
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.capacity_reservations import ReservationIndex
+from admission.engine.queue.cluster_queue import EquivalenceClass, QueueLine, order_of
 from admission.engine.queue.evictions import Evictions
-from admission.engine.queue.line import EquivalenceClass, QueueLine, order_of
+from admission.engine.queue.flavor_queues import Sharing
 from admission.engine.queue.memory import QueueMemory, refusals, remembered
 from admission.engine.queue.pending import (
     CapacityReservation,
@@ -38,7 +39,6 @@ from admission.engine.queue.pending import (
 )
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
 from admission.engine.queue.queueing_hints import Free, FreeOf, QueueingHint
-from admission.engine.queue.sharing import Sharing
 
 Beside = Callable[[Iterable[tuple[Workload, CapacityReservation]]], FreeOf]
 """The free quota of each queue, given these capacity reservations."""
@@ -390,7 +390,7 @@ class PendingQueues:
         self.claims.pop(key, None)
 
     def keep(self, key: str, kept: KeptRequest | None) -> None:
-        """Keep quota of the queue for a pending workload (cycle/kept.py); None stops that.
+        """Keep quota of the queue for a pending workload (cycle/kept_quota.py); None stops that.
 
         It holds until the workload leaves, which requeues others, or gets a capacity reservation.
         """

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue, Cohort, FlavorResource, Quota
 from admission.engine.quota import cohorts
 from admission.engine.quota.cohorts import QuotaNode
-from admission.engine.trial import Journal
 
 Usage = Mapping[FlavorResource, int]
 

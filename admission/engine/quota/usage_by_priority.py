@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from admission.engine.journal import Journal
 from admission.engine.model import FlavorResource
-from admission.engine.trial import Journal
 
 
 class UsageByPriority:

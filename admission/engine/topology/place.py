@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from admission.engine.decision import Certificate, Exclusions, NoPlacement, PlacementResult
+from admission.engine.journal import Journal
 from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest, Profile
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import spots
@@ -24,7 +25,6 @@ from admission.engine.topology.resize import Resize, resize
 from admission.engine.topology.shapes import shaping
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree, Values
-from admission.engine.trial import Journal
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
 """What each pod set of a group got."""

@@ -32,13 +32,13 @@ from dataclasses import replace
 from typing import Final
 
 from admission.engine.decision import NoPlacement, PlacementResult
+from admission.engine.journal import Journal
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
 from admission.engine.topology.allocation.entries import by_host
 from admission.engine.topology.assignment_parts import by_path, merged, path_of, stale, total
 from admission.engine.topology.constraints import Ask, Group, Layer
 from admission.engine.topology.place import Placer
 from admission.engine.topology.tree.tree import Tree, Values
-from admission.engine.trial import Journal
 
 _STALE: Final = (
     "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the stale domain {}"

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from admission.cli import simulate
 from admission.cli.main import app
-from tests.admission.world.made import job, queue, tree, written
+from tests.admission.world.world_documents import job, queue, tree, written
 
 _PATIENCE = 120.0
 COMMANDS = ("demo", "simulate", "snapshot", "explain")

@@ -16,9 +16,9 @@ from admission.engine.model import PlacementOptions
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
 from admission.world.world import WorkloadFacts, World
+from tests.admission.engine.builders import Cluster, queue
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.situations import W
-from tests.admission.engine.making import Cluster, queue
 
 
 def snapshot(cluster: Cluster, folder: Path, **titles: str) -> Path:

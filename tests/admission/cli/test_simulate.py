@@ -16,7 +16,7 @@ from admission.cli import simulate
 from admission.cli.main import app
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
-from tests.admission.world.made import RACK, job, manifest, node, queue, tree, world, written
+from tests.admission.world.world_documents import RACK, job, manifest, node, queue, tree, world, written
 
 SAMPLES = Path(__file__).resolve().parents[3] / "config" / "samples"
 

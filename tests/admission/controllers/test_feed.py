@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission.controllers.full import EVICTED, RELEASED, Cluster
+from tests.admission.controllers.full_node import EVICTED, RELEASED, Cluster
 from tests.builders import condition
 
 

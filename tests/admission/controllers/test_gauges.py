@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
-from admission import queuemetrics as metrics
-from admission.controllers.activity import Activity
+from admission import queue_metrics as metrics
+from admission.controllers.active_conditions import Activity
 from admission.controllers.gauges import QueueFigures, QueueGauges, of_cohort, of_local_queue
-from admission.controllers.tally import Tallies, Tally
+from admission.controllers.queue_totals import Tallies, Tally
+from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue as Spec
 from admission.engine.model import FlavorQuotas, Quota, ResourceGroup
 from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.tree import QuotaTree
-from admission.engine.trial import Journal
 from api.kube.store import Change, ChangeType
 from api.queues import ClusterQueue, LocalQueue
 from tests.builders import condition, workload

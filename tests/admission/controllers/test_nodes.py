@@ -15,7 +15,7 @@ from admission.controllers.nodes import NodeController
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
-from tests.admission.controllers.full import RELEASED, RESERVED, Cluster
+from tests.admission.controllers.full_node import RELEASED, RESERVED, Cluster
 from tests.builders import NOW
 
 

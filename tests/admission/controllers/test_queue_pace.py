@@ -21,7 +21,7 @@ from api.kube.resources import (
 )
 from api.names import API_VERSION
 from api.queues import ClusterQueue, LocalQueue
-from tests.admission.controllers.installed import installed, small_workload
+from tests.admission.controllers.installed_server import installed, small_workload
 from tests.scenarios.site import eventually
 
 

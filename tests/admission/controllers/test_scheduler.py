@@ -10,12 +10,12 @@ from admission import metrics
 from admission.controllers.cluster_view import Views
 from admission.controllers.scheduler import SET_ASIDE, Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
-from admission.controllers.waits import WaitReason, WaitReporter
+from admission.controllers.wait_reasons import WaitReason, WaitReporter
 from admission.engine.queue.evictions import TIMES
 from admission.settings import ControllerSection
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
-from tests.admission.controllers.full import Cluster
+from tests.admission.controllers.full_node import Cluster
 
 
 class Told:

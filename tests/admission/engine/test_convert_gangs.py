@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from admission.engine import convert, model
-from admission.engine.queue.line import order_of
+from admission.engine.queue.cluster_queue import order_of
 from api.errors import InvalidObject
 from api.meta import parse_time
 from api.names import GANG, GANG_GROUP, GANG_MADE, GANG_SINCE, GANG_UID

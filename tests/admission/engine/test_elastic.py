@@ -26,7 +26,7 @@ from admission.engine.model import (
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota.fairness import FairSharingRules
 from api.elastic import ElasticQuota, ElasticQuotaSpec
-from tests.admission.engine.making import Cluster, admitted, waits
+from tests.admission.engine.builders import Cluster, admitted, waits
 
 GPU = "nvidia.com/gpu"
 Limits = tuple[int | None, int | None]

@@ -11,7 +11,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import BoundPod, Cohort, Event, Flavor, ObjectRemoved, Quota, RemovedKind
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
-from tests.admission.engine.making import STRICT, admitted, host, queue, racks, workload
+from tests.admission.engine.builders import STRICT, admitted, host, queue, racks, workload
 
 FLAVOR_QUEUE = queue(tas=2)
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.model import Event, QueueingStrategy, TopologyAsk, Workload
-from admission.engine.queue.line import order_of
-from admission.simulation.outcome import SimulationResult
+from admission.engine.queue.cluster_queue import order_of
+from admission.simulation.result import SimulationResult
 from admission.simulation.run import simulate
 from admission.world.world import Arrival, WorkloadFacts, World
-from tests.admission.engine.making import BEST, RACK, STRICT, host, queue, racks, workload
+from tests.admission.engine.builders import BEST, RACK, STRICT, host, queue, racks, workload
 
 
 class Watched(World):

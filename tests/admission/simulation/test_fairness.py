@@ -11,7 +11,7 @@ import pytest
 from admission.engine.quota.fairness import FairSharingRules
 from admission.simulation.run import simulate
 from admission.world.world import World
-from tests.admission.world.made import Manifest, job, manifest, queue, tree, world
+from tests.admission.world.world_documents import Manifest, job, manifest, queue, tree, world
 
 CPUS = 2 * 4 * 4
 TENANTS = {"three": 3, "one": 1}

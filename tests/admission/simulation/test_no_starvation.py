@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.admission.engine.making import BEST
+from tests.admission.engine.builders import BEST
 from tests.admission.simulation.test_backfill import Job, play
 
 LONGEST = 20

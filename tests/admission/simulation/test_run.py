@@ -11,13 +11,13 @@ import pytest
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Evict, Preempt, PreemptionReason, Reason, Reject, Victim
-from admission.simulation.outcome import SimulationResult, WorkloadRun, WorkloadState, figures
+from admission.simulation.result import SimulationResult, WorkloadRun, WorkloadState, figures
+from admission.simulation.result_json import encoded
 from admission.simulation.run import simulate
-from admission.simulation.wire import encoded
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
 from api import names
-from tests.admission.world.made import HOST, RACK, Manifest, flat, job, manifest, node, queue, tree, world
+from tests.admission.world.world_documents import HOST, RACK, Manifest, flat, job, manifest, node, queue, tree, world
 
 
 def times(outcome: SimulationResult) -> dict[str, tuple[float, float | None, float | None]]:

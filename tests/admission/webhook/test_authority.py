@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.webhook.authority import (
+from admission.webhook.certificate_authority import (
     AuthorityState,
     Lifetimes,
     RotationStep,

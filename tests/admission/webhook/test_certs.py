@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from admission.webhook.authority import Lifetimes, from_secret, split
+from admission.webhook.certificate_authority import Lifetimes, from_secret, split
 from admission.webhook.certs import CertificateLocations, OwnCertificates, service_names
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules

@@ -9,8 +9,8 @@ import pytest
 
 from admission.integrations.gang import PodGang, from_text
 from admission.webhook import gangs, pod
+from admission.webhook.gang_pods import gang_keys, read_member
 from admission.webhook.lookups import Lookups
-from admission.webhook.members import gang_keys, read_member
 from admission.webhook.rules import ReviewRules
 from api import names
 

@@ -10,10 +10,10 @@ import pytest
 from admission.integrations.gang import PodGang, from_text
 from admission.webhook import gangs, pod
 from admission.webhook.defaults import set_defaults
+from admission.webhook.gang_pods import GangPod, read_member
 from admission.webhook.job import JOB
 from admission.webhook.jobs import validate_create
 from admission.webhook.lookups import Lookups
-from admission.webhook.members import GangPod, read_member
 from admission.webhook.rules import ReviewRules
 from api import names
 from api.queues import LocalQueue

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from admission.webhook.authority import ServingCertificate, issue
+from admission.webhook.certificate_authority import ServingCertificate, issue
 from admission.webhook.certs import MountedCertificates, keep
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules

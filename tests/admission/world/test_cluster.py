@@ -13,7 +13,7 @@ from aiohttp import web
 from admission.cli.explain import explained, found
 from admission.cli.install import manifests
 from admission.engine.decision import Reason
-from admission.engine.explain.value import Verdict
+from admission.engine.explain.explanation import Verdict
 from admission.world.cluster import from_cluster, load_cluster
 from admission.world.documents import Document
 from admission.world.files import add_jobs
@@ -24,7 +24,7 @@ from api.kube.client import Kube, Page, PatchKind
 from api.kube.resources import ALL, CONFIG_MAPS, CRDS, POD_GROUPS, WORKLOADS, Resource
 from api.kube.settings import ClientSettings
 from api.names import SAKKARA_GROUP, SAKKARA_GROUP_NAME, SAKKARA_TOPOLOGY
-from tests.admission.world.made import RACK, Manifest, flat, job, manifest, node, queue, tree
+from tests.admission.world.world_documents import RACK, Manifest, flat, job, manifest, node, queue, tree
 
 RESOURCES = {(kind.api_version, kind.kind): kind for kind in ALL}
 CRD_OBJECTS = [obj for obj in manifests() if obj["kind"] == CRDS.kind]

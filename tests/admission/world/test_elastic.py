@@ -8,7 +8,7 @@ import pytest
 
 from admission.engine.decision import Admit, Wait
 from admission.world.world import World
-from tests.admission.world.made import Manifest, job, manifest, queue, tree, world
+from tests.admission.world.world_documents import Manifest, job, manifest, queue, tree, world
 
 X, SIGS = "scheduling.x-k8s.io/v1alpha1", "scheduling.sigs.k8s.io/v1alpha1"
 

@@ -13,7 +13,19 @@ from admission.engine.decision import Admit, Wait
 from admission.world.documents import Unreadable, documents
 from admission.world.files import from_files
 from api import names
-from tests.admission.world.made import HOST, RACK, Manifest, flat, job, manifest, node, queue, tree, world, written
+from tests.admission.world.world_documents import (
+    HOST,
+    RACK,
+    Manifest,
+    flat,
+    job,
+    manifest,
+    node,
+    queue,
+    tree,
+    world,
+    written,
+)
 
 SAMPLES = Path(__file__).resolve().parents[3] / "config" / "samples"
 T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"

@@ -14,7 +14,7 @@ from admission.world.files import from_files
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
 from api import names
-from tests.admission.world.made import RACK, Manifest, job, manifest, queue, tree, world
+from tests.admission.world.world_documents import RACK, Manifest, job, manifest, queue, tree, world
 
 SAMPLES = Path(__file__).resolve().parents[3] / "config" / "samples"
 QUEUED = {names.QUEUE_NAME_LABEL: "q"}

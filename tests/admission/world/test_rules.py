@@ -19,7 +19,7 @@ from admission.world.files import from_documents
 from admission.world.rules import rules_of
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
-from tests.admission.world.made import Manifest, flat, job, manifest, queue, tree, written
+from tests.admission.world.world_documents import Manifest, flat, job, manifest, queue, tree, written
 
 VF = "net.example.com/vf"
 EXCLUDED = {"resources": {"excludeResourcePrefixes": ["net.example.com/"]}}

@@ -17,7 +17,7 @@ from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
 from api import names
-from tests.admission.world.made import Manifest, flat, job, manifest, node, queue, tree, world, written
+from tests.admission.world.world_documents import Manifest, flat, job, manifest, node, queue, tree, world, written
 
 SAMPLES = Path(__file__).resolve().parents[3] / "config" / "samples"
 NODES = [node(f"n{number}", f"r{number // 2}") for number in range(4)]

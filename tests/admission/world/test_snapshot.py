@@ -32,9 +32,9 @@ from admission.engine.model import (
 from admission.world.snapshot import Snapshot, capture_world, decode, from_snapshot, is_snapshot
 from admission.world.world import Arrival, WorkloadFacts, World
 from api.errors import InvalidObject
+from tests.admission.engine.builders import BEST, STRICT, group, host, queue, racks, workload
 from tests.admission.engine.dump import dump
-from tests.admission.engine.making import BEST, STRICT, group, host, queue, racks, workload
-from tests.admission.world import made
+from tests.admission.world import world_documents as made
 
 RACK = "rack"
 WIDE = Flavor("wide", {"pool": "wide"}, topology="default", levels=("block", RACK))
@@ -169,9 +169,14 @@ def test_the_books_are_equal_too(story: list[Event | None]) -> None:
     assert one["trees"] == other["trees"]
 
 
-def test_who_sleeps_sleeps_on() -> None:
-    """Replaying a cycle must not look again at what the original had refused already."""
-    world = made.world(made.tree(1, 1), made.queue(), made.job("big", 9), made.job("big-too", 9))
+def test_inadmissible_workload_stays_inadmissible() -> None:
+    """A replayed cycle does not evaluate again what the original had refused."""
+    world = made.world(
+        made.tree(1, 1),
+        made.queue(),
+        made.job("big", 9),
+        made.job("big-too", 9),
+    )
     assert world.cycle().waiting == 1
     copy = again(world)
     assert copy.cycle().decisions == ()
@@ -180,7 +185,12 @@ def test_who_sleeps_sleeps_on() -> None:
 
 
 def test_what_is_known_besides_comes_along() -> None:
-    world = made.world(made.tree(), made.queue(), made.job("now", runs="90s"), made.job("later", at="1m", runs="5s"))
+    world = made.world(
+        made.tree(),
+        made.queue(),
+        made.job("now", runs="90s"),
+        made.job("later", at="1m", runs="5s"),
+    )
     copy = again(world)
     assert copy.about == world.about
     assert copy.arrivals == world.arrivals

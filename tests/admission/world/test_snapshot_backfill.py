@@ -10,7 +10,7 @@ import pytest
 from admission.engine.model import Flavor, QueueingStrategy
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
-from tests.admission.engine.making import BEST, STRICT, queue, workload
+from tests.admission.engine.builders import BEST, STRICT, queue, workload
 
 
 @pytest.mark.parametrize("strategy", [STRICT, BEST])

@@ -32,8 +32,8 @@ from admission.engine.model import (
 from admission.engine.quota.fairness import FairSharingRules
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
-from tests.admission.engine.making import BEST, CPU, HOST, RACK, STRICT, host, queue, racks
-from tests.admission.engine.making import workload as made_workload
+from tests.admission.engine.builders import BEST, CPU, HOST, RACK, STRICT, host, queue, racks
+from tests.admission.engine.builders import workload as made_workload
 
 IN_A_RACK = TopologyAsk(required=RACK)
 NOW = 1000.0

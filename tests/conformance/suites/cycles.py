@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from admission.controllers import conditions
-from admission.controllers.activity import checks_of, cluster_queue_activity
+from admission.controllers.active_conditions import checks_of, cluster_queue_activity
 from admission.controllers.resources import Limit, defect
 from admission.engine import convert
 from admission.engine.cycle.cycle import requested

@@ -13,9 +13,9 @@ import pytest
 from admission.engine import convert
 from admission.engine.flavors.assign import Attempt, FlavorAssignment, Mode, PodSetFlavors, PreemptionOracle
 from admission.engine.flavors.search import FlavorSearch, Scope
+from admission.engine.journal import Journal
 from admission.engine.model import Flavor, FlavorResource
 from admission.engine.quota.tree import QuotaTree
-from admission.engine.trial import Journal
 from api.quantity import to_int
 from api.queues import ClusterQueue, Cohort
 from api.topology import ResourceFlavor, Topology

@@ -15,9 +15,9 @@ import pytest
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
-from admission.controllers.jobs.endings import plan_orphaned
+from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.jobs.finish import plan_orphaned
 from admission.controllers.jobs.plan import plan
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
 from admission.integrations.base import JobIntegration
 from admission.integrations.job import BatchJob
 from api.duration import seconds

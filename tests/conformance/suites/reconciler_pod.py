@@ -14,12 +14,12 @@ import msgspec
 import pytest
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import is_group_workload
-from admission.controllers.pods.following import UNLIKE
 from admission.controllers.pods.plan import PodGroupOptions, plan, plan_gone
-from admission.controllers.pods.views import unit_key
+from admission.controllers.pods.pod_indexes import unit_key
+from admission.controllers.pods.workload_updates import UNLIKE
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from api.duration import seconds

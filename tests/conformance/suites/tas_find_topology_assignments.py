@@ -44,7 +44,7 @@ def run(case: Case) -> None:
     pod_sets = given.get("podSets") or [given]
     workload = given.get("workload")
     if workload is not None and gates(case)["SkipReassignmentForPodOwnedWorkloads"] and _of_one_pod(workload):
-        pytest.skip("the second pass itself keeps these: tests/admission/engine/cycle/test_second.py")
+        pytest.skip("the second pass itself keeps these: tests/admission/engine/cycle/test_second_pass.py")
     ledger = ledger_of(case)
     if workload is None:
         elastic = gates(case)["ElasticJobsViaWorkloadSlicesWithTAS"]

@@ -36,9 +36,9 @@ from api.meta import find_condition
 from api.names import ADMISSION_GATE, HOSTNAME_LABEL, QUOTA_RESERVED
 from api.workloads import Workload
 from hack.controlplane.options import ClusterOptions
+from tests.scenarios.set_controllers import Deployments, StatefulSets, running
 from tests.scenarios.site import Site, eventually, never
 from tests.scenarios.stage import Stage
-from tests.scenarios.standins import Deployments, StatefulSets, running
 
 CONTROL_PLANE = ClusterOptions(jobset=True)
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from admission.engine.journal import Journal
 from admission.engine.model import Admission, BoundPod, Flavor, PodSetAdmission, Workload
 from admission.engine.topology.allocation.assumed import AssumedPods
 from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
@@ -22,7 +23,6 @@ from admission.engine.topology.allocation.entries import Allocation, EntryUsage,
 from admission.engine.topology.constraints import pod_amounts, wants_of
 from admission.engine.topology.tree.tree import Values
 from admission.engine.topology.usage import Vector, times
-from admission.engine.trial import Journal
 
 
 class Allocations:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from admission.engine.journal import Journal
 from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
 from admission.engine.topology.allocation.entries import Domain, EntryUsage, Slot, nodes_with_room
-from admission.engine.trial import Journal
 
 
 class AssumedPods:

@@ -18,6 +18,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
 
+from admission.engine.journal import Journal
 from admission.engine.model import HOSTNAME_LABEL, Amounts, Counting, Flavor, Node, PlacementOptions
 from admission.engine.topology.tree.tree import Tree, TreeSpec, Values
 from admission.engine.topology.usage import (
@@ -30,7 +31,6 @@ from admission.engine.topology.usage import (
     add_usage,
     times,
 )
-from admission.engine.trial import Journal
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 Only free amounts change; bookings, usage and quota stay. So it is done inside a question, undone before the question
 ends, and never seen by an audit. `Capacity.charge` and simulated_removal.py do the same for one workload at a time,
-with the journal. Called by ledger.py for cycle/future.py.
+with the journal. Called by ledger.py for cycle/projected_ledger.py.
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ from typing import Protocol
 import numpy as np
 
 from admission.engine.decision import Certificate, NoPlacement
+from admission.engine.journal import Journal
 from admission.engine.model import Assignment, PlacementRequest
 from admission.engine.topology.assignment_parts import path_of, stale
 from admission.engine.topology.constraints import NOTHING, Ask, Group
 from admission.engine.topology.count import Counter
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree, Values
-from admission.engine.trial import Journal
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
 

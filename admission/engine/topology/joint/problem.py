@@ -20,10 +20,10 @@ import numpy as np
 
 from admission.engine.topology import count
 from admission.engine.topology.constraints import Ask, Group
-from admission.engine.topology.joint.beside import beside
 from admission.engine.topology.joint.capacity_view import CapacityView, DomainRef, PodShape, free_of
 from admission.engine.topology.joint.limits import LimitRow, PackingItem, Vec
 from admission.engine.topology.joint.packing import Counts, NodeBudget, NoPacking, pack
+from admission.engine.topology.joint.two_shapes import beside
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
@@ -76,7 +76,7 @@ Chosen = tuple[GroupItem, Choice]
 
 @dataclass(frozen=True, slots=True)
 class _TwoShapes:
-    """Two pod shapes, and by pods of the first the most of the second that fit beside them (beside.py)."""
+    """Two pod shapes, and by pods of the first the most of the second that fit beside them (two_shapes.py)."""
 
     shapes: tuple[PodShape, PodShape]
     most: Sequence[int]

@@ -1,7 +1,7 @@
 """Equivalent domains as one kind: the same capacity in the same arrangement, so the same answer for every share.
 
 A kind knows its capacity and which shares it can take without breaking a hard constraint below, as the bits of an integer.
-Called by shaping.py; read by plans.py, split.py and rough.py.
+Called by shaping.py; read by plans.py, split.py and fallback.py.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ Algorithm: F_d(n), the least figures below domain d with n pods in it, is a min-
 Equivalent domains are one kind and share answers (shapes/domain_kinds.py). Only shares that some placement best at its
 level has are considered below (shapes/plans.py), so mostly few F_d(n) are computed. `budget` limits the states (child,
 pods left); 256 cells of a table count as one. When it is spent, shares are chosen from left to right while hard
-constraints hold (shapes/rough.py), and the certificate says Feasible with a lower bound of the top level's figures;
+constraints hold (shapes/fallback.py), and the certificate says Feasible with a lower bound of the top level's figures;
 figures that are not in the bound are unknown.
 """
 
@@ -43,9 +43,9 @@ from admission.engine.topology.compatible.tree_search import Found, NoDomains, N
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.shapes.domain_kinds import DomainKind, DomainKinds
+from admission.engine.topology.shapes.fallback import rough
 from admission.engine.topology.shapes.level_rule import LevelRule, rules_of
 from admission.engine.topology.shapes.plans import StateBudget
-from admission.engine.topology.shapes.rough import rough
 from admission.engine.topology.shapes.split import Splitter
 from admission.engine.topology.tree.tree import Tree
 

@@ -13,9 +13,9 @@ import pytest
 from admission.controllers import conditions
 from admission.controllers.actions import PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import Action, DeleteJob, JobPlan, PatchJob
+from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.plan import plan
-from admission.controllers.jobs.ready import with_pods_ready
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.controllers.jobs.pods_ready import with_pods_ready
 from admission.controllers.jobs.workload import composed
 from admission.engine.decision import Reason
 from admission.integrations.base import JobIntegration

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from admission.controllers import conditions
+from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller import JobController
-from admission.controllers.jobs.surroundings import JobOptions
 from admission.controllers.status import patch_status
 from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, DECLARED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.workload import composed as of_job
 from admission.controllers.options import job_options
 from admission.controllers.pods.compose import composed

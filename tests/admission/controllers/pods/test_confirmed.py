@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from admission.controllers.pods.controller import PodController
-from admission.controllers.writing import Recorder
+from admission.controllers.workload_writer import Recorder
 from admission.integrations.gang import PodGang
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api import names

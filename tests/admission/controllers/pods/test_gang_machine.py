@@ -20,7 +20,7 @@ from admission.integrations.gang import MatchPolicy, PodGang
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, GANG, GANG_MADE, QUOTA_RESERVED
-from tests.admission.controllers.pods.gangworld import World
+from tests.admission.controllers.pods.gang_simulation import World
 
 PAIR, CROSS = ("ns/c", "ns/d"), ("ns/e", "ns/f")
 GANGS = {

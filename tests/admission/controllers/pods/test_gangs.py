@@ -12,7 +12,7 @@ from admission.integrations.podgroup import UnlikePods
 from api.groups import PodGroup
 from api.meta import find_condition
 from api.names import EVICTED, FINISHED, GANG_MADE, QUOTA_RESERVED
-from tests.admission.controllers.pods.gangworld import World
+from tests.admission.controllers.pods.gang_simulation import World
 
 A = PodGang("a", 3)
 BOTH = ("ns/a", "ns/b")

@@ -8,7 +8,7 @@ import pytest
 
 from admission.controllers import conditions
 from admission.controllers.actions import SetStatus
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.gang import GangTerms, GangUnit
 from admission.controllers.pods.plan import plan
 from admission.integrations.podgroup import PodUnit

@@ -9,7 +9,7 @@ import pytest
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
-from admission.controllers.jobs.surroundings import JobContext, JobOptions
+from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
 from admission.integrations.leaderworkerset import MOST_GROUPS, LeaderWorkerSet

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from admission.controllers.sakkara.output import PATIENCE, GroupResult, result
-from admission.controllers.sakkara.output_given import ResultInput, ResultRecord
 from admission.controllers.sakkara.output_members import MemberPod
+from admission.controllers.sakkara.output_record import ResultInput, ResultRecord
 from admission.integrations.pod import PodMeta
 from api.meta import parse_time
 from api.names import SAKKARA_RANK, SAKKARA_RETRIES, SAKKARA_STATUS

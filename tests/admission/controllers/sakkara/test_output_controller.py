@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from admission.controllers.cluster_view import BY_HOSTNAME, hostname
-from admission.controllers.pods.views import BY_GROUP, group_keys
+from admission.controllers.pods.pod_indexes import BY_GROUP, group_keys
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import read_member

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from admission.controllers.sakkara.output import result
-from admission.controllers.sakkara.output_given import ResultInput, ResultRecord
 from admission.controllers.sakkara.output_members import MemberPod
-from admission.controllers.sakkara.output_seats import read_placement
+from admission.controllers.sakkara.output_ranks import read_placement
+from admission.controllers.sakkara.output_record import ResultInput, ResultRecord
 from api.names import SAKKARA_RANK, SAKKARA_RETRIES
 from api.workloads import Workload
 from tests.admission.controllers.sakkara.test_output import NODES, T0, admitted, condition, path_of, pod, sent, workload

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission.controllers.actions import CreateWorkload, PatchWorkload
-from admission.controllers.jobs.surroundings import JobContext
+from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.actions import DeletePod, PodGroupPlan, StopPod
 from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.gangs import plan_gang

@@ -22,17 +22,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.engine.cycle.kept import keepable, limited
+from admission.engine.cycle.kept_quota import keepable, limited
 from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nominator
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.second import second_pass
+from admission.engine.cycle.second_pass import second_pass
 from admission.engine.cycle.tournament import winner
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Reason, Wait
 from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
-from admission.engine.queue.line import Order, order_of
+from admission.engine.queue.cluster_queue import Order, order_of
 from admission.engine.queue.queues import NotEvaluated, PendingQueues
 
 LOST = "Workload no longer fits after processing another workload"

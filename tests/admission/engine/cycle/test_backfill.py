@@ -9,7 +9,7 @@ import pytest
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Wait
 from admission.engine.model import ClusterQueue, Flavor, PodSet, QueueingStrategy, TopologyAsk, Workload
-from tests.admission.engine.making import (
+from tests.admission.engine.builders import (
     BEST,
     CPU,
     RACK,

@@ -23,7 +23,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
-from tests.admission.engine.making import BEST, CPU, STRICT, Cluster, group, host, queue, racks, workload
+from tests.admission.engine.builders import BEST, CPU, STRICT, Cluster, group, host, queue, racks, workload
 
 RESOURCES, FLAVORS = ("cpu", "memory"), ("tas", "spot")
 

@@ -21,7 +21,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from tests.admission.engine.making import (
+from tests.admission.engine.builders import (
     CPU,
     HOST,
     RACK,

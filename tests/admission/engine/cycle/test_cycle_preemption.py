@@ -24,9 +24,7 @@ from admission.engine.model import (
 )
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota import cohorts
-from tests.admission.engine.cycle.evicting import RECLAIM, Evicting, evicting, preempted, running
-from tests.admission.engine.dump import dump
-from tests.admission.engine.making import (
+from tests.admission.engine.builders import (
     BEST,
     CPU,
     HOST,
@@ -41,6 +39,8 @@ from tests.admission.engine.making import (
     waits,
     workload,
 )
+from tests.admission.engine.cycle.evicting_cluster import RECLAIM, Evicting, evicting, preempted, running
+from tests.admission.engine.dump import dump
 
 ANY = Flavor("any")
 

@@ -14,8 +14,8 @@ from admission.engine.queue.evictions import GROWTH, MOST, REMEMBERED, TIMES, WI
 from admission.engine.quota.fairness import FairSharingRules
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
-from tests.admission.engine.making import queue
-from tests.admission.engine.making import workload as made_workload
+from tests.admission.engine.builders import queue
+from tests.admission.engine.builders import workload as made_workload
 
 ANY = Flavor("any")
 RECLAIM_ANY = PreemptionPolicy("Any")

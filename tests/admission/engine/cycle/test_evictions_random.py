@@ -22,12 +22,12 @@ from admission.engine.model import (
     RemovedKind,
     Workload,
 )
+from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.evictions import TIMES
-from admission.engine.queue.line import order_of
 from admission.engine.quota.fairness import FairSharingRules
 from admission.world.world import World
-from tests.admission.engine.making import host, queue, racks
-from tests.admission.engine.making import workload as made_workload
+from tests.admission.engine.builders import host, queue, racks
+from tests.admission.engine.builders import workload as made_workload
 
 START = 10_000.0
 RECLAIM = ("Never", "LowerPriority", "Any")

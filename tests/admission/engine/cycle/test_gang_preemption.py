@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Preempt
 from admission.engine.model import ClusterQueue, Event, Flavor, Gang, TopologyAsk, Workload
-from tests.admission.engine.cycle.evicting import RECLAIM, Evicting, evicting, preempted, running
+from tests.admission.engine.builders import CPU, RACK, admitted, domains, host, queue, racks, waits, workload
+from tests.admission.engine.cycle.evicting_cluster import RECLAIM, Evicting, evicting, preempted, running
 from tests.admission.engine.dump import dump
-from tests.admission.engine.making import CPU, RACK, admitted, domains, host, queue, racks, waits, workload
 
 A, B, C = "ns/a", "ns/b", "other/c"
 BOTH = (A, B)

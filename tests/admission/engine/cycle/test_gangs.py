@@ -16,9 +16,9 @@ from admission.engine.model import (
     StopPolicy,
     Workload,
 )
-from admission.engine.queue.line import order_of
+from admission.engine.queue.cluster_queue import order_of
+from tests.admission.engine.builders import BEST, CPU, STRICT, Cluster, admitted, queue, waits, workload
 from tests.admission.engine.dump import dump
-from tests.admission.engine.making import BEST, CPU, STRICT, Cluster, admitted, queue, waits, workload
 
 A, B, C = "ns/a", "ns/b", "other/c"
 FLAT = Flavor("flat", {})

@@ -9,9 +9,9 @@ import pytest
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import PREEMPTION_GATED, Preempt, Wait
 from admission.engine.model import Flavor, QueueingStrategy, Workload
-from tests.admission.engine.cycle.evicting import Evicting, evicting, preempted, running
+from tests.admission.engine.builders import BEST, STRICT, admitted, queue, waits, workload
+from tests.admission.engine.cycle.evicting_cluster import Evicting, evicting, preempted, running
 from tests.admission.engine.cycle.test_round import GATES, Peer
-from tests.admission.engine.making import BEST, STRICT, admitted, queue, waits, workload
 
 ANY = Flavor("any")
 

@@ -35,8 +35,8 @@ from admission.engine.model import (
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota import cohorts
 from admission.engine.quota.fairness import FairSharingRules
+from tests.admission.engine.builders import BEST, CPU, RACK, STRICT, Cluster, host, racks, workload
 from tests.admission.engine.dump import dump
-from tests.admission.engine.making import BEST, CPU, RACK, STRICT, Cluster, host, racks, workload
 from tests.admission.engine.quota.test_quota import Formulas
 
 CPUS: FlavorResource = ("tas", "cpu")

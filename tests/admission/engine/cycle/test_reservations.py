@@ -13,8 +13,8 @@ from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
-from tests.admission.engine.cycle.evicting import evicting, settle
-from tests.admission.engine.making import BEST, CPU, STRICT, host, queue, racks, workload
+from tests.admission.engine.builders import BEST, CPU, STRICT, host, queue, racks, workload
+from tests.admission.engine.cycle.evicting_cluster import evicting, settle
 
 strategies = pytest.mark.parametrize("strategy", [BEST, STRICT], ids=str)
 

@@ -22,8 +22,8 @@ from admission.engine.model import (
     TopologyAsk,
 )
 from admission.engine.preemption.preemptor import Preemptor
+from tests.admission.engine.builders import CPU, HOST, RACK, STRICT, Cluster, host, queue, racks, workload
 from tests.admission.engine.cycle.round import LOST, RoundOptions, RoundReport, run_round
-from tests.admission.engine.making import CPU, HOST, RACK, STRICT, Cluster, host, queue, racks, workload
 
 ANY = Flavor("any")
 GATES = RoundOptions()

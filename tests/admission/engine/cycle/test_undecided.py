@@ -10,8 +10,8 @@ import pytest
 from admission.engine.cycle.cycle import run_cycle
 from admission.engine.model import Workload
 from admission.engine.preemption.preemptor import Preemptor
-from tests.admission.engine.cycle.evicting import evicting
-from tests.admission.engine.making import BEST, STRICT, Cluster, admitted, host, queue, racks, workload
+from tests.admission.engine.builders import BEST, STRICT, Cluster, admitted, host, queue, racks, workload
+from tests.admission.engine.cycle.evicting_cluster import evicting
 
 
 class Poison:

@@ -21,7 +21,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from tests.admission.engine.making import CPU, HOST, RACK, Cluster, group, host, queue, racks, workload
+from tests.admission.engine.builders import CPU, HOST, RACK, Cluster, group, host, queue, racks, workload
 
 BLOCK = "block"
 IN_A_RACK = TopologyAsk(required=RACK)

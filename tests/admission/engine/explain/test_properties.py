@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.deciding import decide
+from admission.engine.cycle.decide import decide
 from admission.engine.explain.changes import Finish, LetEvict, Remedy
+from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
-from admission.engine.explain.turn import DecisionInputs
-from admission.engine.explain.value import Verdict
-from admission.engine.explain.wire import to_wire
-from admission.engine.explain.words import headline
+from admission.engine.explain.explanation import Verdict
+from admission.engine.explain.explanation_json import to_wire
+from admission.engine.explain.wording import headline
 from admission.engine.model import (
     BoundPod,
     ClusterQueue,
@@ -34,10 +34,10 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.quota.fairness import FairSharingRules
-from tests.admission.engine.explain.applied import admits, apply, lets_in
+from tests.admission.engine.builders import BEST, CPU, HOST, RACK, STRICT, Cluster, queue, workload
+from tests.admission.engine.explain.applied_remedies import admits, apply, lets_in
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.situations import BLOCK, MAINTENANCE, W, beside, blocks, tree
-from tests.admission.engine.making import BEST, CPU, HOST, RACK, STRICT, Cluster, queue, workload
 
 _DISK, _NO_DISK = (
     NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("disk", operator, ("hdd",)),))
@@ -276,7 +276,7 @@ def check_evicting(scene: Evicting) -> None:
     assert cluster.ledger.audit() == []
     for remedy in found.remedies:
         if any(isinstance(change, LetEvict) for change in remedy.changes):
-            continue  # it starts when all victims have left, those of others, too: test_claims.py
+            continue  # it starts when all victims have left, those of others, too: test_waiting_cases.py
         fresh, same = evicting(scene)
         for change in remedy.changes:
             same = apply(fresh, same, change)

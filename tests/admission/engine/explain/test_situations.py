@@ -26,18 +26,18 @@ from admission.engine.explain.changes import (
     Tolerate,
 )
 from admission.engine.explain.explain import explain
-from admission.engine.explain.value import (
+from admission.engine.explain.explanation import (
     Explanation,
     Verdict,
 )
-from admission.engine.explain.words import headline
+from admission.engine.explain.wording import headline
 from admission.engine.model import Taint
+from tests.admission.engine.builders import CPU, HOST, RACK, Cluster, waits
 from tests.admission.engine.dump import dump
 from tests.admission.engine.explain import situations
-from tests.admission.engine.explain.applied import admits, one_less
+from tests.admission.engine.explain.applied_remedies import admits, one_less
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.situations import MAINTENANCE, SITUATIONS, W
-from tests.admission.engine.making import CPU, HOST, RACK, Cluster, waits
 
 Make = Callable[[], Cluster]
 each = pytest.mark.parametrize("make", SITUATIONS, ids=lambda make: make.__name__)

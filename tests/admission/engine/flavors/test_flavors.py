@@ -10,6 +10,7 @@ import pytest
 from admission.engine.decision import Reason
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
 from admission.engine.flavors.search import FlavorSearch, Scope
+from admission.engine.journal import Journal
 from admission.engine.model import (
     ClusterQueue,
     Flavor,
@@ -27,8 +28,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.quota.tree import QuotaTree
-from admission.engine.trial import Journal
-from tests.admission.engine.making import CPU, HOST, RACK, group
+from tests.admission.engine.builders import CPU, HOST, RACK, group
 
 GPU = "example.com/gpu"
 

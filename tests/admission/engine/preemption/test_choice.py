@@ -17,7 +17,7 @@ from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.removal import PreemptionTarget
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from tests.admission.engine.dump import dump
-from tests.admission.engine.preemption.scenes import NOW, Scene, scenes
+from tests.admission.engine.preemption.drawn_clusters import NOW, Scene, scenes
 
 AMPLE = 10**6
 

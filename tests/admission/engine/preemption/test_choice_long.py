@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from admission.engine.model import Profile
 from admission.engine.quota.fairness import FairStrategy
 from tests.admission.engine.preemption import test_choice as quick
-from tests.admission.engine.preemption.scenes import Scene, scenes
+from tests.admission.engine.preemption.drawn_clusters import Scene, scenes
 
 pytestmark = pytest.mark.long
 

@@ -21,9 +21,9 @@ from admission.engine.preemption.preemptor import needed
 from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.engine.requests import placement_requests
+from tests.admission.engine.builders import CPU
 from tests.admission.engine.dump import dump
-from tests.admission.engine.making import CPU
-from tests.admission.engine.preemption.pencil import NOW, RECLAIM, Runs, cluster, inquiry, own, victims
+from tests.admission.engine.preemption.small_clusters import NOW, RECLAIM, Runs, cluster, inquiry, own, victims
 
 SHARING = FairSharingRules()
 

@@ -28,7 +28,7 @@ from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.reclaimable import reclaimable_bound
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
-from tests.admission.engine.making import BEST, CPU, STRICT, Cluster, queue, racks, workload
+from tests.admission.engine.builders import BEST, CPU, STRICT, Cluster, queue, racks, workload
 
 QUEUES = ("a", "b", "c")
 CPUS = ("tas", "cpu")

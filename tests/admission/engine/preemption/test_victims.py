@@ -1,4 +1,4 @@
-"""Who goes in cases that one can follow with a pencil: pencil.py."""
+"""Who goes in cases that one can follow with a pencil: small_clusters.py."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from admission.engine.flavors.assign import Mode
 from admission.engine.model import BoundPod, Cohort, PreemptionPolicy, Profile, TopologyAsk
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, path, preempted_event
-from tests.admission.engine.making import CPU, HOST
-from tests.admission.engine.preemption.pencil import LOWER, NOW, RECLAIM, Runs, cluster, inquiry, own, victims
+from tests.admission.engine.builders import CPU, HOST
+from tests.admission.engine.preemption.small_clusters import LOWER, NOW, RECLAIM, Runs, cluster, inquiry, own, victims
 
 SCATTERED = {
     "left": Runs({"h0": 4}, since=9_900.0),

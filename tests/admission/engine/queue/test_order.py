@@ -14,10 +14,10 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.model import Cohort, Gang, QueueingStrategy, Quota, Workload
-from admission.engine.queue.line import order_of
+from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.queues import PendingQueues
+from tests.admission.engine.builders import CPU, queue, workload
 from tests.admission.engine.cycle.round import classical, fair
-from tests.admission.engine.making import CPU, queue, workload
 
 # Few values each, so that most of them are equal in most of what counts; a UID may be missing.
 crowds = st.lists(

@@ -19,7 +19,7 @@ from admission.engine.model import (
     ResourceGroup,
     Workload,
 )
-from admission.engine.queue.line import order_of, shape_of
+from admission.engine.queue.cluster_queue import order_of, shape_of
 from admission.engine.queue.queues import BYPASSED, PendingQueues
 
 STRICT, BEST = QueueingStrategy.STRICT_FIFO, QueueingStrategy.BEST_EFFORT_FIFO

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import run_cycle
 from admission.engine.decision import Admit, Decision, Preempt
-from admission.engine.explain.turn import DecisionInputs, decided
+from admission.engine.explain.cycle_decision import DecisionInputs, decided
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     BoundPod,
@@ -27,11 +27,11 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from admission.engine.queue.line import order_of
+from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
-from tests.admission.engine.cycle.evicting import settle
-from tests.admission.engine.making import BEST, CPU, RACK, STRICT, group, host, racks
+from tests.admission.engine.builders import BEST, CPU, RACK, STRICT, group, host, racks
+from tests.admission.engine.cycle.evicting_cluster import settle
 
 FLAVORS, QUEUES = ("one", "two"), ("a", "b", "c")
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue, Cohort, Quota
 from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.quota.fairness import (
@@ -21,8 +22,7 @@ from admission.engine.quota.fairness import (
     lendable,
 )
 from admission.engine.quota.tree import QuotaTree
-from admission.engine.trial import Journal
-from tests.admission.engine.making import group
+from tests.admission.engine.builders import group
 
 CPU, GPU = ("f", "cpu"), ("f", "gpu")
 

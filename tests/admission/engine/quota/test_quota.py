@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue, Cohort, FlavorQuotas, FlavorResource, Quota, ResourceGroup
 from admission.engine.quota.tree import QuotaTree
-from admission.engine.trial import Journal
 
 CPU: FlavorResource = ("f", "cpu")
 

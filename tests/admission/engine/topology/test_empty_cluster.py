@@ -22,7 +22,7 @@ from admission.engine.model import (
     RemovedKind,
     TopologyAsk,
 )
-from tests.admission.engine.making import CPU, HOST, RACK, host, racks, workload
+from tests.admission.engine.builders import CPU, HOST, RACK, host, racks, workload
 
 PODS = PodSet("main", 4, {"cpu": CPU}, topology=TopologyAsk(required=RACK))
 START: tuple[Event, ...] = (racks(), host("h1", "r1", 2), host("h2", "r1", 2), host("h3", "r2", 3))

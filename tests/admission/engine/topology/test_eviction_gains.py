@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.admission.engine.dump import dump
-from tests.admission.engine.preemption.scenes import Scene, scenes
+from tests.admission.engine.preemption.drawn_clusters import Scene, scenes
 
 few = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]

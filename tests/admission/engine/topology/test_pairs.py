@@ -8,7 +8,7 @@ import pytest
 
 from admission.engine.decision import Admit
 from admission.engine.model import PodSet, Profile, TopologyAsk, Workload
-from tests.admission.engine.making import CPU, RACK, Cluster, admitted, host, queue, racks, waits
+from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, host, queue, racks, waits
 
 TOGETHER = TopologyAsk(required=RACK, group="g")
 

@@ -1,0 +1,123 @@
+"""The explanation of a Workload that has waited a while: one line of what is in its way and what would let it in.
+
+It is worked out on the live ledger, which costs many placements where a decision costs one. So it comes only after some
+patience (most workloads that wait do not wait long), one Workload after the other, each within a budget, and with pauses
+that keep the share of time small. It is written once for a reason, and anew at most once a period: to the condition
+`stowage.dev/Explanation` and as an event. The whole of it is what `stowage explain` shows, from the same value.
+Called by wait_reasons.py with each reason that a cycle gives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from admission import metrics
+from admission.controllers import conditions
+from admission.controllers.cluster_view import Views
+from admission.controllers.status import patch_status
+from admission.engine.decision import Reason
+from admission.engine.explain.cycle_decision import DecisionInputs
+from admission.engine.explain.explain import explain
+from admission.engine.explain.explanation import Explanation, Verdict
+from admission.engine.explain.wording import headline
+from admission.engine.ledger import Ledger
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.quota.fairness import FairSharingRules
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.events import EventRecorder, ref_to
+from api.kube.reconcile import Reconciler
+from api.kube.resources import WORKLOADS
+from api.meta import find_condition, is_true
+from api.names import FINISHED, QUOTA_RESERVED
+from api.workloads import Workload
+
+_REST = 50.0
+"""For each second of explaining so many of rest: a fiftieth of the loop's time at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationLimits:
+    """Seconds before a wait is explained, and between two explanations for one reason; placements that each may try."""
+
+    first: float = 5.0
+    period: float = 300.0
+    budget: int = 100
+
+
+class Explainer:
+    """Explains while its reconciler runs. `sharing` and `startable` as the scheduler decides by them."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        ledger: Ledger,
+        queues: PendingQueues,
+        recorder: EventRecorder,
+        patience: ExplanationLimits | None = None,
+        now: Callable[[], float] = time.time,
+        *,
+        sharing: FairSharingRules | None = None,
+        startable: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
+        self._recorder, self._patience, self._now = recorder, patience or ExplanationLimits(), now
+        self._sharing, self._startable = sharing, startable
+        self._told: dict[str, tuple[str, float]] = {}
+        self.reconciler = Reconciler("explanations", self._explain, workers=1)
+
+    def waits(self, key: str, reason: str) -> None:
+        """The Workload waits, for this reason, as a cycle has just found."""
+        told, at = self._told.get(key, ("", 0.0))
+        if told != reason:
+            self.reconciler.add_after(key, self._patience.first)
+        else:
+            self.reconciler.add_after(key, max(self._patience.first, at + self._patience.period - self._now()))
+
+    def forget(self, key: str) -> None:
+        """It waits no more."""
+        self._told.pop(key, None)
+
+    async def _explain(self, key: str) -> None:
+        workload, pending = self._views.workloads.objects.get(key), self._queues.workload(key)
+        if workload is None or pending is None or not _waits(workload):
+            self.forget(key)
+            return
+        begun = time.perf_counter()
+        scene = DecisionInputs(self._queues, self._sharing, self._startable())
+        found = explain(self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
+        spent = time.perf_counter() - begun
+        metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
+        try:
+            if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN):
+                await self._write(workload, found)
+        finally:
+            # Also when it could not be written: the next one would come at once, and nothing else would get the loop.
+            await asyncio.sleep(spent * _REST)
+
+    async def _write(self, workload: Workload, found: Explanation) -> None:
+        code, text = code_of(found), headline(found)
+        status = conditions.explained(workload.status, code, text, self._now(), workload.metadata.generation)
+        before = find_condition(workload.status.conditions, conditions.EXPLANATION)
+        if before is None or (before.reason, before.message) != (code, text):
+            try:
+                self._views.workloads.observe(await patch_status(self._kube, workload, status))
+            except NotFound:
+                self.forget(workload.key)
+                return
+            self._recorder.record(ref_to(WORKLOADS, workload), "Normal", "Explanation", text)
+        self._told[workload.key] = (found.reason, self._now())
+
+
+def code_of(found: Explanation) -> str:
+    """The reason of the condition."""
+    return Reason.CANNOT_RUN if found.verdict is Verdict.CANNOT_RUN else found.reason
+
+
+def _waits(workload: Workload) -> bool:
+    said = workload.status.conditions
+    return not is_true(said, QUOTA_RESERVED) and not is_true(said, FINISHED)

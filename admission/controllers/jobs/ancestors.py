@@ -1,0 +1,82 @@
+"""Jobs above and below a job: whose admission it runs on, and which child jobs it has.
+
+What is above is read from the informers' copies. Child jobs have no queue name, so no copy holds them: the API server is
+asked for them, and only when their parent is about to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from admission.controllers.jobs.caches import BY_JOB, InformerView, job_key, job_owner, owner_uid
+from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.jobs.workload import is_managed
+from admission.integrations.base import Job, JobIntegration, JobWithChildren, as_parent
+from admission.integrations.children import fault_of_part
+from api import names
+from api.kube.client import Kube
+from api.kube.resources import Resource
+from api.meta import OwnerReference, is_true, object_key
+from api.workloads import Workload
+
+_DEEPEST: Final = 8
+"""Jobs above one another that are looked at: owners may name each other in a circle."""
+
+
+class JobAncestors:
+    """See the module. `adapters` and `jobs` by framework."""
+
+    def __init__(
+        self,
+        adapters: Mapping[str, JobIntegration],
+        jobs: Mapping[str, InformerView[dict[str, Any]]],
+        workloads: InformerView[Workload],
+        options: JobOptions,
+    ) -> None:
+        self._adapters, self._jobs, self._workloads = adapters, jobs, workloads
+        self._options = options
+
+    def ancestor_admitted(self, job: Job, adapter: JobIntegration, depth: int = 0) -> bool | None:
+        """Whether the topmost managed job above this one is admitted; None where there is none."""
+        owner = job_owner(job)
+        framework = self._framework(owner) if owner else None
+        if owner is None or framework is None or depth == _DEEPEST:
+            return None
+        key, kind = object_key((job.get("metadata") or {}).get("namespace"), owner.name), self._adapters[framework]
+        parent = self._jobs[framework].objects.get(key)
+        if parent is None or parent["metadata"].get("uid", "") != owner.uid:
+            return None
+        if fault_of_part(job, adapter, parent, kind):
+            return None  # any user may name any owner
+        above = self.ancestor_admitted(parent, kind, depth + 1)
+        if above is not None or not is_managed(parent, JobContext(options=self._options)):
+            return above
+        owned = self._workloads.by_index(BY_JOB, job_key(framework, key))
+        return any(is_true(w.status.conditions, names.ADMITTED) for w in owned if owner_uid(w) == owner.uid)
+
+    def _framework(self, owner: OwnerReference) -> str | None:
+        """The framework of the owner's kind, in the version that we speak. Adapters come and go with JobKinds."""
+        name = f"{owner.api_version.rpartition('/')[0]}/{owner.kind.lower()}"
+        adapter = self._adapters.get(name)
+        same = adapter is not None and (adapter.resource.api_version, adapter.resource.kind) == (
+            owner.api_version,
+            owner.kind,
+        )
+        return name if same else None
+
+
+def about_to_start(job: Job, kind: JobIntegration, workloads: Sequence[Workload]) -> bool:
+    """Whether the next step of a job with child jobs may be its start: what these carry of an earlier one counts then."""
+    if as_parent(kind) is None or not kind.is_suspended(job):
+        return False
+    states = [workload.status.conditions for workload in workloads]
+    return any(is_true(state, names.ADMITTED) and not is_true(state, names.EVICTED) for state in states)
+
+
+async def children_of(kube: Kube, job: Job, kind: JobWithChildren, resource: Resource) -> list[dict[str, Any]]:
+    """The child jobs (of that resource) of a kind that has them, as they are now. Raises ApiErrors."""
+    meta = job["metadata"]
+    page = await kube.list(resource, meta.get("namespace"), label_selector=f"{kind.children_label}={meta['name']}")
+    mine = meta.get("uid", "")
+    return [child for child in page.items if (owner := job_owner(child)) is not None and owner.uid == mine]

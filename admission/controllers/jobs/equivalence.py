@@ -1,0 +1,122 @@
+"""Whether a Workload is the one of a job as the job is now, waiting or started. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from admission.integrations.podset import OWN_ANNOTATIONS, OWN_LABELS, PodSetInfo
+from api.workloads import PodSet, Workload
+
+# What of a template decides where its pods may run and what they take.
+_SHAPE: Final = ("containers", "initContainers", "resources", "overhead", "runtimeClassName", "affinity")
+
+# Nothing may join these: they are what the quota was asked for, and where it was found.
+_PLAIN: Final = frozenset((str, int, bool, float, type(None)))
+_EXACT: Final = ("resources", "nodeAffinity", "restartPolicy")
+
+
+def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
+    """Whether they ask for the same, to the last label."""
+    return one == other or bool(normal([_asked(p) for p in one]) == normal([_asked(p) for p in other]))
+
+
+def _asked(pod_set: PodSet) -> dict[str, Any]:
+    """Without a topology request that says nothing but how the pods are numbered."""
+    asked = pod_set.to_wire()
+    if (asked.get("topologyRequest") or {}).keys() <= {"podIndexLabel"}:
+        asked.pop("topologyRequest", None)
+    return asked
+
+
+def same_templates(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
+    """Whether nothing was added to the templates (or all of it taken away again)."""
+    here, there = [p.template for p in one], [p.template for p in other]
+    return here == there or bool(normal(here) == normal(there))
+
+
+def similar_pod_sets(running: tuple[PodSet, ...], asked: tuple[PodSet, ...], admitted: bool = False) -> bool:
+    """Whether these are the same pods, with perhaps more about them than was asked for.
+
+    Of pods that run `admitted`, node selector and tolerations are not compared: they were when the pods were let in.
+    """
+    return [(p.name, p.count) for p in running] == [(p.name, p.count) for p in asked] and all(
+        _started_template(now.template, was.template, admitted) for now, was in zip(running, asked, strict=True)
+    )
+
+
+def started_pod_sets(running: tuple[PodSet, ...], workload: Workload, runs_admitted: bool = False) -> bool:
+    """Whether these can be the Workload's pod sets as they were started: same pods, and nothing taken away.
+
+    What was added at the start is not held against them: flavors may have changed since.
+    """
+    admission = workload.status.admission
+    if admission is None:
+        return False
+    counts = {psa.name: psa.count for psa in admission.pod_set_assignments}
+    admitted = (p.model_copy(update={"count": _started_count(p, counts.get(p.name))}) for p in workload.spec.pod_sets)
+    return similar_pod_sets(running, tuple(admitted), runs_admitted)
+
+
+def bears_start(now: tuple[PodSet, ...], workload: Workload) -> bool:
+    """Whether the templates still have what a start added: labels or annotations of ours that were not asked for.
+
+    Every start adds some (pod_set_infos.py), Kueue's too, and a stop that restores the templates takes them all away.
+    """
+    asked = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
+    return any(_own(pod_set.template) - _own(asked[pod_set.name]) for pod_set in now if pod_set.name in asked)
+
+
+def _own(template: Mapping[str, Any]) -> set[tuple[str, Any]]:
+    meta = template.get("metadata") or {}
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    found = {(key, labels[key]) for key in OWN_LABELS & labels.keys()}
+    return found | {(key, annotations[key]) for key in OWN_ANNOTATIONS & annotations.keys()}
+
+
+def unfinished_start(running: tuple[PodSet, ...], infos: Sequence[PodSetInfo]) -> bool:
+    """Whether pods run without a node label or gate that their admission gives: another client unsuspended the job."""
+    specs = {pod_set.name: pod_set.template.get("spec") or {} for pod_set in running}
+    return any(
+        not info.node_selector.keys() <= (specs[info.name].get("nodeSelector") or {}).keys()
+        or not set(info.scheduling_gates) <= {gate["name"] for gate in specs[info.name].get("schedulingGates") or ()}
+        for info in infos
+        if info.name in specs
+    )
+
+
+def _started_count(pod_set: PodSet, admitted: int | None) -> int:
+    return admitted if pod_set.min_count and admitted is not None else pod_set.count
+
+
+def _started_template(now: Mapping[str, Any], was: Mapping[str, Any], admitted: bool) -> bool:
+    spec, old = now.get("spec") or {}, was.get("spec") or {}
+    if not all(_keeps(normal(spec.get(field)), normal(old.get(field))) for field in _SHAPE):
+        return False
+    if admitted:
+        return True
+    selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or []
+    kept: bool = all(selector.get(key) == value for key, value in (old.get("nodeSelector") or {}).items())
+    return kept and all(toleration in tolerations for toleration in old.get("tolerations") or ())
+
+
+def _keeps(now: Any, was: Any) -> bool:
+    """Whether all that was said still holds; the server's defaults may have joined it, but no request for more."""
+    if isinstance(was, Mapping) and isinstance(now, Mapping):
+        exact = all(now.get(key) == was.get(key) for key in _EXACT)
+        return exact and all(key in now and _keeps(now[key], value) for key, value in was.items())
+    if isinstance(was, list) and isinstance(now, list):
+        return len(was) == len(now) and all(map(_keeps, now, was))
+    return bool(now == was)
+
+
+def normal(value: Any) -> Any:
+    """Without nulls, empty maps and empty lists, at any depth: they mean the same as what is absent."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        items = ((key, normal(item)) for key, item in value.items())
+        return {key: item for key, item in items if item is not None and item != {} and item != []}
+    if isinstance(value, list | tuple):
+        return [normal(item) for item in value]
+    return value

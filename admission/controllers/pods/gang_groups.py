@@ -1,0 +1,115 @@
+"""GangGroups between quota and start: no gang starts before all of the group have quota. Pure but for `GangGroupController`.
+
+The engine gives all gangs of a group their quota in one cycle, but it is written Workload by Workload, and the writer may
+die in between. So a gang that has quota is held by a check (GANG_CHECK) until every other one has it too; the controller that
+comes after finds the group half written, and the engine gives the rest its quota, or takes back what there is
+(cycle/gangs.py). Once all have it, the check of each is turned Ready, and may be so one by one: that all have quota is seen
+again by the next leader.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from admission.controllers.jobs.caches import InformerView
+from admission.controllers.status import patch_status
+from api.errors import Conflict, NotFound
+from api.kube.client import Kube
+from api.kube.reconcile import Reconciler
+from api.kube.store import Change, ChangeType
+from api.meta import is_true, rfc3339
+from api.names import ADMITTED, EVICTED, FINISHED, GANG_CHECK, GANG_GROUP, QUOTA_RESERVED, CheckState
+from api.untrusted_text import bounded
+from api.workloads import Workload, WorkloadStatus
+
+log = logging.getLogger(__name__)
+
+BY_GANG: Final = "gang of a group"
+SYNC_TIMEOUT: Final = 120.0
+CONFLICT_RETRY: Final = 0.2
+
+
+def together(workload: Workload) -> tuple[str, ...]:
+    """The keys of the Workloads that start with it; none where it starts alone, or where these cannot be read."""
+    try:
+        return msgspec.json.decode(bounded(workload.metadata.annotations.get(GANG_GROUP, "[]")), type=tuple[str, ...])
+    except (msgspec.MsgspecError, ValueError):
+        return ()
+
+
+def missing(workload: Workload, workloads: Mapping[str, Workload]) -> list[str]:
+    """The gangs of its group that have no quota: not yet, or no more."""
+    return [key for key in together(workload) if not _has_quota(workloads.get(key))]
+
+
+def _has_quota(workload: Workload | None) -> bool:
+    if workload is None:
+        return False
+    states = workload.status.conditions
+    if is_true(states, FINISHED):
+        return is_true(states, ADMITTED)  # it has run with the others
+    return is_true(states, QUOTA_RESERVED) and not is_true(states, EVICTED)
+
+
+def with_verdict(workload: Workload, workloads: Mapping[str, Workload], now: float) -> WorkloadStatus:
+    """The status with our check as it should be; the same object when nothing changes. Ready is final for an admission."""
+    lacking = missing(workload, workloads)
+    state = CheckState.PENDING if lacking else CheckState.READY
+    message = (
+        f"waiting for {', '.join(lacking)} to have quota as well" if lacking else "all gangs of the group have quota"
+    )
+    checks = tuple(
+        check.model_copy(update={"state": state, "message": message, "last_transition_time": rfc3339(now)})
+        if check.name == GANG_CHECK
+        and check.state == CheckState.PENDING
+        and (check.state, check.message) != (state, message)
+        else check
+        for check in workload.status.admission_checks
+    )
+    if checks == workload.status.admission_checks:
+        return workload.status
+    return workload.status.model_copy(update={"admission_checks": checks})
+
+
+class GangGroupController:
+    """Answers GANG_CHECK. Only the leader runs it."""
+
+    def __init__(self, kube: Kube, workloads: InformerView[Workload], *, wall: Callable[[], float] = time.time) -> None:
+        self._kube, self._workloads, self._wall = kube, workloads, wall
+        self.queue = Reconciler("gang groups", self.reconcile, workers=4)
+        workloads.add_index(BY_GANG, together)
+        workloads.add_handler(self._workload_changed)
+
+    async def run(self) -> None:
+        """Until cancelled. The informer runs elsewhere."""
+        await self._workloads.synced(SYNC_TIMEOUT)
+        await self.queue.run()
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        for each in (change.object, *self._fellows(change.key)):
+            if together(each) and (each.key != change.key or change.type is not ChangeType.DELETED):
+                self.queue.add(each.key)
+
+    def _fellows(self, key: str) -> Iterable[Workload]:
+        return self._workloads.by_index(BY_GANG, key)
+
+    async def reconcile(self, key: str) -> float | None:
+        """Turns the check of one Workload as it should be."""
+        workload = self._workloads.objects.get(key)
+        if workload is None or not together(workload) or not is_true(workload.status.conditions, QUOTA_RESERVED):
+            return None
+        status = with_verdict(workload, self._workloads.objects, self._wall())
+        if status is workload.status:
+            return None
+        try:
+            await patch_status(self._kube, workload, status)
+        except Conflict:
+            return CONFLICT_RETRY
+        except NotFound:
+            log.debug("already gone", extra={"workload": key})
+        return None

@@ -1,0 +1,92 @@
+"""What the controller of plain pods sees: units of pods by key, and what it has deleted and not seen going yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, Protocol
+
+from admission.controllers.jobs.caches import InformerView
+from admission.controllers.pods.compose import is_group_workload
+from admission.integrations.pod import QueuedPod
+from admission.integrations.sets import is_waiting_for_its_seat
+from api.kube.resources import PODS
+from api.meta import object_key, split_key
+from api.names import PREBUILT_WORKLOAD
+from api.workloads import Workload
+
+BY_GROUP: Final = "pod group"
+BY_POD: Final = "pod"
+BY_PREBUILT: Final = "prebuilt Workload"
+POD, GROUP = "pod", "group"
+
+
+class PodView(InformerView[QueuedPod], Protocol):
+    """What is used of the informer of pods."""
+
+    def count(self, name: str, value: str) -> int:
+        """How many objects a group has."""
+
+    def observe(self, obj: QueuedPod) -> None:
+        """Takes the answer to a write."""
+
+
+def unit_key(pod: QueuedPod) -> str | None:
+    """`pod:ns/name` or `group:ns/name`; None for a pod that is not ours, or of a set that has not told it its group."""
+    if not pod.ours or is_waiting_for_its_seat(pod):
+        return None
+    group = pod.group
+    return f"{GROUP}:{object_key(pod.metadata.namespace, group)}" if group else f"{POD}:{pod.key}"
+
+
+def group_keys(pod: QueuedPod) -> Iterable[str]:
+    """The index of pods by their group."""
+    return (object_key(pod.metadata.namespace, pod.group),) if pod.ours and pod.group else ()
+
+
+def prebuilt_keys(pod: QueuedPod) -> Iterable[str]:
+    """The index of single pods by the prebuilt Workload that they name."""
+    name = pod.annotations.get(PREBUILT_WORKLOAD) or pod.labels.get(PREBUILT_WORKLOAD)
+    return (object_key(pod.metadata.namespace, name),) if name and pod.ours and not pod.group else ()
+
+
+def pod_keys(workload: Workload) -> Iterable[str]:
+    """The index of Workloads by the pod that controls them."""
+    owners = workload.metadata.owner_references
+    return tuple(
+        object_key(workload.metadata.namespace, owner.name)
+        for owner in owners
+        if owner.controller and (owner.api_version, owner.kind) == (PODS.api_version, PODS.kind)
+    )
+
+
+def keys_of(workload: Workload) -> list[str]:
+    """The units that a Workload may be of."""
+    keys = [f"{POD}:{key}" for key in pod_keys(workload)]
+    if not keys and is_group_workload(workload):
+        keys.append(f"{GROUP}:{workload.key}")
+    return keys
+
+
+class PodsBeingDeleted:
+    """Pods that were told to go, until the informer shows it."""
+
+    def __init__(self) -> None:
+        self._uids: set[str] = set()
+
+    def told(self, pod: QueuedPod) -> None:
+        """Its deletion was answered."""
+        self._uids.add(pod.metadata.uid)
+
+    def seen(self, pod: QueuedPod) -> None:
+        """The informer shows that it goes, or that it has gone."""
+        self._uids.discard(pod.metadata.uid)
+
+    def applied(self, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+        """The pods as they are after what was told."""
+        return [replace(pod, deleted=True) if pod.metadata.uid in self._uids else pod for pod in pods]
+
+
+def namespace_of(key: str) -> str:
+    """Of a unit's key."""
+    return split_key(key.partition(":")[2])[0] or ""

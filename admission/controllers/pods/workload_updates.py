@@ -1,0 +1,115 @@
+"""How the Workload of gated pods follows them, and what is told when none can be made of them. Pure; part of `plan`.
+
+What holds pods up is told in an event, and in the Workload's status, which says it as long as it is true.
+
+Queue, priority class and time limit of pods that wait hold for their Workload; the class also later, while it has quota. A
+Workload that waits and is not for such pods as there are by now is made anew in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
+from admission.controllers.conditions import MESSAGE_LIMIT, PODS_HELD, with_condition, without
+from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.workload import PriorityClassMissing, spec_patch
+from admission.controllers.pods.actions import NOTHING, PodGroupPlan
+from admission.controllers.pods.compose import priority_label, spec_of
+from admission.integrations.podgroup import PodUnit, TooFewPods, UnlikePods
+from api import names
+from api.errors import InvalidObject
+from api.meta import find_condition, is_true
+from api.workloads import Workload
+
+UNLIKE: Final = "PodGroupInconsistent"
+"""Ours: an event on a group of which no Workload can be made; Kueue only writes that to its log."""
+
+
+def unlike(error: InvalidObject) -> PodGroupPlan:
+    """The pods contradict each other, or their Workload."""
+    return PodGroupPlan(events=(PlannedEvent(UNLIKE, str(error), "Warning"),), note=str(error))
+
+
+def uncomposed(error: InvalidObject | PriorityClassMissing) -> PodGroupPlan:
+    """No Workload can be made of the pods."""
+    if isinstance(error, UnlikePods):
+        return unlike(error)
+    reason = f"{error.kind}NotFound" if isinstance(error, PriorityClassMissing) else "ErrWorkloadCompose"
+    return PodGroupPlan(events=(PlannedEvent(reason, str(error), "Warning"),), note=str(error))
+
+
+def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -> PodGroupPlan:
+    """The plan, and that the status of the only Workload says what holds pods up; not where the plan writes to it anyway.
+
+    While it has no quota, what a gang lacks is told in QuotaReserved=False.
+    """
+    if len(workloads) != 1 or any(getattr(action, "workload", None) is not None for action in made.actions):
+        return made
+    (workload,) = workloads
+    state, status = workload.status.conditions, workload.status
+    if is_true(state, names.FINISHED) or workload.metadata.deletion_timestamp:
+        return made
+    reason = next((event.reason for event in made.events if event.message in made.note), "PodsWait")
+    old = find_condition(state, PODS_HELD)
+    if not made.note or (reason == names.GANG_WAITING and not is_true(state, names.QUOTA_RESERVED)):
+        return made if old is None else made.then(SetStatus(workload, without(status, PODS_HELD)))
+    if old is not None and (old.reason, old.message) == (reason, made.note[:MESSAGE_LIMIT]):
+        return made
+    told = with_condition(status, PODS_HELD, True, reason, made.note, now, workload.metadata.generation)
+    return made.then(SetStatus(workload, told))
+
+
+def corrected(unit: PodUnit, workload: Workload, surroundings: JobContext) -> PodGroupPlan:
+    """The Workload is of the pods that there are by now."""
+    try:
+        pod_sets = unit.pod_sets(topology=surroundings.options.topology)
+        wanted = spec_of(unit, pod_sets, surroundings, workload.spec)
+    except (PriorityClassMissing, TooFewPods) as error:
+        return uncomposed(error)
+    except InvalidObject as error:
+        return unlike(error)
+    patch = spec_patch(workload, unit.as_job(), wanted)
+    changed = patch.get("spec", {}).keys()
+    text = f"Updated not matching Workload for suspended job: {workload.key}"
+    if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
+        text = f"Updated workload priority class: {workload.key}"
+    told = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
+    return PodGroupPlan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
+
+
+def followed(unit: PodUnit, workload: Workload, surroundings: JobContext) -> PodGroupPlan:
+    """What of the pods' queue, class and time limit the Workload does not have yet."""
+    if is_true(workload.status.conditions, names.QUOTA_RESERVED):
+        return _followed_class(unit, workload, surroundings)
+    if not unit.suspended or unit.serving:
+        return NOTHING
+    try:
+        wanted = spec_of(unit, workload.spec.pod_sets, surroundings, workload.spec)
+    except PriorityClassMissing as error:
+        return uncomposed(error)
+    patch = spec_patch(workload, unit.as_job(), wanted)
+    if not patch:
+        return NOTHING
+    if patch.get("spec", {}).keys() & {"maximumExecutionTimeSeconds"}:
+        return corrected(unit, workload, surroundings)
+    told = () if patch.get("spec", {}).keys() <= {"queueName"} else _class_changed(workload)
+    return PodGroupPlan((PatchWorkload(workload, patch, told),))
+
+
+def _class_changed(workload: Workload) -> tuple[PlannedEvent, ...]:
+    return (PlannedEvent("UpdatedWorkload", f"Updated workload priority class: {workload.key}"),)
+
+
+def _followed_class(unit: PodUnit, workload: Workload, surroundings: JobContext) -> PodGroupPlan:
+    if unit.priority is not None and unit.priority != workload.spec.priority:
+        return PodGroupPlan((PatchWorkload(workload, {"spec": {"priority": unit.priority}}),))
+    ref, label = workload.spec.priority_class_ref, priority_label(unit)
+    if ref is None or ref.group != names.GROUP or label in (None, ref.name):
+        return NOTHING
+    new = surroundings.workload_priority_classes.get(label)
+    if new is None:
+        return uncomposed(PriorityClassMissing("WorkloadPriorityClass", label))
+    patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
+    return PodGroupPlan((PatchWorkload(workload, patch, _class_changed(workload)),))

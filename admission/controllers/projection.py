@@ -1,0 +1,116 @@
+"""The fields of bound pods and nodes that the controller keeps: their identity, and what the engine counts. The rest is
+dropped.
+
+Pods are the bulk of what the controller watches: a hundred thousand of them, kept whole, are half a gigabyte. Here each is
+converted as it arrives (engine/convert.py), and what many pods have in common stands in memory once. `views` gives a reader
+of these to the informer; the feed takes the values over as they are. Nodes stay what they are on the wire, without what nobody
+reads (annotations, all conditions but Ready), and share what many have in common as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from sys import intern
+from typing import Final
+
+import msgspec
+from cachetools import LRUCache
+
+from admission.engine import convert
+from admission.engine.model import BoundPod
+from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, StatusCondition
+
+# Different shapes of pods that are in use at once; more only costs memory.
+_SHAPES: Final = 4096
+
+
+class HeldMeta(msgspec.Struct, frozen=True, gc=False):
+    """The identity that the informer goes by."""
+
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPod:
+    """`bound` is None for a pod that holds no node (any more); `deleting`: it is on its way out."""
+
+    metadata: HeldMeta
+    bound: BoundPod | None
+    deleting: bool = False
+
+
+class PodReader:
+    """Decodes pods. Raises InvalidObject, or msgspec's errors, for what it cannot count."""
+
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(Pod).decode
+        self._shapes: LRUCache[tuple[tuple[str, int], ...], Mapping[str, int]] = LRUCache(_SHAPES)
+
+    def __call__(self, data: bytes) -> HeldPod:
+        pod = self._decode(data)
+        bound = convert.bound_pod(pod)
+        return HeldPod(
+            _meta(pod.metadata), self._shared(bound) if bound else None, bool(pod.metadata.deletion_timestamp)
+        )
+
+    def _shared(self, pod: BoundPod) -> BoundPod:
+        return replace(
+            pod,
+            node=intern(pod.node),
+            requests=self._shapes.setdefault(tuple(pod.requests.items()), pod.requests),
+            workload=pod.workload and intern(pod.workload),
+            pod_set=pod.pod_set and intern(pod.pod_set),
+        )
+
+
+def _meta(meta: Meta) -> HeldMeta:
+    return HeldMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version)
+
+
+class _ListedMeta(msgspec.Struct, rename="camel", gc=False):
+    """A node's metadata without its annotations."""
+
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Listed(msgspec.Struct, gc=False):
+    metadata: _ListedMeta = msgspec.field(default_factory=_ListedMeta)
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class NodeReader:
+    """Decodes nodes. Raises msgspec's errors."""
+
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(_Listed).decode
+        self._specs: LRUCache[NodeSpec, NodeSpec] = LRUCache(_SHAPES)
+        self._allocatable: LRUCache[tuple[tuple[str, str | int | float], ...], dict[str, str | int | float]]
+        self._allocatable = LRUCache(_SHAPES)
+        self._ready: LRUCache[StatusCondition, StatusCondition] = LRUCache(_SHAPES)
+
+    def __call__(self, data: bytes) -> Node:
+        node = self._decode(data)
+        meta, allocatable = node.metadata, node.status.allocatable
+        name = meta.name
+        labels = {intern(key): name if value == name else intern(value) for key, value in meta.labels.items()}
+        ready = tuple(self._ready.setdefault(c, c) for c in node.status.conditions if c.type == "Ready")
+        return Node(
+            metadata=Meta(
+                name=name, uid=meta.uid, resource_version=meta.resource_version, labels=labels, annotations=_NONE
+            ),
+            spec=self._specs.setdefault(node.spec, node.spec),
+            status=NodeStatus(
+                allocatable=self._allocatable.setdefault(tuple(allocatable.items()), allocatable), conditions=ready
+            ),
+        )
+
+
+_NONE: Final[dict[str, str]] = {}

@@ -1,0 +1,149 @@
+"""Why each waiting Workload waits, written to its status: soon after it is known, and not more often than people read.
+
+The cycle may refuse a workload many times a second while the cluster moves; only the latest reason matters. A new reason is
+written at once (and told in an event), new numbers of the same reason at most once a period, which is longer where many
+wait, and nothing at all for a Workload that is admitted before its turn. What would let it in is worked out later
+(explainer.py); only the verdict that it can never run as it is comes with the reason.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from admission.controllers import conditions
+from admission.controllers.cluster_view import Views
+from admission.controllers.explainer import Explainer
+from admission.controllers.status import patch_status, written_reason
+from admission.engine.decision import Reason
+from admission.engine.explain.wording import NEVER
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.events import EventRecorder, ref_to
+from api.kube.reconcile import Reconciler
+from api.kube.resources import WORKLOADS
+from api.kube.store import Change, ChangeType
+from api.meta import find_condition, is_true
+from api.names import FINISHED, QUOTA_RESERVED
+from api.workloads import Workload, WorkloadStatus
+
+# Most workloads that do not fit at once are admitted moments later; what they waited for is then of no interest.
+_FIRST_DELAY = 0.5
+NUMBERS_A_SECOND: Final = 5.0
+"""New numbers that are written a second, of all that wait together: any admission changes them for all workloads behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReason:
+    """What QuotaReserved=False is to say. `never`: it would not fit even if it were alone, which is told with it; `gated`:
+    closed preemption gates alone hold it.
+    """
+
+    reason: str
+    message: str
+    requested: Mapping[str, Mapping[str, int]]
+    never: bool = False
+    gated: bool = False
+
+
+class WaitReporter:
+    """Writes wait reasons while it runs."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        recorder: EventRecorder,
+        period: float,
+        now: Callable[[], float] = time.time,
+        explainer: Explainer | None = None,
+    ) -> None:
+        self._kube, self._views, self._recorder, self._period, self._now = kube, views, recorder, period, now
+        self._explainer = explainer
+        self._waits: dict[str, WaitReason] = {}
+        self._written: dict[str, float] = {}
+        self.reconciler = Reconciler("wait-reasons", self._report, workers=4)
+        views.workloads.add_handler(self._workload_changed)
+
+    def waits(self, key: str, wait: WaitReason) -> None:
+        """The latest answer for the Workload. Its status may have said something else since the same answer before."""
+        self._waits[key] = wait
+        if self._explainer is not None:
+            self._explainer.waits(key, wait.reason)
+        workload = self._views.workloads.objects.get(key)
+        if workload is not None and not _says(workload, wait):
+            since = self._now() - self._written.get(key, 0.0)
+            period = max(self._period, len(self._waits) / NUMBERS_A_SECOND) if self._period else 0.0
+            patience = period - since if _reason(workload) == written_reason(wait.reason) else 0.0
+            self.reconciler.add_after(key, max(_FIRST_DELAY, patience))
+
+    def forget(self, key: str) -> None:
+        """It waits no more."""
+        self._waits.pop(key, None)
+        self._written.pop(key, None)
+        if self._explainer is not None:
+            self._explainer.forget(key)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.type is ChangeType.DELETED:
+            self.forget(change.key)
+        elif change.key in self._waits and _reason(change.object) == written_reason(Reason.PENDING_EVALUATION):
+            # What kept it from the queue is over, and the queue has answered already, before we saw that here.
+            self.reconciler.add_after(change.key, _FIRST_DELAY)
+
+    async def _report(self, key: str) -> None:
+        wait, workload = self._waits.get(key), self._views.workloads.objects.get(key)
+        if wait is None or workload is None or not _waiting(workload):
+            self.forget(key)
+            return
+        if _says(workload, wait):
+            return
+        status = conditions.waiting(
+            workload.status, wait.reason, wait.message, wait.requested, self._now(), workload.metadata.generation
+        )
+        generation = workload.metadata.generation
+        if wait.gated:
+            status = conditions.preemption_gated(status, wait.message, self._now(), generation)
+        else:
+            status = conditions.gates_opened(status, wait.reason, self._now(), generation)
+        if wait.never:
+            status = _cannot_run(workload, status, self._now())
+        try:
+            answer = await patch_status(self._kube, workload, status)
+        except NotFound:
+            self.forget(key)
+            return
+        self._written[key] = self._now()
+        self._views.workloads.observe(answer)
+        reason = written_reason(wait.reason)
+        if _reason(workload) != reason:
+            text = f"{wait.message}; {NEVER}" if wait.never else wait.message
+            self._recorder.record(ref_to(WORKLOADS, workload), "Warning", reason, text)
+
+
+def _cannot_run(workload: Workload, status: WorkloadStatus, now: float) -> WorkloadStatus:
+    """The verdict comes with the decision; what would help follows it, and is not written over."""
+    before = find_condition(status.conditions, conditions.EXPLANATION)
+    if before is not None and before.reason == Reason.CANNOT_RUN:
+        return status
+    return conditions.explained(status, Reason.CANNOT_RUN, NEVER, now, workload.metadata.generation)
+
+
+def _reason(workload: Workload) -> str | None:
+    """Why the status says that the workload waits; None where it says nothing of that."""
+    found = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    return found.reason if found is not None and found.status == "False" else None
+
+
+def _says(workload: Workload, wait: WaitReason) -> bool:
+    """Whether the status gives this reason already."""
+    found = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    said = ("False", written_reason(wait.reason), wait.message)
+    return found is not None and (found.status, found.reason, found.message) == said
+
+
+def _waiting(workload: Workload) -> bool:
+    conditions_ = workload.status.conditions
+    return not is_true(conditions_, QUOTA_RESERVED) and not is_true(conditions_, FINISHED)

@@ -1,0 +1,72 @@
+"""Performs the actions on Workloads that a plan lists, for the executors of jobs and of pods.
+
+Every write carries the version it was planned for, and what it was answered is noted, so that the next plan sees it before
+the informer does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus, WorkloadAction
+from admission.controllers.jobs.caches import ExpectedWorkloads, MutationCache
+from admission.controllers.status import patch_status
+from api.errors import AlreadyExists
+from api.kube.client import Kube, PatchKind
+from api.kube.events import ObjectRef
+from api.kube.resources import WORKLOADS
+from api.reading import read_workload
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+# The change that caused a conflict brings the key back by itself; this is for a watch that has fallen silent.
+CONFLICT_RETRY: Final = 1.0
+
+
+class Recorder(Protocol):
+    """What is used of api.kube.events.EventRecorder."""
+
+    def record(self, ref: ObjectRef, event_type: str, reason: str, message: str) -> None:
+        """Never blocks."""
+
+
+class WorkloadWriter:
+    """See the module. `latest` are the answers so far, `expected` the Workloads created and not seen."""
+
+    def __init__(self, kube: Kube, latest: MutationCache[Workload], expected: ExpectedWorkloads) -> None:
+        self._kube, self._latest, self._expected = kube, latest, expected
+
+    async def perform(self, key: str, action: WorkloadAction) -> None:
+        """For the job or the unit of that key. Raises ApiErrors, Conflict and NotFound among them."""
+        match action:
+            case CreateWorkload(workload=workload):
+                await self._create(key, workload)
+            case PatchWorkload(workload=workload, patch=patch):
+                await self.patch(workload, patch)
+            case SetStatus(workload=workload, status=status):
+                now = self._latest.of(workload.key, workload)
+                self._latest.note(workload.key, now, await patch_status(self._kube, now, status))
+            case DeleteWorkload(workload=workload):
+                meta = workload.metadata
+                await self._kube.delete(WORKLOADS, meta.name, meta.namespace, uid=meta.uid)
+
+    async def patch(self, workload: Workload, patch: Mapping[str, Any]) -> Workload:
+        """A merge patch onto the version that was answered last; returns what it was made for."""
+        now = self._latest.of(workload.key, workload)
+        meta = now.metadata
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": meta.resource_version}}
+        answer = await self._kube.patch(
+            WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, decode=read_workload
+        )
+        self._latest.note(workload.key, now, answer)
+        return now
+
+    async def _create(self, key: str, workload: Workload) -> None:
+        try:
+            await self._kube.create(WORKLOADS, workload)
+        except AlreadyExists:
+            log.debug("Workload is there already", extra={"workload": workload.key})
+        self._expected.expect(key, workload.key)

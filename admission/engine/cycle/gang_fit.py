@@ -1,0 +1,73 @@
+"""Whether the members of a GangGroup fit, all of them at once: flavors for each, and one placement for all their pod sets.
+
+solve.py answers it for one order of the members. A member that does not fit goes first in the next try, as long as another
+one is left to blame: what a member takes may be what only another one can use. Nothing is changed but in the trial of
+`charged`. Called by gangs.py and gang_preemption.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.solve import LeavesQuota, Unsolved, solve
+from admission.engine.decision import Reason
+from admission.engine.ledger import Ledger
+from admission.engine.model import ClusterQueue, Workload
+from admission.engine.queue.cluster_queue import order_of
+
+Delays = Callable[[ClusterQueue, Nomination], str | None]
+Fitting = tuple[Nomination, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNotStarted:
+    """The group does not start: of which member it is said why. `stranded`: members whose quota has to go back."""
+
+    member: str
+    reason: Reason
+    message: str
+    stranded: tuple[str, ...] = ()
+
+    def told_to(self, key: str) -> str:
+        """The message for that member."""
+        return self.message if key == self.member else f"gang {self.member} of the group: {self.message}"
+
+
+class GroupFit:
+    """Looks at the ledger as it stands. `now` in epoch seconds."""
+
+    def __init__(self, ledger: Ledger, now: float, leaves_quota: LeavesQuota, delays: Delays, *, fair: bool) -> None:
+        self._ledger, self._now, self._fair = ledger, now, fair
+        self._leaves_quota, self._delays = leaves_quota, delays
+
+    def charged(self, members: Iterable[Workload], *, spare: bool = True) -> Fitting | GroupNotStarted:
+        """What each member gets, charged to the ledger; or why one gets nothing, and then nothing is changed.
+
+        `spare`: beside what others were promised; otherwise what was reserved for others counts as usage.
+        """
+        line = sorted(members, key=order_of)
+        blamed: set[str] = set()
+        while True:
+            found = self._attempt(line, spare)
+            if not isinstance(found, GroupNotStarted) or found.member in blamed:
+                return found
+            blamed.add(found.member)
+            if found.member == line[0].key:
+                return found  # it had the ledger to itself
+            line.sort(key=lambda one: (one.key != found.member, order_of(one)))
+
+    def _attempt(self, line: Sequence[Workload], spare: bool) -> Fitting | GroupNotStarted:
+        with self._ledger.trial() as trial:
+            leaves_quota = self._leaves_quota if spare else None
+            found = solve(self._ledger, line, self._now, fair=self._fair, leaves_quota=leaves_quota)
+            if isinstance(found, Unsolved):
+                return GroupNotStarted(found.workload, found.reason, found.message)
+            for one in found:
+                queue = self._ledger.quota.spec(one.workload.cluster_queue)
+                if queue is not None and (why := self._delays(queue, one)) is not None:
+                    return GroupNotStarted(one.workload.key, Reason.PENDING_EVALUATION, why)
+                self._ledger.charge(one.workload, one.admission())
+            trial.keep()
+        return found

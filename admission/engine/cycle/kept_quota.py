@@ -1,0 +1,127 @@
+"""Quota that the refused head of a StrictFIFO queue keeps from others, as in Kueue (cycle.md 4.2).
+
+A queue that may not reclaim the quota that it has lent would wait until its borrowers end. So while its head waits, and could
+start if workloads left, workloads whose turn comes later cannot borrow as much of the queue's unused nominal quota as the head
+requests. A head that would borrow also keeps what it would borrow, up to its limit. A head of a BestEffortFIFO queue keeps
+nothing: it lets others pass. Nor does a head of a queue with backfill, which reserves its start by itself (backfill.py).
+
+The ledger counts kept quota under a name of its own during a cycle. A head that is considered again keeps nothing until it is
+refused. Called by cycle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from heapq import heappop, heappush
+
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.flavors.assign import FlavorAssignment, Mode
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, ClusterQueue, FlavorResource, QueueingStrategy, Workload
+from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.pending import KeptRequest
+from admission.engine.queue.queues import PendingQueues
+
+
+def keepable(ledger: Ledger, queue: str, level: int, usage: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:
+    """How much of the usage the queue has itself and does not use; with what it may borrow, where that is the `level`."""
+    used, found = ledger.quota.usage(queue), {}
+    for fr, amount in usage.items():
+        limit = ledger.quota.borrowing_limit(queue, fr) if level > 0 else 0
+        own = amount if limit is None else ledger.quota.nominal(queue, fr) + limit - used.get(fr, 0)
+        found[fr] = max(0, min(amount, own))
+    return found
+
+
+def limited(admission: Admission, amounts: Mapping[FlavorResource, int]) -> Admission:
+    """The admission with no more usage than these amounts in all."""
+    left = dict(amounts)
+    pod_sets = []
+    for pod_set in admission.pod_sets:
+        usage = {}
+        for resource, amount in pod_set.usage.items():
+            fr = (pod_set.flavors[resource], resource)
+            usage[resource] = min(amount, left[fr])
+            left[fr] -= usage[resource]
+        pod_sets.append(replace(pod_set, usage=usage))
+    return replace(admission, pod_sets=tuple(pod_sets))
+
+
+def keeps(queue: ClusterQueue) -> bool:
+    """Whether its refused head keeps quota."""
+    strict = queue.strategy is QueueingStrategy.STRICT_FIFO and not queue.backfill
+    return strict and queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Any"
+
+
+class KeptQuota:
+    """Of one cycle. Under fair sharing turns are not known beforehand: it is kept from all, and no borrowed quota is kept."""
+
+    def __init__(self, ledger: Ledger, queues: PendingQueues, *, fair: bool) -> None:
+        self._ledger, self._queues, self._fair = ledger, queues, fair
+        self._held: dict[str, str] = {}
+        self._due: list[tuple[int, Order]] = []
+        self._waiting: dict[str, tuple[Workload, KeptRequest]] = {}
+        self._keeper: dict[str, str] = {}
+        for workload, kept in queues.kept():
+            self._wait(workload, kept)
+
+    def hold_until(self, level: int, order: Order) -> list[str]:
+        """Hold what those keep whose turn comes before this one (under fair sharing, all); tells their queues."""
+        names = []
+        while self._due and (self._fair or self._due[0] < (level, order)):
+            at, (*_, key) = heappop(self._due)
+            workload, kept = self._waiting.get(key, (None, None))
+            if workload is None or kept is None or (kept.level != at and not self._fair):
+                continue
+            del self._waiting[key]
+            if self._hold(workload, kept):
+                names.append(workload.cluster_queue)
+        return names
+
+    def keep(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment | None) -> None:
+        """The head was refused, with these flavors if others left; from now on it keeps what it may."""
+        if found is None or found.mode is Mode.NO_FIT or not keeps(queue):
+            return
+        kept = KeptRequest(Nomination(workload, found).admission(), found.level)
+        self._queues.keep(workload.key, kept)
+        self._wait(workload, kept)
+
+    def replaced(self, head: Workload) -> bool:
+        """Whether another workload kept quota as the head of this queue: only the head does, so that one no longer keeps it."""
+        key = self._keeper.get(head.cluster_queue, head.key)
+        if key == head.key:
+            return False
+        del self._keeper[head.cluster_queue]
+        self.drop(key)
+        self._queues.keep(key, None)
+        return True
+
+    def drop(self, key: str) -> None:
+        """The workload is considered anew: nothing is held for it."""
+        self._waiting.pop(key, None)
+        if (held := self._held.pop(key, None)) is not None:
+            self._ledger.unhold(held)
+
+    def end(self) -> None:
+        """The cycle is over."""
+        for key in tuple(self._held):
+            self.drop(key)
+
+    def _wait(self, workload: Workload, kept: KeptRequest) -> None:
+        heappush(self._due, (kept.level, order_of(workload)))
+        self._waiting[workload.key] = workload, kept
+        self._keeper[workload.cluster_queue] = workload.key
+
+    def _hold(self, workload: Workload, kept: KeptRequest) -> bool:
+        queue = self._ledger.quota.spec(workload.cluster_queue)
+        if queue is None or not keeps(queue):
+            return False
+        level = 0 if self._fair else kept.level
+        amounts = keepable(self._ledger, queue.name, level, kept.admission.usage())
+        if not any(amounts.values()):
+            return False
+        held = replace(workload, key=f"{workload.key} (kept)")
+        self._ledger.hold(held, limited(kept.admission, amounts))
+        self._held[workload.key] = held.key
+        return True

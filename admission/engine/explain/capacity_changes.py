@@ -1,0 +1,169 @@
+"""What an administrator could add so that the workload is admitted: quota of its queue, or nodes.
+
+The quota that is missing is read off an attempt with quota without end, flavor by flavor; the number of nodes is searched,
+with copies of a node that is typical of the domain they go to. Called by remedies.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from admission.engine.cycle.admission_attempt import AttemptResult, attempt, fewest
+from admission.engine.explain.apply_changes import quota_of
+from admission.engine.explain.changes import (
+    AddNodes,
+    Change,
+    CoverResource,
+    RaiseQuota,
+)
+from admission.engine.explain.finishing import DOMAINS, UnplacedGroup
+from admission.engine.explain.flavor_capacity import in_slices
+from admission.engine.explain.trials import Trials
+from admission.engine.flavors.search import total_requests
+from admission.engine.model import ClusterQueue, FlavorResource, Node
+from admission.engine.topology.constraints import Ask
+from admission.engine.topology.count import Counter, rows_below
+
+BOUNDLESS = 1 << 60
+MOST_FLAVORS = 8
+"""So many flavors that the queue does not have are tried for a resource that it does not cover."""
+
+MOST_NODES = 256
+"""Of more nodes than this no advice is made."""
+
+
+def missing_quota(trying: Trials) -> tuple[tuple[RaiseQuota, ...], bool]:
+    """What to raise so that quota is no hindrance, and whether that admits the workload; nothing where no quota is short.
+
+    A workload that can start with fewer pods lacks quota only for these. The first flavor of the queue that comes to an
+    admission counts, else the first that takes the workload at all.
+    """
+    kept: tuple[RaiseQuota, ...] = ()
+    for flavor in (*trying.queue.flavors, None):
+        frs = [fr for fr in _quotas(trying.queue) if flavor in (None, fr[0])]
+        boundless = tuple(_raise(trying, fr, BOUNDLESS) for fr in frs)
+        found = _usage(trying, boundless)
+        changes = tuple(_raise(trying, fr, lack) for fr, lack in _lacking(trying, found))
+        if found.fits and changes and trying.admits(*changes):
+            return changes, True
+        kept = kept or changes
+    return kept, False
+
+
+def covering(trying: Trials) -> Iterator[tuple[CoverResource, ...]]:
+    """Ways to give quota for the resources that no group of the queue covers: in one of its groups, or in a new one.
+
+    None where all are covered. As much as the least pods take that the workload can start with.
+    """
+    queue, total = trying.queue, dict[str, int]()
+    for pod_set in fewest(trying.workload).pod_sets:
+        for resource, amount in total_requests(queue, pod_set).items():
+            if amount and queue.group_of(resource) is None and not queue.ignores_uncovered:
+                total[resource] = total.get(resource, 0) + amount
+    if not total:
+        return
+    beside = [(tuple(quotas.flavor for quotas in group.flavors), group.resources) for group in queue.groups]
+    others = sorted(trying.ledger.flavors.keys() - set(queue.flavors))[:MOST_FLAVORS]
+    for flavors, resources in (*beside, *(((name,), ()) for name in others)):
+        yield tuple(CoverResource(queue.name, name, total[name], flavors, resources) for name in sorted(total))
+
+
+def _usage(trying: Trials, boundless: Sequence[RaiseQuota]) -> AttemptResult:
+    """What the workload would use of the quotas; of flavors that its pods do not fit, too."""
+    found = trying.of(fewest(trying.workload)).outcome(*boundless)
+    if found.fits:
+        return found
+    with trying.changed(*boundless) as workload:
+        return attempt(trying.ledger, fewest(workload), trying.now, nodes=False)
+
+
+def _quotas(queue: ClusterQueue) -> Iterator[FlavorResource]:
+    for group in queue.groups:
+        for quotas in group.flavors:
+            yield from ((quotas.flavor, resource) for resource in sorted(quotas.quotas))
+
+
+def _lacking(trying: Trials, found: AttemptResult) -> list[tuple[FlavorResource, int]]:
+    with trying.changed():
+        available = {fr: trying.ledger.quota.available(trying.queue.name, fr) for fr in found.usage}
+    return [(fr, amount - available[fr]) for fr, amount in sorted(found.usage.items()) if amount > available[fr]]
+
+
+def _raise(trying: Trials, fr: FlavorResource, by: int) -> RaiseQuota:
+    quota = quota_of(trying.queue, *fr)
+    return RaiseQuota(trying.queue.name, *fr, by, (0 if quota is None else quota.nominal) + by)
+
+
+def raised(trying: Trials, by: Mapping[FlavorResource, int]) -> tuple[RaiseQuota, ...]:
+    """The queue's nominal quota raised by these amounts."""
+    return tuple(_raise(trying, fr, amount) for fr, amount in sorted(by.items()))
+
+
+def more_nodes(trying: Trials, unplaced_groups: Sequence[UnplacedGroup]) -> Change | None:
+    """The smallest number of nodes in the first domain where nodes help, like those that are there."""
+    for unplaced in unplaced_groups:
+        daemons = _daemons(unplaced)
+        for like, domain, holds in _typical(unplaced, daemons):
+            levels = unplaced.capacity.tree.shape.levels[: len(domain)]
+            add = partial(AddNodes, unplaced.group.workers.flavor, like.name, levels, domain, daemons)
+            change = trying.least(add, *_guess(like, daemons, unplaced.ask, holds))
+            if change is not None:
+                return change
+    return None
+
+
+def _daemons(unplaced: UnplacedGroup) -> tuple[tuple[str, int], ...]:
+    """What foreign pods take of every node: daemons, which come to new nodes as well."""
+    rows = unplaced.capacity.usable(unplaced.ask).nonzero()[0].tolist()
+    records = [unplaced.capacity.record(name) for row in rows for name in unplaced.capacity.tree.members(row)]
+    columns = unplaced.capacity.tree.columns
+    least = {c: min(record.foreign.get(c, 0) for record in records) for c in (records[0].foreign if records else ())}
+    return tuple(sorted((columns.names[column], amount) for column, amount in least.items() if amount > 0))
+
+
+def _typical(
+    unplaced: UnplacedGroup, daemons: tuple[tuple[str, int], ...]
+) -> Iterator[tuple[Node, tuple[str, ...], int]]:
+    """A typical node, the domain it stands in, and what that or what counts in its place holds now.
+
+    Of the best domains of the level that the nodes are to go to.
+    """
+    capacity, ask, tree = unplaced.capacity, unplaced.ask, unplaced.capacity.tree
+    level = _level(ask, tree.depth, by_host=tree.shape.by_host)
+    numbers = Counter(tree, ask).levels()
+    counts = capacity.counts(ask, level, numbers[level])
+    for slot in capacity.best(ask, level, numbers[level])[:DOMAINS]:
+        usable = rows_below(tree, level, [slot]) & capacity.usable(ask)
+        names = sorted(name for row in usable.nonzero()[0].tolist() for name in tree.members(row))
+        nodes = [node for name in names if (node := capacity.node(name)) is not None and _each(node, daemons, ask)]
+        if nodes:
+            kinds = Tally(tuple(sorted(node.allocatable.items())) for node in nodes)
+            usual = max(kinds.values())
+            like = next(n for n in nodes if kinds[tuple(sorted(n.allocatable.items()))] == usual)
+            holds = int(counts[slot]) if ask.required else int(counts[tree.levels[level].ids()].sum())
+            yield like, tree.levels[level].paths[slot], holds * (ask.slice_size if in_slices(ask, level) else 1)
+
+
+def _level(ask: Ask, depth: int, *, by_host: bool) -> int:
+    """The level that is asked for; above the hosts, where new nodes are domains of their own."""
+    lowest = depth - 2 if by_host and depth > 1 else depth - 1
+    return min(ask.level, lowest)
+
+
+def _guess(like: Node, daemons: tuple[tuple[str, int], ...], ask: Ask, holds: int) -> tuple[int, int]:
+    """How many such nodes may be needed where `holds` pods fit already, and how many hold everything by themselves.
+
+    If those do not do, no more of them will.
+    """
+    each, size = _each(like, daemons, ask), ask.slice_size
+    alone = -(-ask.need // (each // size)) if each >= size else ask.need * -(-size // each)
+    return max(1, -(-(ask.need * size - holds) // each)), min(MOST_NODES, alone + ask.leaders)
+
+
+def _each(node: Node, daemons: tuple[tuple[str, int], ...], ask: Ask) -> int:
+    """How many pods such a node holds beside its daemons."""
+    taken, offers = dict(daemons), node.allocatable
+    fits = ((offers.get(name, 0) - taken.get(name, 0)) // amount for name, amount in ask.request.items() if amount > 0)
+    return max(0, min(fits))

@@ -1,0 +1,84 @@
+"""What takes the capacity of some nodes: admitted workloads by their allocations, and bound pods that belong to none of them.
+
+Reads the allocations on one flavor's tree; built once for an explanation, since it walks over all of them.
+Called by flavor_capacity.py and by the search for workloads whose end would help (finishing.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import nsmallest
+
+from admission.engine.explain.explanation import Taker, TakerKind
+from admission.engine.ledger import Ledger
+from admission.engine.topology.allocation.entries import EntryUsage, held
+from admission.engine.topology.tree.level import Bools
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.usage import Vector
+
+TOP = 5
+"""So many takers are named at most."""
+
+
+class Takers:
+    """What stands on the rows of one tree."""
+
+    def __init__(self, ledger: Ledger, tree: Tree) -> None:
+        self._ledger, self._tree = ledger, tree
+        self._workloads: list[tuple[int, str, Vector, int]] = []
+        self._pods: list[tuple[int, str, str, Vector]] = []
+        for key, allocation in ledger.allocations.by_workload.items():
+            for entry in allocation.entries.values():
+                self._workloads += ((row, key, entry.vector, count) for row, count in self._rows(entry))
+        columns = ledger.capacity.columns
+        for key, pod in ledger.allocations.pods.items():
+            row = tree.row_of_node.get(pod.node)
+            if row is not None and key not in ledger.allocations.slot_of:
+                self._pods.append((row, key, pod.node, columns.vector(held(pod))))
+
+    def _rows(self, entry: EntryUsage) -> Iterator[tuple[int, int]]:
+        """(row, pods) of an entry, as far as it stands on this tree."""
+        tree = self._tree
+        if not entry.by_node:
+            row = tree.row_of_host.get(entry.values[-1]) if len(entry.values) == 1 else tree.domain_row(entry.values)
+            if row is not None and (tree.by_node or entry.levels == tree.shape.levels):
+                yield row, entry.count
+            return
+        nodes = dict(entry.assumed)
+        for pod in entry.covered:
+            node = self._ledger.allocations.pods[pod].node
+            nodes[node] = nodes.get(node, 0) + 1
+        for node, count in nodes.items():
+            row = tree.row_of_node.get(node)
+            if row is not None:
+                yield row, count
+
+    def most(self, rows: Bools, resource: str) -> tuple[Taker, ...]:
+        """The workloads and pods that take most of the resource on these rows."""
+        column = self._ledger.capacity.columns.index.get(resource, -1)
+        found = [
+            Taker(TakerKind.WORKLOAD, key, amounts[column])
+            for key, amounts in self.amounts(rows).items()
+            if amounts.get(column)
+        ]
+        found += (
+            Taker(TakerKind.POD, key, amount, node)
+            for row, key, node, vector in self._pods
+            if rows[row] and (amount := dict(vector).get(column, 0)) > 0
+        )
+        return most(found)
+
+    def amounts(self, rows: Bools) -> dict[str, dict[int, int]]:
+        """What each admitted workload takes on these rows, by column."""
+        found: dict[str, dict[int, int]] = {}
+        for row, key, vector, count in self._workloads:
+            if rows[row]:
+                entry = found.setdefault(key, {})
+                for column, amount in vector:
+                    entry[column] = entry.get(column, 0) + amount * count
+        return found
+
+
+def most(takers: Iterable[Taker]) -> tuple[Taker, ...]:
+    """Those with the largest amounts; ties by name."""
+    return tuple(nsmallest(TOP, takers, key=lambda taker: (-taker.amount, taker.name)))

@@ -1,0 +1,40 @@
+"""What is proved of the domains that a workload has, or would get now: the certificate of the same placement, made again.
+
+Nodes and admissions are as they are now, the workload's own pods aside. Where the placement would come out otherwise by now,
+nothing is told. Called by explain.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from admission.engine.explain.apply_changes import leave
+from admission.engine.explain.explanation import Proved
+from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, Workload
+from admission.engine.requests import placement_requests
+
+
+def proofs(ledger: Ledger, workload: Workload, admission: Admission, now: float) -> tuple[Proved, ...]:
+    """By pod set, of those whose domains an exact solver chose."""
+    queue = ledger.quota.spec(workload.cluster_queue)
+    placed = {got.name: got for got in admission.pod_sets if got.assignment is not None}
+    if queue is None or not placed:
+        return ()
+    pod_sets = (replace(p, count=placed[p.name].count) if p.name in placed else p for p in workload.pod_sets)
+    where: list[PodSetFlavors] = []
+    for name, got in placed.items():
+        flavors = sorted({f for f in got.flavors.values() if f in ledger.flavors and ledger.flavors[f].levels})
+        if len(flavors) != 1:
+            return ()
+        where.append(PodSetFlavors(name, {}, {}, topology=flavors[0]))
+    asked = replace(workload, pod_sets=tuple(pod_sets))
+    with ledger.trial():
+        leave(ledger, workload.key)
+        requests = placement_requests(asked, queue, FlavorAssignment(tuple(where), {}), ledger.flavors, now)
+        result = ledger.place(requests) if requests else None
+    if result is None:
+        return ()
+    same = (name for name, got in placed.items() if result.assignments.get(name) == got.assignment)
+    return tuple(Proved(name, result.certificates[name]) for name in same if name in result.certificates)

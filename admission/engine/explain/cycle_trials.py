@@ -1,0 +1,162 @@
+"""Whether a remedy lets the workload in when those before it have had their turn, and what would be enough for all of them.
+
+What lets the workload in on the ledger may let in another one first: it has a higher priority, or waits longer. So each remedy
+is tried again, with the cycle's own order, on a line of all that compete with the workload for its quota and its nodes. One
+that others take is told apart, with their names; where more of the same would do for all, that is named. Called by explain.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from admission.engine.cycle.admission_attempt import AttemptResult
+from admission.engine.cycle.cycle import CycleReport
+from admission.engine.decision import Admit, Decision, Preempt
+from admission.engine.explain.capacity_changes import MOST_NODES
+from admission.engine.explain.changes import AddNodes, Change, Finish, LetEvict, LetReclaim, RaiseQuota, Remedy
+from admission.engine.explain.cycle_decision import DecisionInputs, competitors, played
+from admission.engine.explain.explanation import Taken
+from admission.engine.explain.finishing import UnplacedGroup, finishing
+from admission.engine.explain.quotas import RelatedQueues, asked_of
+from admission.engine.explain.trials import TrialBudget, Trials
+from admission.engine.model import FlavorResource, Workload
+
+ROUNDS = 5
+"""So often quota is raised by what others took of it."""
+
+_ROOM = (Finish, RaiseQuota, AddNodes, LetEvict, LetReclaim)
+"""Changes that others can use as well; all other changes are the workload's own."""
+
+
+class CycleTrials(Trials):
+    """The same questions as those of Trials, answered by a cycle in which the competitors have their turns too.
+
+    `known`: whether these are all of them. Of many only the first are played.
+    """
+
+    def __init__(self, trying: Trials, scene: DecisionInputs, budget: int) -> None:
+        super().__init__(trying.ledger, trying.workload, trying.queue, trying.now, TrialBudget(budget))
+        found, self.known = competitors(trying.ledger, trying.workload, trying.now, scene, max(1, budget // 4))
+        self.competitors: Sequence[Workload] = found
+        self._scene = scene
+
+    def outcome(self, *changes: Change) -> AttemptResult:
+        """What comes of the workload in a whole cycle after the changes."""
+        return AttemptResult(isinstance(self._own(self._cycle(*changes)), Admit))
+
+    def sifted(
+        self, found: Iterable[Remedy], unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues
+    ) -> tuple[list[Remedy], list[Taken]]:
+        """The remedies that hold with all that come first, or those that do for all in their stead; and those that fail."""
+        held: list[Remedy] = []
+        taken: list[Taken] = []
+        for remedy in found:
+            if not self.competitors:
+                held.append(remedy)
+                continue
+            report = self._cycle(*remedy.changes)
+            if report is None:
+                break
+            sure = self.known or not any(isinstance(change, _ROOM) for change in remedy.changes)
+            own = self._own(report)
+            if sure and (holds := self._holds(remedy, own)) is not None:
+                held.append(holds)
+                continue
+            if isinstance(own, Preempt):
+                continue  # nothing else takes it, but the workload would still wait for its victims
+            taken.append(Taken(remedy, self._others(report)))
+            held += self._for_all(remedy, report, unplaced_groups, related) if self.known else ()
+        return held, taken
+
+    @staticmethod
+    def _holds(remedy: Remedy, decision: Decision | None) -> Remedy | None:
+        match remedy.changes:
+            case (LetEvict() as change,) if isinstance(decision, Preempt):
+                return Remedy((replace(change, evicts=tuple(sorted(one.workload for one in decision.victims))),))
+            case _:
+                return remedy if isinstance(decision, Admit) else None
+
+    def _cycle(self, *changes: Change) -> CycleReport | None:
+        """None where the budget is spent."""
+        if self.budget.spent:
+            return None
+        with self.changed(*changes) as workload:
+            report = played(self.ledger, workload, self.now, self._scene, self.competitors)
+        self.budget.left -= 1 + len(report.decisions) // 4
+        return report
+
+    def _own(self, report: CycleReport | None) -> Decision | None:
+        decisions = () if report is None else report.decisions
+        return next((found for found in decisions if found.workload == self.workload.key), None)
+
+    def _others(self, report: CycleReport) -> tuple[str, ...]:
+        """The workloads that start instead, or else those before it."""
+        started = [one.workload for one in report.decisions if isinstance(one, Admit | Preempt)]
+        names = [key for key in started if key != self.workload.key]
+        return tuple(names or [one.key for one in self.competitors])[:5]
+
+    # ---- what does for all
+
+    def _for_all(
+        self, remedy: Remedy, report: CycleReport, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues
+    ) -> Iterator[Remedy]:
+        changes = remedy.changes
+        raises = tuple(change for change in changes if isinstance(change, RaiseQuota))
+        more: Change | None = None
+        if len(raises) == len(changes):
+            yield from self._raised(raises, report)
+        elif len(changes) == 1 and isinstance(changes[0], Finish):
+            more = finishing(self, unplaced_groups, related, sorted(self._asked()))
+        elif len(changes) == 1 and isinstance(changes[0], AddNodes):
+            nodes = changes[0]
+            more = self.least(partial(_number, nodes), 2 * nodes.count, MOST_NODES)
+        if more is not None:
+            yield Remedy((more,))
+
+    def _raised(self, raises: Sequence[RaiseQuota], report: CycleReport) -> Iterator[Remedy]:
+        """By what the others took besides; or by what the workloads before it ask for, where these let none pass."""
+        for _ in range(ROUNDS):
+            used = _usage(one for one in report.decisions if one.workload != self.workload.key) or self._before(raises)
+            more = tuple(
+                replace(one, by=one.by + extra, nominal=one.nominal + extra)
+                for one in raises
+                for extra in (used.get((one.flavor, one.resource), 0),)
+            )
+            again = self._cycle(*more)
+            if again is None:
+                return
+            if isinstance(self._own(again), Admit):
+                yield Remedy(more)
+                return
+            if again.admitted <= report.admitted:
+                return
+            report = again
+
+    def _before(self, raises: Iterable[RaiseQuota]) -> dict[FlavorResource, int]:
+        own = [one for one in self.competitors if one.cluster_queue == self.queue.name]
+        asked = [asked_of(self.queue, group, one) for one in own for group in self.queue.groups]
+        return {(one.flavor, one.resource): sum(each.get(one.resource, 0) for each in asked) for one in raises}
+
+    def _asked(self) -> set[FlavorResource]:
+        """The quotas that the workload may use."""
+        resources = {resource for pod_set in self.workload.pod_sets for resource in pod_set.requests}
+        return {
+            (quotas.flavor, resource)
+            for group in self.queue.groups
+            for quotas in group.flavors
+            for resource in resources & quotas.quotas.keys()
+        }
+
+
+def _usage(decisions: Iterable[Decision]) -> dict[FlavorResource, int]:
+    total: dict[FlavorResource, int] = {}
+    for decision in decisions:
+        for fr, amount in decision.admission.usage().items() if isinstance(decision, Admit) else ():
+            total[fr] = total.get(fr, 0) + amount
+    return total
+
+
+def _number(nodes: AddNodes, count: int) -> AddNodes:
+    return replace(nodes, count=count)

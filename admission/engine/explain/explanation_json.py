@@ -1,0 +1,87 @@
+"""An explanation as plain data for JSON: field names in camelCase, the kind of each change by name.
+
+The keys are the fields of explanation.py and changes.py. They are stable; new ones may be added. Amounts are quantities
+as the API writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from admission.engine.cycle.backfill import moment
+from admission.engine.decision import Certificate
+from admission.engine.explain.changes import (
+    CoverResource,
+    LowerRequest,
+    RaiseQuota,
+    Remedy,
+)
+from admission.engine.explain.explanation import (
+    Explanation,
+    QuotaView,
+    Shortage,
+)
+from admission.engine.explain.wording import headline, remedy_text
+from admission.engine.model import Taint, to_text
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_AMOUNTS = {
+    Shortage: ("asked", "free", "short"),
+    QuotaView: ("asked", "nominal", "available", "most", "short"),
+    LowerRequest: ("asked", "fits"),
+    RaiseQuota: ("by", "nominal"),
+    CoverResource: ("nominal",),
+}
+"""Which fields are amounts of the value's own `resource`; what it holds of takers and users are, too."""
+
+_MOMENTS = ("starts", "start")
+"""Which fields are moments, epoch seconds here; written as RFC 3339."""
+
+
+def to_wire(explanation: Explanation) -> dict[str, Any]:
+    """The explanation with its codes, its line, and the words of each remedy."""
+    found = _record(explanation, None)
+    found["codes"] = [str(code) for code in explanation.codes]
+    found["headline"] = headline(explanation)
+    return found
+
+
+def _record(value: DataclassInstance, resource: str | None) -> dict[str, Any]:
+    resource = getattr(value, "resource", resource)
+    amounts = _AMOUNTS.get(type(value), ("amount", "borrowed"))
+    found: dict[str, Any] = {}
+    for field in fields(value):
+        item = getattr(value, field.name)
+        if field.name == "daemons":
+            found["daemons"] = {name: to_text(name, amount) for name, amount in item}
+        elif field.name in _MOMENTS:
+            found[_camel(field.name)] = None if item is None else moment(item)
+        elif resource is not None and field.name in amounts:
+            found[_camel(field.name)] = to_text(resource, item)
+        else:
+            found[_camel(field.name)] = _plain(item, resource)
+    if isinstance(value, Certificate):
+        found["text"] = value.text
+    if isinstance(value, Remedy):
+        found["changes"] = [{"kind": type(change).__name__, **_record(change, None)} for change in value.changes]
+        found["text"] = remedy_text(value)
+    return found
+
+
+def _plain(item: Any, resource: str | None) -> Any:
+    if isinstance(item, Enum):
+        return str(item)
+    if isinstance(item, Taint):
+        return {"key": item.key, "value": item.value, "effect": item.effect}
+    if isinstance(item, tuple):
+        return [_plain(one, resource) for one in item]
+    return _record(item, resource) if hasattr(item, "__dataclass_fields__") else item
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

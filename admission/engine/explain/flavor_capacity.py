@@ -1,0 +1,159 @@
+"""What each level of a flavor's topology offers to pod sets that are placed together, and what limits its best domain.
+
+Reads the numbers that the placement itself counts (topology/count.py) on the ledger as it stands; decides nothing and
+changes nothing. Called by explain.py for what a placement has refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from admission.engine.decision import Reason
+from admission.engine.explain.capacity_users import Takers
+from admission.engine.explain.explanation import Exclusion, LevelView, Shortage
+from admission.engine.ledger import Ledger
+from admission.engine.model import Node
+from admission.engine.topology.constraints import Ask, Group, build
+from admission.engine.topology.count import Counter, Numbers, count_in, rows_below
+from admission.engine.topology.tree.level import Bools, Ints
+from admission.engine.topology.tree.match import taint_text, untolerated
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.usage import NodeRecord
+
+
+class FlavorCapacity:
+    """One flavor's tree with the workloads and pods on it."""
+
+    def __init__(self, ledger: Ledger, flavor: str, tree: Tree) -> None:
+        self._ledger, self._flavor, self.tree = ledger, flavor, tree
+        self._takers: Takers | None = None
+
+    @classmethod
+    def of(cls, ledger: Ledger, flavor: str) -> FlavorCapacity | None:
+        """None for a flavor without a tree."""
+        tree = ledger.capacity.trees.get(flavor)
+        return None if tree is None or flavor not in ledger.flavors else cls(ledger, flavor, tree)
+
+    @property
+    def takers(self) -> Takers:
+        """The workloads and pods on the tree's rows."""
+        if self._takers is None:
+            self._takers = Takers(self._ledger, self.tree)
+        return self._takers
+
+    def ask(self, group: Group) -> Ask | str:
+        """What the group asks of the tree, or the rule that it breaks."""
+        return build(self.tree, self._ledger.flavors[self._flavor], group, self._ledger.options)
+
+    def levels(self, group: Group) -> tuple[LevelView, ...]:
+        """A view of each level, widest first; none for a request that breaks a rule."""
+        ask = self.ask(group)
+        if isinstance(ask, str):
+            return ()
+        every = Counter(self.tree, ask).levels()
+        return tuple(self._level(ask, level, numbers) for level, numbers in enumerate(every))
+
+    def best(self, ask: Ask, level: int, numbers: Numbers) -> list[int]:
+        """The level's domains by what they hold, best first; ties by name."""
+        domains = self.tree.levels[level]
+        ids, counts = domains.ids(), self.counts(ask, level, numbers)
+        order = np.lexsort((domains.label[ids], -numbers.pod[ids], -counts[ids]))
+        found: list[int] = ids[order].tolist()
+        return found
+
+    def counts(self, ask: Ask, level: int, numbers: Numbers) -> Ints:
+        """Slices by domain where the level has any, else pods; beside the leader where there is one."""
+        if in_slices(ask, level):
+            return numbers.slice_l if ask.leaders else numbers.slice
+        return numbers.pod_l if ask.leaders else numbers.pod
+
+    def _level(self, ask: Ask, level: int, numbers: Numbers) -> LevelView:
+        sliced = in_slices(ask, level)
+        unit, wanted = ("slices", ask.need) if sliced else ("pods", ask.need * ask.slice_size)
+        view = LevelView(self.tree.shape.levels[level], (), 0, wanted, unit, 0, asked=level == ask.level)
+        best = self.best(ask, level, numbers)[:1]
+        if not best:
+            return view
+        counts, slot = self.counts(ask, level, numbers), best[0]
+        fits, rows = int(counts[slot]), rows_below(self.tree, level, [slot])
+        lacking = tuple(self._lacking(ask, rows))
+        shortages = tuple(one for one in lacking if one.free < one.asked)
+        leader = not ask.leaders or (numbers.leader is not None and bool(numbers.leader[slot]))
+        return replace(
+            view,
+            domain=self.tree.levels[level].paths[slot],
+            fits=fits,
+            everywhere=int(counts[self.tree.levels[level].ids()].sum()),
+            shortages=shortages,
+            torn=tuple(one for one in lacking if one.free >= one.asked),
+            exclusions=tuple(self._exclusions(ask, rows)),
+            fragmented=fits < wanted and leader and not shortages,
+            leader=leader,
+        )
+
+    def record(self, name: str) -> NodeRecord:
+        """What is known of one of the tree's nodes."""
+        return self._ledger.capacity.nodes[name]
+
+    def node(self, name: str) -> Node | None:
+        """One of the tree's nodes."""
+        return self.record(name).node
+
+    # ---- what limits a domain
+
+    def usable(self, ask: Ask) -> Bools:
+        """The rows that pass all tests but capacity."""
+        alive = self.tree.rows.alive
+        feasible = self.tree.matcher.feasible(ask.wants, self.tree.rows.size)
+        return alive if feasible is None else alive & feasible
+
+    def _lacking(self, ask: Ask, rows: Bools) -> Iterator[Shortage]:
+        """Each resource that, seen alone, does not let all pods onto the nodes of the domain, each whole on one node."""
+        pods, usable = ask.need * ask.slice_size, rows & self.usable(ask)
+        for resource, amount in sorted(ask.request.items()):
+            if amount <= 0:
+                continue
+            free = np.where(usable, np.clip(self._free(resource), 0, None), 0)
+            holds = int((free // amount).sum())
+            if holds < pods:
+                takers = self.takers.most(usable, resource)
+                yield Shortage(resource, pods * amount, int(free.sum()), holds, (pods - holds) * amount, takers)
+
+    def _free(self, resource: str) -> Ints:
+        column = self.tree.columns.index.get(resource)
+        free = None if column is None else self.tree.free(column)
+        return np.zeros(self.tree.rows.size, dtype=np.int64) if free is None else free
+
+    def _exclusions(self, ask: Ask, rows: Bools) -> Iterator[Exclusion]:
+        excluded = np.flatnonzero(rows & ~self.usable(ask)).tolist()
+        if not excluded:
+            return
+        free = {self.tree.columns.of(name): self._free(name) for name in ask.request}
+        fit = count_in(ask.request, free, self.tree.columns.index, self.tree.rows.size)
+        found: dict[tuple[Reason, str], tuple[int, int]] = {}
+        for row in excluded:
+            why = _why(ask, self.tree.matcher.node(row))
+            nodes, pods = found.get(why, (0, 0))
+            found[why] = (nodes + 1, pods + int(fit[row]))
+        for (code, what), (nodes, pods) in sorted(found.items()):
+            yield Exclusion(code, what, nodes, pods)
+
+
+def in_slices(ask: Ask, level: int) -> bool:
+    """Whether the level is counted in slices."""
+    return ask.slice_size > 1 and level <= ask.slice_level
+
+
+def _why(ask: Ask, node: Node | None) -> tuple[Reason, str]:
+    """The first test that the node fails, in the order of the placement's."""
+    labels = {} if node is None else node.labels
+    taint = untolerated(() if node is None else node.taints, ask.wants.tolerations)
+    if taint is not None:
+        return Reason.UNTOLERATED_TAINT, taint_text(taint)
+    for key, value in ask.wants.selector:
+        if labels.get(key) != value:
+            return Reason.NODE_SELECTOR_MISMATCH, f"{key}={value}"
+    return Reason.NODE_AFFINITY_MISMATCH, ""

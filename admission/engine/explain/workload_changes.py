@@ -1,0 +1,170 @@
+"""What the workload itself could ask for instead, so that it is admitted: the changes that its owner can make.
+
+A level less strict, or one that exists, a little less of one resource, fewer pods, a toleration, no selector. Each function
+gives the changes that were found to admit it; of each kind the least. Called by remedies.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from admission.engine.explain.changes import (
+    Change,
+    DropAffinity,
+    DropSelector,
+    FewerPods,
+    LowerMinimum,
+    LowerRequest,
+    NameLevel,
+    RelaxTopology,
+    SoftenConstraint,
+    Tolerate,
+)
+from admission.engine.explain.trials import Trials
+from admission.engine.flavors.eligible import named_levels
+from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
+from admission.engine.requests import in_force
+from admission.engine.topology.tree.match import untolerated
+
+MOST_TOGETHER = 16
+"""Of more taints and selectors no combination is looked for."""
+
+MOST_POD_SETS = 8
+"""Of workloads with more pod sets only the first ones are looked at one by one."""
+
+
+def relaxed(trying: Trials) -> Iterator[Change]:
+    """For each group of pod sets with a required level: the lowest higher level that does, or the level preferred.
+
+    Where no group alone suffices, those of the same level together.
+    """
+    options = list(_climbs(trying))
+    found = [change for climb in options if (change := trying.first(climb)) is not None]
+    if found or len(options) < 2:
+        yield from found
+        return
+    names = tuple(name for climb in options for name in climb[0].pod_sets)
+    if len({(climb[0].level, climb[0].to) for climb in options}) == 1:
+        together = [RelaxTopology(names, step.level, step.to, step.required) for step in options[0]]
+        if (change := trying.first(together)) is not None:
+            yield change
+
+
+def _climbs(trying: Trials) -> Iterator[list[RelaxTopology]]:
+    groups: dict[str | int, list[PodSet]] = {}
+    for index, pod_set in enumerate(trying.workload.pod_sets):
+        if pod_set.topology is not None and pod_set.topology.required is not None:
+            group = pod_set.topology.group
+            groups.setdefault(index if group is None else group, []).append(pod_set)
+    for members in list(groups.values())[:MOST_POD_SETS]:
+        names = tuple(member.name for member in members)
+        for flavor in _flavors(trying):
+            ask = in_force(members[0], flavor, trying.now - trying.workload.queued).topology
+            if flavor.levels is not None and ask is not None and ask.required in flavor.levels:
+                at = flavor.levels.index(ask.required)
+                climb = [RelaxTopology(names, ask.required, to, True) for to in reversed(flavor.levels[:at])]
+                yield [*climb, RelaxTopology(names, ask.required, ask.required, False)]
+                break
+
+
+def renamed(trying: Trials) -> Iterator[Change]:
+    """For each level that no flavor of the queue has: the levels that exist and would do, the narrowest first."""
+    existing = dict.fromkeys(level for flavor in _flavors(trying) for level in reversed(flavor.levels or ()))
+    asking: dict[str, list[str]] = {}
+    for pod_set in trying.workload.pod_sets:
+        for level in named_levels(pod_set):
+            if level not in existing:
+                asking.setdefault(level, []).append(pod_set.name)
+    for level, names in asking.items():
+        changes = (NameLevel(tuple(names), level, to) for to in existing)
+        yield from (change for change in changes if trying.admits(change))
+
+
+def _flavors(trying: Trials) -> list[Flavor]:
+    known = trying.ledger.flavors
+    return [known[name] for name in trying.queue.flavors if name in known]
+
+
+def softened(trying: Trials) -> Iterator[Change]:
+    """Each hard constraint that alone stands in the way."""
+    for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
+        for constraint in (pod_set.topology or TopologyAsk()).constraints:
+            change = SoftenConstraint(pod_set.name, constraint.level)
+            if constraint.hard and trying.admits(change):
+                yield change
+
+
+def lowered(trying: Trials) -> Iterator[Change]:
+    """For each resource of each pod set: the largest request with which the workload is admitted, all else equal."""
+    for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
+        for resource, asked in sorted(pod_set.requests.items()):
+            change = trying.most(partial(LowerRequest, pod_set.name, resource, asked), 1, asked - 1)
+            if change is not None:
+                yield change
+
+
+def fewer(trying: Trials) -> Iterator[Change]:
+    """For each pod set: the most pods with which the workload is admitted, in whole slices.
+
+    A pod set that may start with fewer pods than it has is offered its minimum already: what is looked for is a lower minimum.
+    """
+    for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
+        slices = (pod_set.topology or TopologyAsk()).slices
+        size = max(1, slices[0].size) if slices else 1
+
+        def fewer_slices(number: int, pod_set: PodSet = pod_set, size: int = size) -> Change:
+            if pod_set.min_count is not None:
+                return LowerMinimum(pod_set.name, pod_set.min_count, number * size)
+            return FewerPods(pod_set.name, pod_set.count, number * size)
+
+        least = pod_set.count if pod_set.min_count is None else min(pod_set.count, pod_set.min_count)
+        change = trying.most(fewer_slices, 1, (least - 1) // size)
+        if change is not None:
+            yield change
+
+
+def tolerating(trying: Trials) -> Iterator[Change]:
+    """Each taint of a flavor or of its nodes that alone stands in the way."""
+    yield from (change for change in _tolerations(trying) if trying.admits(change))
+
+
+def _tolerations(trying: Trials) -> list[Change]:
+    taints = sorted(_taints(trying), key=lambda taint: (taint.key, taint.value, taint.effect))
+    return [Tolerate(taint) for taint in taints]
+
+
+def _taints(trying: Trials) -> set[Taint]:
+    found: set[Taint] = set()
+    for flavor in _flavors(trying):
+        tree = trying.ledger.capacity.trees.get(flavor.name)
+        carried = [flavor.taints, *(() if tree is None else tree.matcher.taints())]
+        for pod_set in trying.workload.pod_sets:
+            tolerations = (*pod_set.tolerations, *flavor.tolerations)
+            each = {taint for taints in carried for taint in taints}
+            found.update(taint for taint in each if untolerated((taint,), tolerations) is not None)
+    return found
+
+
+def unselecting(trying: Trials) -> Iterator[Change]:
+    """Each label of a node selector, and each required node affinity, that alone stands in the way."""
+    yield from (change for change in _selectors(trying) if trying.admits(change))
+
+
+def _selectors(trying: Trials) -> list[Change]:
+    labels = sorted({item for pod_set in trying.workload.pod_sets for item in pod_set.node_selector.items()})
+    found: list[Change] = [DropSelector(key, value) for key, value in labels]
+    asking = (p for p in trying.workload.pod_sets[:MOST_POD_SETS] if p.affinity is not None)
+    return [*found, *(DropAffinity(pod_set.name) for pod_set in asking)]
+
+
+def opened(trying: Trials) -> tuple[Change, ...]:
+    """Taints, selectors and affinities that stand in the way together, where none does alone; none where others do, too."""
+    chosen = (*_tolerations(trying), *_selectors(trying))
+    if not 1 < len(chosen) <= MOST_TOGETHER or not trying.admits(*chosen):
+        return ()
+    for change in chosen:
+        rest = tuple(other for other in chosen if other != change)
+        if trying.admits(*rest):
+            chosen = rest
+    return chosen

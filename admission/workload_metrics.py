@@ -1,0 +1,91 @@
+"""Metrics of workloads' lives: how many reached each stage, and how long each stage took; by ClusterQueue, and by LocalQueue.
+
+Under the names that existing dashboards read. Set by controllers/lifecycle_metrics.py, evictions by controllers/evictor.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from prometheus_client import Counter, Histogram
+
+# 1, 2.5, 5, 10, then doubling: Kueue's buckets, two more where things may take days
+WAIT: Final = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
+_LONG: Final = (*WAIT, 10 * 2**11, 10 * 2**12)
+
+_QUEUE: Final = ("cluster_queue", "priority_class")
+_LOCAL: Final = ("name", "namespace", "priority_class")
+_EVICTION: Final = ("reason", "underlying_cause")
+
+Local = tuple[str, str] | None
+"""Name and namespace of a LocalQueue; None: not asked for."""
+
+
+class Count:
+    """How many, by ClusterQueue (`kueue_...`) and by LocalQueue (`kueue_local_queue_...`).
+
+    `whole` False: that by ClusterQueue is counted elsewhere.
+    """
+
+    def __init__(self, name: str, text: str, *, whole: bool = True) -> None:
+        self._whole = Counter(f"kueue_{name}", text, _QUEUE) if whole else None
+        self._local = Counter(f"kueue_local_queue_{name}", text, _LOCAL)
+
+    def add(self, queue: str, local: Local, priority: str) -> None:
+        """One more."""
+        if self._whole is not None:
+            self._whole.labels(queue, priority).inc()
+        if local is not None:
+            self._local.labels(*local, priority).inc()
+
+
+class Time:
+    """How long it took; otherwise as `Count`."""
+
+    def __init__(self, name: str, text: str, buckets: Sequence[float] = WAIT, *, whole: bool = True) -> None:
+        self._whole = Histogram(f"kueue_{name}", text, _QUEUE, buckets=buckets) if whole else None
+        self._local = Histogram(f"kueue_local_queue_{name}", text, _LOCAL, buckets=buckets)
+
+    def add(self, queue: str, local: Local, priority: str, seconds: float) -> None:
+        """One more."""
+        if self._whole is not None:
+            self._whole.labels(queue, priority).observe(seconds)
+        if local is not None:
+            self._local.labels(*local, priority).observe(seconds)
+
+
+RESERVED = Count("quota_reserved_workloads", "Workloads that got quota.", whole=False)
+RESERVED_WAIT = Time("quota_reserved_wait_time_seconds", "From queueing to the reservation.", whole=False)
+ADMITTED = Count("admitted_workloads", "Workloads admitted.", whole=False)
+ADMITTED_WAIT = Time("admission_wait_time_seconds", "From queueing to the admission.", _LONG)
+CHECKS_WAIT = Time("admission_checks_wait_time_seconds", "From the reservation to the admission.")
+READY_WAIT = Time("ready_wait_time_seconds", "From queueing until all pods were ready.")
+ADMITTED_READY = Time("admitted_until_ready_wait_time_seconds", "From the admission until all pods were ready.")
+FINISHED = Count("finished_workloads", "Workloads that have ended.")
+EXECUTION = Time("execution_time_seconds", "From the admission to the end.", _LONG)
+
+LOCAL_EVICTED = Counter(
+    "kueue_local_queue_evicted_workloads", "Workloads evicted.", (*_LOCAL[:2], *_EVICTION, "priority_class")
+)
+READY_TO_EVICTED = Histogram(
+    "kueue_pods_ready_to_evicted_time_seconds",
+    "From all pods being ready to the eviction.",
+    ("cluster_queue", *_EVICTION),
+    buckets=_LONG,
+)
+EVICTION_LATENCY = Histogram(
+    "kueue_workload_eviction_latency_seconds",
+    "From the eviction until the quota was given back.",
+    ("cluster_queue", "reason"),
+    buckets=WAIT,
+)
+CREATION_LATENCY = Histogram(
+    "kueue_workload_creation_latency_seconds",
+    "From the creation of a job to that of its Workload.",
+    ("job_kind",),
+    buckets=tuple(0.01 * 2**n for n in range(11)),
+)
+COHORT_ADMITTED = Counter(
+    "kueue_cohort_subtree_admitted_workloads", "Workloads admitted below the cohort.", ("cohort", "priority_class")
+)

@@ -1,0 +1,190 @@
+"""The objects of some files, sorted by kind: which of them matter here, under which name, since when.
+
+What has no part in admission, or cannot be told by name or time, is put aside with the reason. Nothing is decoded here and
+nothing taken in: that is builder.py's, which calls this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+from admission.job_kinds import declare
+from admission.world import elastic, pod_units
+from admission.world.documents import Document
+from admission.world.jobs import NotOurs, job_kinds
+from admission.world.objects import KINDS
+from admission.world.sakkara_maps import describes_group
+from admission.world.sets import SET_KINDS
+from admission.world.template_pods import MAKERS, owner
+from admission.world.world import RejectedObject
+from api.errors import InvalidObject
+from api.kube.resources import (
+    CONFIG_MAPS,
+    JOB_KINDS,
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    SIGS_POD_GROUPS,
+    WORKLOADS,
+    Resource,
+)
+from api.meta import object_key, parse_time, rfc3339
+
+GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
+_OTHERS: Final = frozenset((*GROUPS, *MAKERS, *SET_KINDS, WORKLOADS, PODS))
+
+_SILENT: Final = frozenset(("Kustomization",))  # stands beside manifests, and says nothing of a cluster
+_READ: Final = frozenset((*KINDS, *elastic.KINDS))
+
+
+def comers() -> frozenset[Resource]:
+    """The kinds of what can come to a world that is there."""
+    return _OTHERS | job_kinds().keys()
+
+
+class InputObjects:
+    """`faults`: what is wrong with which object, as it is met. `uids`: what made-up UIDs begin with."""
+
+    def __init__(self, faults: list[RejectedObject], uids: str = "") -> None:
+        self._faults, self._uids, self._count = faults, uids, 0
+        self._by_kind: dict[Resource, list[Document]] = {}
+        self._comers = comers()
+        self._names: set[tuple[Resource, str]] = set()
+
+    def sort(self, found: Iterable[Document]) -> None:
+        """Takes these objects. JobKinds come first: they say what other objects are."""
+        found = list(found)
+        for document in found:
+            if document.resource == JOB_KINDS:
+                try:
+                    declare(document.object)
+                except InvalidObject as bad:
+                    self.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
+        self._comers = comers()
+        for document in found:
+            if (
+                document.kind not in _SILENT
+                and document.resource != JOB_KINDS
+                and (text := self._sorted(document)) is not None
+            ):
+                self.fault(document, text)
+
+    def _sorted(self, document: Document) -> str | None:
+        """What is wrong with it."""
+        kind, meta = document.resource, document.object.get("metadata")
+        if kind is None or (kind not in _READ and kind not in self._comers):
+            return _unknown(document)
+        if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
+            return "metadata.name is missing"
+        if kind.namespaced:
+            meta["namespace"] = meta.get("namespace") or "default"
+        meta["name"] = meta.get("name") or f"{meta['generateName']}{self._next()}"
+        try:
+            created(document)
+        except ValueError as bad:
+            return f"metadata.creationTimestamp: {bad}"
+        if kind in self._comers and (kind, document.name) in self._names:
+            return "stands there twice: the first one counts"
+        self._names.add((kind, document.name))
+        self._by_kind.setdefault(kind, []).append(document)
+        return None
+
+    def of(self, kind: Resource) -> list[Document]:
+        """The objects of that kind, in their order."""
+        return self._by_kind.get(kind, [])
+
+    def others(self) -> Iterator[Document]:
+        """What is no job of any kind, and no part of one."""
+        for kind, given in self._by_kind.items():
+            if kind not in self._comers:
+                yield from (one for one in given if kind is not CONFIG_MAPS or not describes_group(one.object))
+
+    def group_maps(self) -> list[Document]:
+        """The ConfigMaps that describe groups."""
+        return [document for document in self.of(CONFIG_MAPS) if describes_group(document.object)]
+
+    def is_there(self, document: Document, kind: str, name: str) -> bool:
+        """Whether an object of that kind and name stands in the document's namespace."""
+        wanted = f"{kind} {object_key(document.object['metadata']['namespace'], name)}"
+        return any(resource.kind == kind and found == wanted for resource, found in self._names)
+
+    def is_part(self, document: Document) -> bool:
+        """Whether something else that is there makes it. Raises NotOurs: it would be dropped without a word."""
+        by = owner(document.object)
+        if by is None:
+            return False
+        if not self.is_there(document, by["kind"], by["name"]):
+            raise NotOurs(f"is part of {by['kind']} {by['name']}, which is not there")
+        return True
+
+    def fault(self, document: Document, message: str) -> None:
+        """The object is not taken."""
+        self._faults.append(RejectedObject(document.where, document.name, message))
+
+    # ---- in place of the API server and of controllers
+
+    def translate(self) -> None:
+        """What elastic quotas stand for, unless it stands in the files itself."""
+        quotas = [(kind, document) for kind in elastic.KINDS for document in self.of(kind)]
+        made, faults = elastic.queues_of(quotas)
+        for document, text in faults:
+            self.fault(document, text)
+        for one in made:
+            given = self._by_kind.setdefault(one[0], [])
+            if not elastic.is_among(one, given):
+                given.append(Document("", one[1]))
+
+    def imply_namespaces(self) -> None:
+        """Namespaces that are used and not described."""
+        named = {document.object["metadata"]["name"] for document in self.of(NAMESPACES)}
+        used = {
+            document.object["metadata"]["namespace"]
+            for kind, given in self._by_kind.items()
+            if kind.namespaced
+            for document in given
+        }
+        for name in sorted(used - named):
+            self._by_kind.setdefault(NAMESPACES, []).append(Document("", {"metadata": {"name": name}}))
+
+    def beginning(self) -> float:
+        """Epoch seconds; see files.py."""
+        told, came = [0.0], []
+        for document in self.of(WORKLOADS):
+            conditions = (document.object.get("status") or {}).get("conditions") or ()
+            with suppress(ValueError):  # named when the Workload is taken
+                told += [moment(condition.get("lastTransitionTime")) for condition in conditions]
+            came.append(created(document))
+        for kind in (*job_kinds(), *MAKERS, *SET_KINDS):
+            came += [created(document) for document in self.of(kind)]
+        came += [created(pod) for pod in self.of(PODS) if not pod_units.is_bound(pod.object)]
+        return max(told) or min((at for at in came if at), default=0.0)
+
+    def identified(self, obj: dict[str, Any], now: float) -> dict[str, Any]:
+        """The object with a UID and a time of creation, in place."""
+        meta = obj["metadata"]
+        meta["uid"] = meta.get("uid") or f"{self._uids}{self._next():08d}"
+        meta["creationTimestamp"] = meta.get("creationTimestamp") or rfc3339(now)
+        return obj
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+
+def created(document: Document) -> float:
+    """When it was made (epoch seconds), 0 where nothing says so. Raises ValueError."""
+    return moment(document.object["metadata"].get("creationTimestamp"))
+
+
+def moment(text: object) -> float:
+    """Epoch seconds; 0 for none. Raises ValueError for what is no time."""
+    return parse_time(str(text)) or 0.0 if text else 0.0
+
+
+def _unknown(document: Document) -> str:
+    version, spoken = document.object.get("apiVersion"), document.spoken
+    if spoken is None or version == spoken:
+        return "not read: a kind that has no part in admission"
+    return f"not read: its apiVersion is {version!r}, only {spoken} is spoken"

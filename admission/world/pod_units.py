@@ -1,0 +1,202 @@
+"""Pods that no node holds yet, as the units in which they are admitted: pods on their own, groups, gangs; to their Workloads.
+
+The webhook's defaults and rules, the projection that the controller watches, and its plan for the unit: of that plan only what
+makes a Workload is taken, and what it says instead of making one. A unit comes when the last of its pods does. Called by
+files.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from admission.controllers.actions import CreateWorkload
+from admission.controllers.jobs.context import JobContext
+from admission.controllers.pods import freequeue
+from admission.controllers.pods.actions import PodGroupPlan
+from admission.controllers.pods.gang import is_gang
+from admission.controllers.pods.gangs import plan_gang
+from admission.controllers.pods.plan import plan
+from admission.controllers.pods.pod_indexes import BY_POD, GROUP, pod_keys, unit_key
+from admission.integrations.pod import QueuedPod, QueuedPodReader
+from admission.integrations.podgroup import PodUnit
+from admission.integrations.registry import KINDS
+from admission.integrations.sets import BY_FRAMEWORK
+from admission.webhook import gangs
+from admission.webhook.gang_pods import GangPod, read_member
+from admission.world.documents import Document
+from admission.world.jobs import NotOurs
+from admission.world.objects import Objects
+from admission.world.template_pods import FOREVER, owner
+from admission.world.workload_facts import group_title
+from api import names
+from api.errors import StowageError
+from api.kube.decode import DECODE_ERRORS, undecodable
+from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, RESOURCE_FLAVORS
+from api.meta import object_key
+from api.workloads import Workload
+
+_OVER: Final = ("Succeeded", "Failed")
+
+
+def is_bound(pod: Mapping[str, Any]) -> bool:
+    """Whether a node holds it: it is counted there, whatever it belongs to."""
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def is_over(pod: Mapping[str, Any]) -> bool:
+    """Whether it has ended."""
+    return (pod.get("status") or {}).get("phase") in _OVER
+
+
+def is_known(pod: Mapping[str, Any]) -> bool:
+    """Whether the webhook has seen it already: what it is given stands in it."""
+    labels, annotations = (pod["metadata"].get(part) or {} for part in ("labels", "annotations"))
+    marked = names.MANAGED_LABEL in labels or names.POD_SUSPENDING_PARENT in annotations
+    return marked and names.ROLE_HASH in annotations
+
+
+def job_of(pod: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Kind and name of the job that it is a part of."""
+    by = owner(pod)
+    return (by["kind"], by["name"]) if by is not None and by.get("kind") in _owners() else None
+
+
+def in_set(pod: Mapping[str, Any]) -> bool:
+    """Whether it is of a set that is admitted by its groups."""
+    return (pod["metadata"].get("annotations") or {}).get(names.POD_SUSPENDING_PARENT) in BY_FRAMEWORK
+
+
+def in_gang(pod: Mapping[str, Any]) -> bool:
+    """Whether it names a gang, so that it waits for that and not with its job."""
+    return gangs.reading(pod, pod["metadata"].get("namespace") or "").gang is not None
+
+
+class NotComposed(StowageError):
+    """A unit that gets no Workload as it is; the text says why."""
+
+
+@dataclass(slots=True)
+class ComposedWorkload:
+    """A Workload that the controller would make, and what people call it. `serving`: its pods run for ever."""
+
+    workload: Workload
+    title: str
+    serving: bool
+
+
+@dataclass(slots=True)
+class UnitPods:
+    """One unit's pods with their documents, in the order of the files."""
+
+    key: str
+    pods: list[QueuedPod] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        kind, _, name = self.key.partition(":")
+        return group_title(name, gang=is_gang(self.pods)) if kind == GROUP else f"Pod {name}"
+
+
+class Units:
+    """The pods of one world, taken in one by one (`add`), then told as units."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects, self._read = objects, QueuedPodReader()
+        self._members: dict[str, UnitPods] = {}
+        self._gangs: dict[str, list[GangPod]] = {}
+
+    def gang_pods(self, key: str) -> Iterable[GangPod]:
+        """Those taken in so far of a gang."""
+        return self._gangs.get(key, ())
+
+    def gangs(self) -> set[str]:
+        """The keys of the gangs and groups that have pods here."""
+        return {key.partition(":")[2] for key in self._members if key.startswith(f"{GROUP}:")}
+
+    def add(self, document: Document) -> None:
+        """Takes in a pod that is as the webhook leaves it. Raises NotOurs, InvalidObject."""
+        data = msgspec.json.encode(document.object)
+        try:
+            pod, member = self._read(data), read_member(data)
+        except DECODE_ERRORS as bad:
+            raise undecodable(PODS.kind, data, bad) from None
+        key = unit_key(pod)
+        if key is None:
+            raise NotOurs(
+                f"names no queue (label {names.QUEUE_NAME_LABEL}) and no gang, so nothing holds it back, and no node holds it"
+            )
+        unit = self._members.setdefault(key, UnitPods(key))
+        if any(other.metadata.name == pod.metadata.name for other in unit.pods):
+            raise NotOurs("another pod of its name is there")
+        unit.pods.append(pod)
+        unit.documents.append(document)
+        if member.gang is not None:
+            self._gangs.setdefault(object_key(member.metadata.namespace, member.gang.name), []).append(member)
+
+    def _free_queue(self, namespace: str, name: str) -> None:
+        """A queue of gangs that name none, as far as it is not there."""
+        view = self._objects.view
+        wanted = (
+            (RESOURCE_FLAVORS, view.flavors.objects, freequeue.flavor(name)),
+            (CLUSTER_QUEUES, view.cluster_queues.objects, freequeue.cluster_queue(name, view.flavors.objects)),
+            (LOCAL_QUEUES, view.local_queues.objects, freequeue.local_queue(namespace, name)),
+        )
+        for kind, there, made in wanted:
+            if made.key not in there:
+                self._objects.add(kind, msgspec.json.encode(made.to_wire()))
+
+    def all(self) -> Iterator[UnitPods]:
+        """The units, in the order of their first pods."""
+        yield from self._members.values()
+
+    def workloads(self, members: UnitPods, now: float) -> list[ComposedWorkload]:
+        """What the controller would make for the unit now; nothing where a Workload stands for it already.
+
+        Raises NotComposed where it makes none, InvalidObject.
+        """
+        unit = PodUnit.of(members.pods)
+        workloads = self._objects.view.workloads.objects
+        if not unit.group and self._controlled(unit.first):
+            return []
+        known = [workloads[key] for key in (members.key.partition(":")[2],) if unit.group and key in workloads]
+        made = self._plan(unit, known, now)
+        created = [action.workload for action in made.actions if isinstance(action, CreateWorkload)]
+        if not created and not known:
+            raise NotComposed(
+                "; ".join(event.message for event in made.events) or made.note or "its pods are not gated"
+            )
+        for each in created:
+            if each.spec.queue_name in freequeue.QUEUES:
+                self._free_queue(unit.namespace, each.spec.queue_name)
+        serving = unit.serving or any(
+            (owner(document.object) or {}).get("kind") in FOREVER for document in members.documents
+        )
+        return [ComposedWorkload(each, self._title(each, members), serving) for each in created]
+
+    def _plan(self, unit: PodUnit, known: list[Workload], now: float) -> PodGroupPlan:
+        surroundings: JobContext = self._objects.surroundings()
+        if not is_gang(unit.pods):
+            return plan(unit, known, surroundings, now)
+        key = object_key(unit.namespace, unit.group)
+        terms = self._objects.terms(key, unit.pods)
+        lates = {pod.key: self._controlled(pod) for pod in unit.pods}
+        return plan_gang(unit, terms, known, lates, surroundings, now)
+
+    def _controlled(self, pod: QueuedPod) -> list[Workload]:
+        """The Workloads that are this pod's own."""
+        return self._objects.view.workloads.by_index(BY_POD, pod.key)
+
+    @staticmethod
+    def _title(workload: Workload, members: UnitPods) -> str:
+        late = next(iter(pod_keys(workload)), None)
+        return members.title if late is None else f"Pod {late}"
+
+
+def _owners() -> set[str]:
+    return {adapter.resource.kind for adapter in KINDS.adapters()}

@@ -1,0 +1,77 @@
+"""What a Workload's status says beyond what the engine takes from it: its name for people, what its admission still lacks.
+
+Called by cluster.py and files.py, for whatever Workloads there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from admission.controllers.checks import named
+from admission.controllers.conditions import UNSCHEDULABLE
+from admission.controllers.node_replacement import failed_nodes
+from admission.controllers.pods.pod_group_status import STARTED
+from admission.controllers.readiness import unready
+from admission.world.world import WorkloadFacts, World
+from api import names
+from api.groups import PodGroup
+from api.meta import find_condition, is_true, parse_time
+from api.workloads import Workload
+
+
+def about(workload: Workload, title: str | None = None, run_for: float | None = None) -> WorkloadFacts:
+    """What the Workload says of itself; its owner's kind and name are what people call it. Raises ValueError for no time."""
+    admitted = find_condition(workload.status.conditions, names.ADMITTED)
+    since = parse_time(admitted.last_transition_time) if admitted and admitted.status == "True" else None
+    limit = workload.spec.maximum_execution_time_seconds
+    return WorkloadFacts(
+        title or _title(workload),
+        run_for if run_for is not None else limit,
+        since,
+        parse_time(workload.metadata.creation_timestamp) or 0.0,
+        workload.metadata.deletion_timestamp is not None,
+        _checks(workload),
+    )
+
+
+def _title(workload: Workload) -> str:
+    meta = workload.metadata
+    owner = next((o for o in meta.owner_references if o.controller), None)
+    if owner is not None:
+        return f"{owner.kind} {meta.namespace}/{owner.name}"
+    if names.IS_GROUP_WORKLOAD in meta.annotations:
+        return group_title(workload.key, gang=names.GANG in meta.annotations)
+    return f"Workload {workload.key}"
+
+
+def group_title(key: str, *, gang: bool) -> str:
+    """Of a group of pods."""
+    return f"{'PodGroup' if gang else 'Pods'} {key}"
+
+
+def _checks(workload: Workload) -> str:
+    states = workload.status.conditions
+    if not is_true(states, names.QUOTA_RESERVED) or is_true(states, names.ADMITTED):
+        return ""
+    return named([check for check in workload.status.admission_checks if check.state != names.CheckState.READY])
+
+
+def take_gangs(world: World, groups: Iterable[PodGroup], told: Iterable[tuple[str, str]]) -> None:
+    """The gangs that have no Workload yet, with what their PodGroup, or their ConfigMap (`told`), says that they lack."""
+    world.gangs.update((key, message) for key, message in told if key not in world.about)
+    for group in groups:
+        said = find_condition(group.status.conditions, STARTED)
+        if group.key not in world.about and said is not None and said.status == "False":
+            world.gangs[group.key] = said.message
+
+
+def take_states(world: World, workloads: Iterable[Workload]) -> None:
+    """The workloads that have lost a node, those whose pods are not ready yet, and those with pods that no node takes."""
+    for workload in workloads:
+        said = find_condition(workload.status.conditions, UNSCHEDULABLE)
+        if said is not None and said.status == "True":
+            world.unbound[workload.key] = said.message
+        if nodes := failed_nodes(workload):
+            world.failed[workload.key] = tuple(nodes)
+        if unready(workload):
+            world.unready.add(workload.key)

@@ -1,0 +1,63 @@
+"""Waiting members of gangs are told why, and not too often. Issue 16, A5."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from admission.controllers.pods.gang_events import AGAIN, BURST, KEPT, PATIENCE, GangMessages
+from admission.integrations.gang import PodGang
+from admission.integrations.pod import QueuedPod
+from tests.admission.controllers.pods.gang_simulation import World
+
+A = PodGang("a", 3)
+KEY = "group:ns/a"
+
+
+def waiting(count: int) -> tuple[float, list[QueuedPod]]:
+    world = World(1)
+    for _ in range(count):
+        world.create(A)
+    return world.now, list(world.pods.values())
+
+
+def told(teller: GangMessages, pods: list[QueuedPod], text: str, now: float) -> list[tuple[str, str]]:
+    events, _ = teller.due(KEY, "a", pods, {pod.key: text for pod in pods}, now)
+    return [(pod.metadata.name, event.message) for pod, event in events]
+
+
+def test_each_member_that_waits_is_told_once_and_anew_when_the_reason_changes() -> None:
+    teller, (start, pods) = GangMessages(), waiting(2)
+    assert told(teller, pods, "2 of 3 pods exist", start) == [], "most gangs start sooner"
+    now = start + PATIENCE
+    assert told(teller, pods, "2 of 3 pods exist", now) == [
+        ("a-1", "gang a waits: 2 of 3 pods exist"),
+        ("a-2", "gang a waits: 2 of 3 pods exist"),
+    ]
+    assert told(teller, pods, "2 of 3 pods exist", now + AGAIN) == []
+    assert told(teller, pods, "no quota", now + AGAIN - 1) == [], "not so soon again"
+    assert len(told(teller, pods, "no quota", now + AGAIN)) == 2
+    assert len(told(teller, pods, "no quota", now + AGAIN + KEPT)) == 2, "the API server forgets events"
+
+
+def test_who_does_not_wait_is_told_nothing() -> None:
+    teller, (start, pods) = GangMessages(), waiting(2)
+    running = replace(pods[0], gated=False)
+    assert told(teller, [running, pods[1]], "2 of 3 pods exist", start + PATIENCE) == [
+        ("a-2", "gang a waits: 2 of 3 pods exist")
+    ]
+    assert told(teller, pods, "", start + PATIENCE) == []
+
+
+def test_a_large_gang_is_told_bit_by_bit_until_everybody_knows() -> None:
+    teller, (now, pods) = GangMessages(), waiting(400)
+    now += PATIENCE
+    found: list[str] = []
+    looks = 0
+    while len(found) < len(pods):
+        reasons = {pod.key: "no quota" for pod in pods}
+        events, again = teller.due(KEY, "a", pods, reasons, now)
+        assert len(events) <= BURST
+        found += [pod.metadata.name for pod, _ in events]
+        now, looks = now + (again or 0.0), looks + 1
+    assert len(found) == len(set(found)) == 400
+    assert looks > 3

@@ -1,0 +1,226 @@
+"""Ranks and placement: each pod once, valid JSON, the same whatever the order, and a seat goes over to its successor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.controllers.sakkara.output_ranks import (
+    Path,
+    PlacedPod,
+    RankAssignment,
+    by_distance,
+    distance,
+    master_of,
+    placement_text,
+    rank_text,
+    read_placement,
+    read_seats,
+    seated,
+)
+
+
+def at(pod: str, *path: str) -> PlacedPod:
+    return PlacedPod(pod, path)
+
+
+def ranks(seats: Sequence[RankAssignment]) -> list[tuple[str, int]]:
+    return [(seat.pod, seat.rank) for seat in seats]
+
+
+@st.composite
+def groups(draw: st.DrawFn, least: int = 1) -> list[PlacedPod]:
+    """Placed pods of one tree of any depth."""
+    depth = draw(st.integers(1, 4))
+    path = st.lists(st.sampled_from(["a", "b", "c"]), min_size=depth, max_size=depth).map(tuple)
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=least, max_size=12))
+    return [PlacedPod(name, draw(path)) for name in names]
+
+
+NAMES = [f"{role}-{n}" for role in ("w", "master", "z") for n in range(8)]
+
+
+# ---- ranks
+
+
+@pytest.mark.parametrize(
+    ("pods", "master"),
+    [
+        pytest.param(["w-1", "w-0"], "w-0", id="none says so: the first by name"),
+        pytest.param(["a-0", "job-master-0", "b"], "job-master-0", id="the one with master in its name"),
+        pytest.param(["x-master-1", "x-master-0", "a"], "x-master-0", id="of two masters the first by name"),
+    ],
+)
+def test_who_is_master(pods: list[str], master: str) -> None:
+    assert master_of(pods) == master
+    assert master_of(reversed(pods)) == master
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "edges"),
+    [
+        (("r0", "n0"), ("r0", "n0"), 2),
+        (("r0", "n0"), ("r0", "n1"), 4),
+        (("r0", "n0"), ("r1", "n0"), 6),
+        (("n0",), ("n1",), 4),
+    ],
+)
+def test_distance_counts_edges_between_the_pods(one: Path, other: Path, edges: int) -> None:
+    assert distance(one, other) == distance(other, one) == edges
+
+
+def test_ranks_grow_with_the_distance_from_the_master_then_by_path_then_by_name() -> None:
+    pods = [
+        at("a-far", "r0", "n0"),
+        at("b-rack", "r1", "n1"),
+        at("z-same", "r1", "n2"),
+        at("a-same", "r1", "n2"),
+        at("master", "r1", "n2"),
+        at("c-rack", "r1", "n0"),
+        at("b-far", "r2", "n9"),
+    ]
+    wanted = ["master", "a-same", "z-same", "c-rack", "b-rack", "a-far", "b-far"]
+    assert ranks(seated((), pods, 7)) == [(name, rank) for rank, name in enumerate(wanted)]
+
+
+def test_no_rank_before_all_are_placed() -> None:
+    known = [at("p-0", "r0", "n0"), at("p-1", "r0", "n1")]
+    assert seated((), known, 3) == ()
+    assert seated((), [*known, at("p-2")], 3) == ()
+    assert seated((), [*known, at("p-2", "r0", "")], 3) == ()
+    assert len(seated((), [*known, at("p-2", "r0", "n0")], 3)) == 3
+
+
+@given(groups(), st.randoms())
+def test_ranks_are_a_permutation_ordered_by_distance_and_do_not_depend_on_the_order(
+    pods: list[PlacedPod], dice: Any
+) -> None:
+    seats = seated((), pods, len(pods))
+    assert sorted(seat.rank for seat in seats) == list(range(len(pods)))
+    assert {seat.pod for seat in seats} == {pod.pod for pod in pods}
+    by_name = {pod.pod: pod.path for pod in pods}
+    first = seats[0]
+    assert first.pod == master_of(by_name)
+    far = [distance(first.path, seat.path) for seat in seats[1:]]
+    assert far == sorted(far)
+    shuffled = list(pods)
+    dice.shuffle(shuffled)
+    assert seated((), shuffled, len(pods)) == seats
+
+
+@given(groups())
+def test_ranking_the_ranked_again_changes_nothing(pods: list[PlacedPod]) -> None:
+    seats = seated((), pods, len(pods))
+    assert seated(seats, pods, len(pods)) == seats
+    assert seated(seats, [], len(pods)) == seats, "a seat is kept for who comes in the place of the pod"
+
+
+# ---- successors
+
+
+@given(groups(least=2), st.data())
+def test_successors_sent_to_the_same_domains_take_the_same_ranks(pods: list[PlacedPod], data: st.DataObject) -> None:
+    seats = seated((), pods, len(pods))
+    gone = data.draw(st.sets(st.sampled_from(sorted(pod.pod for pod in pods)), min_size=1))
+    left = [pod for pod in pods if pod.pod not in gone]
+    heirs = [PlacedPod(f"heir-{n}", pod.path) for n, pod in enumerate(pod for pod in pods if pod.pod in gone)]
+    after = seated(seats, data.draw(st.permutations([*left, *heirs])), len(pods))
+    assert [seat.rank for seat in after] == list(range(len(pods)))
+    assert [(seat.path, seat.rank) for seat in after] == [(seat.path, seat.rank) for seat in seats]
+    stayed = {pod.pod for pod in left}
+    assert [seat for seat in after if seat.pod in stayed] == [seat for seat in seats if seat.pod in stayed]
+    assert {seat.pod for seat in after} == stayed | {heir.pod for heir in heirs}
+    assert sum(seat.taken for seat in after) == len(heirs)
+
+
+@given(groups(least=2), st.data())
+def test_successors_that_come_one_by_one_end_up_where_they_would_together(
+    pods: list[PlacedPod], data: st.DataObject
+) -> None:
+    """A process that is killed between two of them reads its own text back and goes on."""
+    seats = seated((), pods, len(pods))
+    gone = data.draw(st.lists(st.sampled_from(pods), min_size=1, unique_by=lambda pod: pod.pod))
+    here = [pod for pod in pods if pod not in gone]
+    for n, pod in enumerate(gone):
+        here.append(PlacedPod(f"heir-{n}", pod.path))
+        seats = seated(seats, here, len(pods))
+        taken = {seat.rank: seat.taken for seat in seats}
+        paths = {seat.pod: seat.path for seat in seats}
+        assert read_seats(rank_text(seats), placement_text(paths), taken) == seats
+    assert [seat.rank for seat in seats] == list(range(len(pods)))
+    assert {seat.pod for seat in seats} == {pod.pod for pod in here}
+
+
+def test_a_successor_on_another_node_takes_the_nearest_free_seat() -> None:
+    pods = [at("p-0", "r0", "n0"), at("p-1", "r0", "n1"), at("p-2", "r1", "n2"), at("p-3", "r1", "n3")]
+    seats = seated((), pods, 4)
+    assert ranks(seats) == [("p-0", 0), ("p-1", 1), ("p-2", 2), ("p-3", 3)]
+    after = seated(seats, [pods[0], pods[2], at("x", "r1", "n9"), at("y", "r0", "n0")], 4)
+    assert ranks(after) == [("p-0", 0), ("y", 1), ("p-2", 2), ("x", 3)]
+    assert after[3].path == ("r1", "n9")
+
+
+def test_a_pod_that_is_sent_but_whose_node_is_not_known_waits_for_its_seat() -> None:
+    pods = [at("p-0", "r0", "n0"), at("p-1", "r0", "n1")]
+    seats = seated((), pods, 2)
+    assert seated(seats, [pods[0], at("x", "r0", "")], 2) == seats
+
+
+def test_more_pods_than_there_were_get_the_next_ranks() -> None:
+    pods = [at("p-0", "r0", "n0"), at("p-1", "r0", "n1")]
+    seats = seated((), pods, 2)
+    after = seated(seats, [*pods, at("z", "r1", "n2"), at("y", "r0", "n0")], 2)
+    assert ranks(after) == [("p-0", 0), ("p-1", 1), ("y", 2), ("z", 3)]
+
+
+# ---- as text
+
+
+@given(groups(), st.randoms())
+def test_the_placement_is_json_that_names_each_pod_once_whatever_the_order(pods: list[PlacedPod], dice: Any) -> None:
+    paths = {pod.pod: pod.path for pod in pods}
+    text = placement_text(paths)
+    assert list(json.loads(text)) == ["root"]
+    assert dict(read_placement(text)) == paths
+    assert len(list(read_placement(text))) == len(pods)
+    shuffled = list(paths.items())
+    dice.shuffle(shuffled)
+    assert placement_text(dict(shuffled)) == text
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.lists(st.sampled_from(["a", "b", ""]), max_size=3).map(tuple)))
+def test_trees_whose_nodes_bear_the_names_of_domains_still_name_each_pod_once(paths: dict[str, Path]) -> None:
+    found = [pod for pod, _ in read_placement(placement_text(paths))]
+    assert sorted(found) == sorted(pod for pod, path in paths.items() if path)
+
+
+def test_the_forms_of_the_texts() -> None:
+    paths = {"pod-4": ("rack-0", "node-0"), "pod-0": ("rack-0", "node-0"), "pod-1": ()}
+    assert placement_text(paths) == '{"root": {"rack-0": {"node-0": ["pod-0", "pod-4"]}}}'
+    assert rank_text([RankAssignment(0, "pod-0", ()), RankAssignment(1, "pod-4", ())]) == '[["pod-0", 0], ["pod-4", 1]]'
+    assert placement_text({"p": ("rack-0", "")}) == '{"root": {"rack-0": {"": ["p"]}}}'
+
+
+@pytest.mark.parametrize(
+    "rank",
+    [None, "", "{", "7", '["a"]', '[["a", "x"]]', '[["a", 0], ["a", 1]]', '[["a", 0], ["b", 0]]', '{"a": 1}'],
+)
+def test_ranks_that_somebody_spoilt_count_as_none(rank: str | None) -> None:
+    assert read_seats(rank, '{"root": {}}', {}) == ()
+
+
+@pytest.mark.parametrize("placement", [None, "", "{", "[]", '{"root": 3}', '{"top": {"n": ["a"]}}', "null"])
+def test_a_placement_that_somebody_spoilt_tells_no_path(placement: str | None) -> None:
+    assert list(read_placement(placement)) == []
+    assert read_seats('[["a", 0]]', placement, {}) == (RankAssignment(0, "a", ()),)
+
+
+@given(groups(), st.sampled_from(NAMES))
+def test_by_distance_keeps_all(pods: list[PlacedPod], name: str) -> None:
+    master = PlacedPod(name, pods[0].path)
+    assert sorted(by_distance(pods, master), key=lambda p: p.pod) == sorted(pods, key=lambda p: p.pod)

@@ -1,0 +1,211 @@
+"""The explanation in a waiting Workload's status: after some patience, from the engine's own value, written once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from admission.controllers import conditions
+from admission.controllers.cluster_view import Views
+from admission.controllers.explainer import Explainer, ExplanationLimits, code_of
+from admission.controllers.wait_reasons import WaitReason, WaitReporter
+from admission.engine.explain.explain import explain
+from admission.engine.explain.explanation import Explanation
+from admission.engine.explain.wording import NEVER, headline
+from api.errors import NotLeader
+from api.kube.client import Kube
+from api.kube.events import EventRecorder
+from api.kube.informer import Informer
+from api.kube.resources import EVENTS, WORKLOADS
+from api.meta import Condition, find_condition
+from api.workloads import Admission, Workload, WorkloadStatus
+from tests.admission.controllers.installed_server import installed, small_workload
+from tests.admission.engine.builders import Cluster
+from tests.admission.engine.explain import waiting_cases
+from tests.admission.engine.explain.situations import W, full_racks, rack_too_small
+from tests.scenarios.site import eventually, never
+
+
+@dataclass
+class _Views:
+    """The part of the views that is looked through."""
+
+    workloads: Informer[Workload]
+
+
+@dataclass
+class World:
+    """An API server with the Workload `ns/w`, its cluster as the engine sees it, and the reporter with its explainer."""
+
+    kube: Kube
+    cluster: Cluster
+    reporter: WaitReporter
+
+    async def condition(self) -> Condition | None:
+        """The explanation in the API server's copy."""
+        found = await self.kube.get(WORKLOADS, "w", "ns", decode=Workload)
+        return find_condition(found.status.conditions, conditions.EXPLANATION)
+
+    async def version(self) -> str | None:
+        """The resource version."""
+        found = await self.kube.get(WORKLOADS, "w", "ns", decode=Workload)
+        return found.metadata.resource_version
+
+    async def told(self) -> list[str]:
+        """The messages of the events of that reason."""
+        return [e["message"] for e in (await self.kube.list(EVENTS, "ns")).items if e["reason"] == "Explanation"]
+
+
+@contextlib.asynccontextmanager
+async def world(
+    folder: Path,
+    cluster: Cluster,
+    patience: ExplanationLimits,
+    scene: waiting_cases.Made | None = None,
+    fence: Callable[[], None] = lambda: None,
+) -> AsyncIterator[World]:
+    """Everything at work; `scene`: at its moment, under its rules; `fence`: asked before an explanation is written."""
+    moment = scene or waiting_cases.Made(cluster, time.time())
+    async with installed(folder) as kube, contextlib.AsyncExitStack() as stack:
+        await kube.create(WORKLOADS, small_workload("w"))
+        views = cast("Views", _Views(Informer(kube, WORKLOADS, Workload)))
+        recorder = EventRecorder(kube, "test")
+        explainer = Explainer(
+            kube.fenced(fence),
+            views,
+            cluster.ledger,
+            cluster.queues,
+            recorder,
+            patience,
+            lambda: moment.now,
+            sharing=moment.sharing,
+            startable=lambda: moment.startable,
+        )
+        reporter = WaitReporter(kube, views, recorder, period=0.0, explainer=explainer)
+        runs = (views.workloads.run, recorder.run, reporter.reconciler.run, explainer.reconciler.run)
+        for run in runs:
+            task = asyncio.create_task(run())
+            stack.callback(task.cancel)
+        await views.workloads.synced(60)
+        yield World(kube, cluster, reporter)
+
+
+async def test_status_and_event_say_what_the_explanation_says_and_only_once(tmp_path: Path) -> None:
+    cluster = full_racks()
+    pending = cluster.queues.workload(W)
+    assert pending is not None
+    found = explain(cluster.ledger, pending, 0.0)
+    async with world(tmp_path, cluster, ExplanationLimits(first=0.0)) as here:
+        wait = WaitReason(found.reason, found.message, {})
+        here.reporter.waits(W, wait)
+        said = await eventually("the explanation", here.condition)
+        assert (said.reason, said.message) == (found.reason, headline(found))
+        assert await eventually("the event", here.told) == [headline(found)]
+        await eventually("the reason", lambda: _reason_written(here, found.message))
+        before = await here.version()
+
+        async def told_again() -> bool:
+            here.reporter.waits(W, wait)
+            return await here.version() != before
+
+        await never("written again", told_again, seconds=0.3)
+
+
+async def _reason_written(here: World, message: str) -> bool:
+    found = await here.kube.get(WORKLOADS, "w", "ns", decode=Workload)
+    return any(condition.message == message for condition in found.status.conditions)
+
+
+async def test_it_rests_also_after_what_it_could_not_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without its Lease a controller that explained on and on kept the loop from taking the Lease again.
+    tries: list[tuple[float, float]] = []
+
+    def timed(*given: Any, **named: Any) -> Explanation:
+        began = time.perf_counter()
+        found = explain(*given, **named)
+        tries.append((began, time.perf_counter()))
+        return found
+
+    def fence() -> None:
+        raise NotLeader("the lease is lost")
+
+    rest = 200.0
+    monkeypatch.setattr("admission.controllers.explainer._REST", rest)
+    monkeypatch.setattr("admission.controllers.explainer.explain", timed)
+    async with world(tmp_path, full_racks(), ExplanationLimits(first=0.0), fence=fence) as here:
+        here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
+
+        async def again() -> bool:
+            return len(tries) > 1
+
+        await eventually("a second try", again)
+    (began, ended), (next_, _) = tries[:2]
+    assert next_ - ended > rest * (ended - began)
+
+
+async def test_that_it_cannot_run_comes_with_the_reason_before_any_explanation(tmp_path: Path) -> None:
+    async with world(tmp_path, rack_too_small(), ExplanationLimits(first=3600.0)) as here:
+        here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}, never=True))
+        said = await eventually("the verdict", here.condition)
+        assert (said.reason, said.message) == ("CannotRun", NEVER)
+
+        async def told() -> list[str]:
+            return [e["message"] for e in (await here.kube.list(EVENTS, "ns")).items]
+
+        events = await eventually("the event", lambda: _some(told))
+        assert events == [f"no rack; {NEVER}"]
+
+
+async def _some(told: Any) -> list[str] | None:
+    return await told() or None
+
+
+async def test_who_is_admitted_before_its_turn_is_not_explained(tmp_path: Path) -> None:
+    cluster = full_racks()
+    async with world(tmp_path, cluster, ExplanationLimits(first=0.2)) as here:
+        here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
+        cluster.queues.remove(W)
+        await eventually("the reason", lambda: _reason_written(here, "no rack"))
+
+        async def explained() -> bool:
+            return await here.condition() is not None
+
+        await never("explained", explained, seconds=0.5)
+
+
+def test_it_is_gone_once_quota_is_reserved() -> None:
+    waiting = conditions.explained(WorkloadStatus(), "CannotRun", "because", 1.0)
+    assert find_condition(waiting.conditions, conditions.EXPLANATION) is not None
+    admitted = conditions.reserved(waiting, Admission(cluster_queue="q"), 2.0)
+    assert find_condition(admitted.conditions, conditions.EXPLANATION) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        waiting_cases.evicting,
+        waiting_cases.behind_a_reservation,
+        waiting_cases.head_of_a_backfilled_queue,
+        waiting_cases.gang_group,
+        waiting_cases.pods_not_ready,
+        waiting_cases.borrowing_limit,
+        waiting_cases.fair_share,
+    ],
+    ids=lambda make: make.__name__,
+)
+async def test_status_and_events_say_of_every_claim_what_the_command_says(make: Any, tmp_path: Path) -> None:
+    made = make()
+    told = explain(made.cluster.ledger, made.workload, made.now, scene=made.scene)
+    async with world(tmp_path, made.cluster, ExplanationLimits(first=0.0), made) as here:
+        here.reporter.waits(W, WaitReason(told.reason, told.message, {}))
+        said = await eventually("the explanation", here.condition)
+        assert (said.reason, said.message) == (code_of(told), headline(told))
+        assert await eventually("the event", here.told) == [headline(told)]
+        await eventually("the reason", lambda: _reason_written(here, told.message))

@@ -1,0 +1,107 @@
+"""What the controller keeps of pods and nodes, and what it says of those it cannot count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.controllers.projection import NodeReader, PodReader
+from admission.engine import convert
+from admission.engine.model import BoundPod
+from api.errors import InvalidObject
+from api.kube.decode import DECODE_ERRORS, identity, undecodable
+from api.pods import Node, Taint
+from tests.builders import pod_template
+
+
+def wire(name: str = "p", *, node: str = "n", phase: str = "Running", cpu: str = "1") -> bytes:
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "ns",
+        "uid": f"uid-{name}",
+        "resourceVersion": "7",
+        "annotations": {"kueue.x-k8s.io/workload": "w"},
+        "labels": {"kueue.x-k8s.io/podset": "main"},
+    }
+    spec = {**pod_template(cpu)["spec"], "nodeName": node}
+    return msgspec.json.encode({"metadata": metadata, "spec": spec, "status": {"phase": phase}})
+
+
+def test_a_bound_pod_is_kept_as_the_engine_takes_it() -> None:
+    kept = PodReader()(wire())
+    assert kept.bound == BoundPod("ns/p", "n", {"cpu": 1000}, "ns/w", "main")
+    assert (identity(kept).key, identity(kept).uid, identity(kept).resource_version) == ("ns/p", "uid-p", "7")
+
+
+@pytest.mark.parametrize("given", [wire(node=""), wire(phase="Succeeded")], ids=["unbound", "done"])
+def test_of_a_pod_that_holds_no_node_only_the_name_is_kept(given: bytes) -> None:
+    assert PodReader()(given).bound is None
+
+
+def test_pods_of_one_shape_share_it() -> None:
+    read = PodReader()
+    one, other, larger = (read(given).bound for given in (wire("a"), wire("b"), wire("c", cpu="2")))
+    assert one is not None
+    assert other is not None
+    assert one.requests is other.requests
+    assert larger is not None
+    assert larger.requests == {"cpu": 2000}
+
+
+def test_a_pod_that_cannot_be_counted_is_left_out_by_name_and_field() -> None:
+    given = wire(cpu="much")
+    with pytest.raises(InvalidObject) as caught:
+        PodReader()(given)
+    assert isinstance(caught.value, DECODE_ERRORS)
+    assert str(undecodable("Pod", given, caught.value)).startswith("Pod ns/p: spec: requests[cpu]: 'much'")
+
+
+# ---- nodes: issue 16, F6
+
+
+def node(name: str = "n", *, cpu: str = "4", taints: list[dict[str, str]] | None = None) -> bytes:
+    conditions = [
+        {"type": "DiskPressure", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T00:00:00Z"},
+    ]
+    metadata = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "resourceVersion": "7",
+        "labels": {"kubernetes.io/hostname": name, "rack": "r1"},
+        "annotations": {"big": "x" * 1000},
+        "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}],
+    }
+    status = {"allocatable": {"cpu": cpu, "pods": "110"}, "conditions": conditions, "images": [{"names": ["i"]}]}
+    return msgspec.json.encode({"metadata": metadata, "spec": {"taints": taints or []}, "status": status})
+
+
+def test_the_engine_takes_a_node_as_if_it_were_kept_whole() -> None:
+    given = node(taints=[{"key": "k", "effect": "NoSchedule"}])
+    kept, whole = NodeReader()(given), msgspec.json.decode(given, type=Node)
+    assert convert.node(kept) == convert.node(whole)
+    assert convert.node(kept).allocatable == {"cpu": 4000, "pods": 110}
+    assert kept.spec.taints == (Taint(key="k", effect="NoSchedule"),)
+    assert identity(kept) == identity(whole)
+
+
+def test_of_a_node_nothing_is_kept_that_nobody_reads_but_since_when_it_is_ready() -> None:
+    kept = NodeReader()(node())
+    assert kept.metadata.annotations == {}
+    assert [(c.type, c.last_transition_time) for c in kept.status.conditions] == [("Ready", "2026-01-02T00:00:00Z")]
+
+
+def test_nodes_of_one_kind_share_what_they_offer() -> None:
+    read = NodeReader()
+    one, other, larger = (read(given) for given in (node("a"), node("b"), node("c", cpu="8")))
+    assert one.status.allocatable is other.status.allocatable
+    assert convert.node(one).allocatable is convert.node(other).allocatable
+    assert convert.node(larger).allocatable["cpu"] == 8000
+    assert (one.metadata.labels["kubernetes.io/hostname"], other.metadata.labels["rack"]) == ("a", "r1")
+
+
+def test_a_node_that_offers_what_is_no_quantity_is_named() -> None:
+    with pytest.raises(InvalidObject, match=r"Node n: status\.allocatable\[cpu\]"):
+        convert.node(NodeReader()(node(cpu="much")))
