@@ -13,7 +13,7 @@ WORKERS ?= 4
 # tests/conftest.py says what a worker takes
 PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=10
 
-.PHONY: kinds demo test test-fast test-long check format controlplane e2e bench image lock crds reference docs clean
+.PHONY: kinds demo test test-fast test-long check format controlplane e2e e2e-kinds bench image lock crds reference docs clean
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it anew.
@@ -56,7 +56,11 @@ controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (
 	@$(BIN)/python -m hack.controlplane build --lws
 
 e2e: controlplane         ## the scenarios on the real control plane
-	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q --durations=10 -m "e2e and not long"
+	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q --durations=10 -m "e2e and not long and not kinds"
+
+e2e-kinds: controlplane   ## each kind of job with its real operator; builds these the first time (up to an hour)
+	@$(BIN)/python -m hack.controlplane build --operators
+	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q --durations=10 -m kinds tests/e2e/kinds
 
 bench: $(STAMP)           ## prints figures; nothing here passes or fails
 	@$(BIN)/python -m tests.bench

@@ -2,10 +2,10 @@
 
 etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok (plays nodes and kubelets), the JobSet controller
 and kubectl are built from the sources that go.mod and go.sum pin, once per machine, into a cache folder; the LeaderWorkerSet
-controller from leaderworkerset/go.mod the first time that a cluster asks for it. Linux only (the servers die with their
-parent by prctl).
+controller from leaderworkerset/go.mod, and the operators of job kinds from operators/*/go.mod, the first time that a cluster
+asks for them. Linux only (the servers die with their parent by prctl).
 
-    python -m hack.controlplane build [--lws]              build if need be (5 to 15 minutes each), print the folder
+    python -m hack.controlplane build [--lws] [--operators]  build if need be (5 to 15 minutes each), print the folder
     python -m hack.controlplane up   [--jobset] [--lws] [--dir D]  start, print the KUBECONFIG line, return
     python -m hack.controlplane ps   [--dir D]             memory of each server, start times
     python -m hack.controlplane down [--dir D]             stop what `up` started
@@ -25,6 +25,6 @@ fails with `stowage.test/exit-code: "3"`). A node labelled `stowage.test/node-do
 nodes.fail_node and nodes.heal_node.
 
 Modules: toolchain (which Go), build (the cache), manifests (what the modules of JobSet and LeaderWorkerSet ship), pki,
-kubeconfig, options, flags (argv of every server), processes, api (small blocking client), nodes, jobset, lws, cluster (ties
-them together), fixtures (pytest), __main__ (the commands).
+kubeconfig, options, flags (argv of every server), processes, api (small blocking client), nodes, jobset, lws, operators (of
+job kinds), cluster (ties them together), fixtures (pytest), __main__ (the commands).
 """

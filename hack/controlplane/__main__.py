@@ -20,6 +20,7 @@ from hack.controlplane import build, processes
 from hack.controlplane.cluster import STATE, ControlPlane
 from hack.controlplane.errors import ControlPlaneError
 from hack.controlplane.lws import RECIPE
+from hack.controlplane.operators import OPERATORS
 from hack.controlplane.options import STAGES, ClusterOptions
 
 
@@ -52,11 +53,14 @@ Command = Annotated[list[str], typer.Argument(help="What to run, after --.")]
 @app.command("build")
 def build_command(
     lws: Annotated[bool, typer.Option(help="Build the LeaderWorkerSet controller as well.")] = False,
+    operators: Annotated[bool, typer.Option(help="Build the operators of all job kinds as well.")] = False,
 ) -> None:
     """Build the programs if they are missing; print their folder."""
     typer.echo(build.ensure().folder)
     if lws:
         typer.echo(build.ensure(recipe=RECIPE).folder)
+    for operator in OPERATORS.values() if operators else ():
+        typer.echo(build.ensure(recipe=operator.recipe).folder)
 
 
 @app.command()

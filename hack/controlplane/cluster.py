@@ -17,6 +17,8 @@ from hack.controlplane import build, flags, jobset, kubeconfig, lws, nodes, opti
 from hack.controlplane.api import Api, Object
 from hack.controlplane.build import Tools
 from hack.controlplane.errors import ControlPlaneError
+from hack.controlplane.jobset import establish
+from hack.controlplane.operators import CRDS, OPERATORS
 from hack.controlplane.options import ClusterOptions, ClusterPaths
 from hack.controlplane.pki import Authority
 
@@ -139,7 +141,7 @@ class ControlPlane:
         for name in ("controller-manager", "scheduler"):
             pair = self.authority.serving(name, f"system:kube-{name}")
             self._write_kubeconfig(name, kubeconfig.certificate_user(pair))
-        for name in ("kwok", "jobset", "lws"):
+        for name in ("kwok", "jobset", "lws", *self.options.operators):
             self._write_kubeconfig(
                 name, kubeconfig.certificate_user(self.authority.client(f"{name}-client", name, _MASTERS))
             )
@@ -168,6 +170,8 @@ class ControlPlane:
             self._start_jobset(tools)
         if self.options.lws:
             self._start_lws()
+        for name in self.options.operators:
+            self._start_operator(name)
         if self.options.controller_manager:
             self._ready("controller-manager", f"https://127.0.0.1:{ports.controller_manager}/healthz")
         if self.options.scheduler:
@@ -180,6 +184,8 @@ class ControlPlane:
         if self.options.lws:
             self._ready("lws", f"http://127.0.0.1:{ports.lws_health}/readyz")
             lws.probe(self.api)
+        for name in self.options.operators:
+            self._ready(name, OPERATORS[name].health(self.site.operators[name]))
         self._note("total")
 
     def _start_jobset(self, tools: Tools) -> None:
@@ -192,6 +198,21 @@ class ControlPlane:
         lws.prepare(self.api, self.site, self.authority, tools)
         self._start_program("lws", tools.program(lws.PROGRAM), flags.lws)
         lws.register(self.api, self.site, self.authority.certificate.read_bytes(), tools)
+
+    def _start_operator(self, name: str) -> None:
+        operator, ports = OPERATORS[name], self.site.operators[name]
+        tools = build.ensure(recipe=operator.recipe)
+        for crd in tools.objects(CRDS):
+            establish(self.api, crd)
+        (self.folder / name).mkdir(exist_ok=True)
+        self.authority.serving(name, f"{name}-webhook")
+        operator.prepare(self.api, self.site, ports)
+        self._start_program(
+            name,
+            tools.program(name),
+            lambda site, _: operator.arguments(site, ports),
+            operator.variables(self.site),
+        )
 
     def _spawn(
         self,

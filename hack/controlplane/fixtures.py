@@ -20,6 +20,7 @@ import pytest
 from hack.controlplane import build, lws
 from hack.controlplane.build import Tools
 from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.operators import OPERATORS
 from hack.controlplane.options import ClusterOptions
 
 
@@ -38,6 +39,9 @@ def cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Itera
     chosen: ClusterOptions = getattr(request.module, "CONTROL_PLANE", None) or ClusterOptions()
     if chosen.lws and build.installed(recipe=lws.RECIPE) is None and not os.environ.get("STOWAGE_E2E"):
         pytest.skip("the LeaderWorkerSet controller is not built: `make e2e` builds it and runs this")
+    missing = [name for name in chosen.operators if build.installed(recipe=OPERATORS[name].recipe) is None]
+    if missing and not os.environ.get("STOWAGE_E2E"):
+        pytest.skip(f"operators that are not built: {', '.join(missing)}: `make e2e-kinds` builds them and runs this")
     with (
         _kept_on_failure(request, request.module.__name__) as folder,
         ControlPlane(folder, chosen, control_plane_tools) as started,

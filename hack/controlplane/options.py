@@ -22,6 +22,9 @@ class ClusterOptions:
 
     jobset: bool = False
     lws: bool = False  # the LeaderWorkerSet controller, which is built the first time that it is asked for
+    operators: tuple[
+        str, ...
+    ] = ()  # names of hack/controlplane/operators, built the first time that they are asked for
     kwok: bool = True
     scheduler: bool = True
     controller_manager: bool = True
@@ -34,6 +37,14 @@ class ClusterOptions:
     node_lease_seconds: int = 0  # 0: none, nodes never time out; 40 as kubelets have it: lost ones fail after 50 s
     node_monitor_period: str = "1s"  # 5s for thousands of nodes: looking at 5000 each second costs a tenth of a core
     kwok_stages: Path = STAGES
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPorts:
+    """Loopback ports of one job kind's operator."""
+
+    webhook: int
+    health: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,7 @@ class ClusterPaths:
     folder: Path
     ports: Ports
     etcd_data: Path
+    operators: Mapping[str, OperatorPorts] = field(default_factory=dict)
 
     @property
     def server(self) -> str:
@@ -79,4 +91,5 @@ def site(folder: Path, options: ClusterOptions) -> ClusterPaths:
     """Chooses free ports for a cluster in `folder`."""
     ports = Ports(*free_ports(10))
     data = Path("/dev/shm") / f"stowage-etcd-{ports.etcd}" if options.tmpfs else folder / "etcd"
-    return ClusterPaths(folder, ports, data)
+    operators = {name: OperatorPorts(*free_ports(2)) for name in options.operators}
+    return ClusterPaths(folder, ports, data, operators)

@@ -33,6 +33,7 @@ from hack.controlplane import (
     toolchain,
 )
 from hack.controlplane.errors import BuildError, ControlPlaneError
+from hack.controlplane.operators import OPERATORS
 from hack.controlplane.options import ClusterOptions
 from hack.controlplane.pki import Authority
 
@@ -94,6 +95,28 @@ def test_go_mod_pins_one_kubernetes_and_the_programs_that_are_built() -> None:
     names = {line.strip() for line in block.group(1).splitlines() if line.strip()}
     programs = {"etcd" if name == "go.etcd.io/etcd/server/v3" else name.rsplit("/", 1)[1] for name in names}
     assert programs == set(build.PROGRAMS)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_is_pinned_and_keeps_its_own_crds(name: str, tmp_path: Path) -> None:
+    operator = OPERATORS[name]
+    text = (operator.recipe.folder / "go.mod").read_text()
+    assert re.search(rf"\b{re.escape(operator.module)} v\d", text)
+    tools = re.findall(r"^tool (\S+)$", text, re.MULTILINE)
+    assert [tool.rsplit("/", 1)[1] for tool in tools] == [operator.package]
+    assert tools[0].startswith(operator.module)
+    assert toolchain.parse_version(toolchain.WHEEL_VERSION) >= toolchain.required_version(text)
+    folder = tmp_path / operator.crds
+    folder.mkdir(parents=True)
+    crd = "kind: CustomResourceDefinition\nmetadata: {name: one}\n"
+    for file, body in {
+        "a.yaml": crd,
+        "kustomization.yaml": "resources: []\n",
+        **dict.fromkeys(operator.left_out, crd),
+    }.items():
+        (folder / file).write_text(body)
+    [read] = [shipped(tmp_path) for shipped in operator.recipe.shipped.values()]
+    assert read == {"crds": [{"kind": "CustomResourceDefinition", "metadata": {"name": "one"}}]}
 
 
 def test_the_leaderworkerset_controller_is_a_build_of_its_own_on_the_same_kubernetes(tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""The operators of job kinds, for `make e2e-kinds`: which there are, what each is built from and how it runs on loopback.
+
+Each folder beside this file has the go.mod that pins one operator; it is built the first time that a cluster asks for it. The
+CRDs come from the same module, without its conversion webhooks. An operator's own webhooks are not registered: what refuses a
+malformed object in these tests is Stowage.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from hack.controlplane import manifests
+from hack.controlplane.api import Api
+from hack.controlplane.build import Recipe
+from hack.controlplane.options import ClusterPaths, OperatorPorts
+
+HERE = Path(__file__).resolve().parent
+CRDS: Final = "crds"
+
+# Where Kubeflow's training operator looks for the certificate that a kubelet mounts; the path is part of the program.
+_MOUNTED_CERTIFICATE = Path("/tmp/k8s-webhook-server/serving-certs/tls.crt")
+_ROTATED = "validator.training-operator.kubeflow.org"
+_NAMESPACES = "/api/v1/namespaces"
+_REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+Arguments = Callable[[ClusterPaths, OperatorPorts], list[str]]
+Prepare = Callable[[Api, ClusterPaths, OperatorPorts], None]
+
+
+def _nothing(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
+    """The operator reads nothing at its start but its CRDs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator. `left_out` are CRD files of the module that another operator has in a newer version."""
+
+    name: str
+    module: str
+    package: str
+    crds: str
+    arguments: Arguments
+    left_out: frozenset[str] = frozenset()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    prepare: Prepare = _nothing
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it is built."""
+        renamed = {self.package: self.name}
+        return Recipe(self.name, HERE / self.name, (self.name,), renamed, {self.module: self._shipped})
+
+    def health(self, ports: OperatorPorts) -> str:
+        """The URL that answers 200 when it is ready."""
+        return f"http://127.0.0.1:{ports.health}/readyz"
+
+    def variables(self, site: ClusterPaths) -> dict[str, str]:
+        """The environment of the process. Webhook servers look for their certificate below TMPDIR."""
+        kubeconfig = str(site.kubeconfig(self.name))
+        return {"KUBECONFIG": kubeconfig, "TMPDIR": str(site.folder / self.name), **self.environment}
+
+    def _shipped(self, module: Path) -> dict[str, list[manifests.Manifest]]:
+        files = [path for path in sorted((module / self.crds).glob("*.yaml")) if path.name not in self.left_out]
+        found = [document for path in files for document in manifests.read(path)]
+        return {CRDS: [document for document in found if document.get("kind") == "CustomResourceDefinition"]}
+
+
+def _training(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
+    return [
+        f"--health-probe-bind-address=127.0.0.1:{ports.health}",
+        "--metrics-bind-address=0",
+        f"--webhook-server-port={ports.webhook}",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
+    ]
+
+
+def _prepare_training(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
+    """The operator rotates its own certificate in this Secret and this registration, and starts when both are there.
+
+    The registration is for a kind that does not exist: its certificate bears the name of a Service, and would not do for a
+    webhook on loopback.
+    """
+    api.create(_NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}})
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "training-operator-webhook-cert"}}
+    api.create(f"{_NAMESPACES}/kubeflow/secrets", secret)
+    webhook = {
+        "name": "nothing.training-operator.kubeflow.org",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "clientConfig": {"url": f"https://127.0.0.1:{ports.webhook}/nothing"},
+        "rules": [
+            {"apiGroups": ["nothing.test"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["none"]}
+        ],
+    }
+    registration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": _ROTATED},
+        "webhooks": [webhook],
+    }
+    api.create(_REGISTRATIONS, registration)
+    _MOUNTED_CERTIFICATE.parent.mkdir(parents=True, exist_ok=True)
+    _MOUNTED_CERTIFICATE.touch()
+    _serve_with(site, "training")
+
+
+def _serve_with(site: ClusterPaths, name: str) -> None:
+    """The certificate of a webhook server, made by cluster.py, to the place where controller-runtime looks."""
+    folder = site.folder / name / "k8s-webhook-server" / "serving-certs"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(site.pki(f"{name}.crt"), folder / "tls.crt")
+    shutil.copy(site.pki(f"{name}.key"), folder / "tls.key")
+
+
+OPERATORS: Final[Mapping[str, Operator]] = {
+    each.name: each
+    for each in (
+        Operator(
+            "training",
+            "github.com/kubeflow/training-operator",
+            "training-operator.v1",
+            "manifests/base/crds",
+            _training,
+            left_out=frozenset({"kubeflow.org_mpijobs.yaml"}),
+            environment={"MY_POD_NAMESPACE": "kubeflow"},
+            prepare=_prepare_training,
+        ),
+    )
+}
+"""By name, in the order in which they are built and started."""

@@ -1,0 +1,109 @@
+"""A sample of each kind of job that has a real operator here: four pods of a GPU each, all in one rack.
+
+What is said of a kind stands in its Sample and nowhere else; test_kinds.py runs all of them through the same life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from admission.integrations.paths import with_value
+from admission.integrations.registry import BY_FRAMEWORK
+from api.kube.resources import JOBSETS, Resource
+from api.names import QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
+from tests.scenarios.site import RACK, Site
+
+Object = dict[str, Any]
+PODS = 4
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One kind. `spec` makes the object's spec of a pod template; `ends` says whether it finishes when its pods do;
+    `wrong` is a field with a value that is refused, and `said` words of the refusal; `operator` is a name of
+    hack/controlplane/operators, None where the cluster has the controller anyway."""
+
+    resource: Resource
+    suspend: tuple[str, ...]
+    spec: Callable[[Object], Object]
+    name_label: str
+    wrong: tuple[tuple[str, ...], Any]
+    said: str
+    operator: str | None = None
+    ends: bool = True
+
+    def job(self, here: Site, name: str) -> Object:
+        """As a user writes it: with a queue and the rack that all pods need, and not suspended."""
+        metadata = {
+            "name": name,
+            "namespace": here.name,
+            "labels": {QUEUE_NAME_LABEL: "lq"},
+            "annotations": {REQUIRE_TOPOLOGY: RACK},
+        }
+        body = {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
+        return {**body, "metadata": metadata, "spec": self.spec(here.template())}
+
+    def malformed(self, here: Site, name: str) -> Object:
+        """The same with the wrong field."""
+        malformed: Object = with_value(self.job(here, name), *self.wrong)
+        return malformed
+
+
+def _kubeflow(field: str, leader: str) -> Callable[[Object], Object]:
+    def spec(template: Object) -> Object:
+        return {
+            "runPolicy": {"cleanPodPolicy": "None"},
+            field: {leader: {"template": template}, "Worker": {"replicas": PODS - 1, "template": template}},
+        }
+
+    return spec
+
+
+def _jax(template: Object) -> Object:
+    return {
+        "runPolicy": {"cleanPodPolicy": "None"},
+        "jaxReplicaSpecs": {"Worker": {"replicas": PODS, "template": template}},
+    }
+
+
+def _named(template: Object, name: str) -> Object:
+    """Kubeflow's operators ask for the name of the main container."""
+    container = {**template["spec"]["containers"][0], "name": name}
+    return {**template, "spec": {**template["spec"], "containers": [container]}}
+
+
+def _jobset(template: Object) -> Object:
+    job = {"spec": {"parallelism": PODS, "completions": PODS, "backoffLimit": 0, "template": template}}
+    return {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": job}]}
+
+
+def _kubeflow_sample(plural: str, field: str, leader: str, container: str) -> Sample:
+    make = _kubeflow(field, leader) if leader else _jax
+    return Sample(
+        BY_FRAMEWORK[f"kubeflow.org/{plural}"].resource,
+        ("spec", "runPolicy", "suspend"),
+        lambda template: make(_named(template, container)),
+        "training.kubeflow.org/job-name",
+        (("spec", field, "Worker", "replicas"), -1),
+        f"spec.{field}",
+        operator="mpi" if plural == "mpijob" else "training",
+    )
+
+
+SAMPLES: Mapping[str, Sample] = {
+    "PyTorchJob": _kubeflow_sample("pytorchjob", "pytorchReplicaSpecs", "Master", "pytorch"),
+    "TFJob": _kubeflow_sample("tfjob", "tfReplicaSpecs", "Chief", "tensorflow"),
+    "XGBoostJob": _kubeflow_sample("xgboostjob", "xgbReplicaSpecs", "Master", "xgboost"),
+    "PaddleJob": _kubeflow_sample("paddlejob", "paddleReplicaSpecs", "Master", "paddle"),
+    "JAXJob": _kubeflow_sample("jaxjob", "jaxReplicaSpecs", "", "jax"),
+    "JobSet": Sample(
+        JOBSETS,
+        ("spec", "suspend"),
+        _jobset,
+        "jobset.sigs.k8s.io/jobset-name",
+        (("metadata", "annotations"), {REQUIRE_TOPOLOGY: "not a label!"}),
+        "require-topology",
+    ),
+}
